@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from a3gnn.apply.predict import predict
+    from a3gnn.apply.train import train
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
     from a3gnn.loader.loader import Loader
     from a3gnn.page.report import write_report
     from a3gnn.service.client import Client
     from a3gnn.task import Task
-    from a3gnn.training.predict import predict
-    from a3gnn.training.train import train
     from a3gnn.training.tuned import TunedConfig
     from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
@@ -44,9 +44,9 @@ _MODULE_OF = {
     "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",
     "TunedConfig": "a3gnn.training.tuned",
-    "predict": "a3gnn.training.predict",
+    "predict": "a3gnn.apply.predict",
     "recommend": "a3gnn.tuning.recommend",
-    "train": "a3gnn.training.train",
+    "train": "a3gnn.apply.train",
     "tune": "a3gnn.tuning.tune",
     "write_report": "a3gnn.page.report",
 }

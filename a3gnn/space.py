@@ -19,6 +19,9 @@ from a3gnn.seeding import generator
 from a3gnn.setting import Setting
 from a3gnn.where import NEVER
 
+Rows = NDArray[np.int64]
+
+
 #: Partitions that can't be made are replaced by others, of as many parts or of fewer.
 _REPLACED_TOGETHER = frozenset({"num_partitions", "partitioner"})
 

@@ -20,8 +20,8 @@ from a3gnn.cli.main import COMMANDS, app
 #: Names beside `a3gnn.__all__` that the docs tell users of, under the heading that the page gives them.
 FURTHER_NAMES = {
     "What they return": (
-        "a3gnn.tuning.study.result.TuneResult",
-        "a3gnn.tuning.outcome.recommendation.Recommendation",
+        "a3gnn.tuning.outcome.result.TuneResult",
+        "a3gnn.tuning.beliefs.recommendation.Recommendation",
         "a3gnn.training.result.TrainResult",
         "a3gnn.report.front.Front",
         "a3gnn.service.client.RemoteStudy",

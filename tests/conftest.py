@@ -19,13 +19,13 @@ from hypothesis import HealthCheck, settings
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
-from a3gnn.kernel_cache import compile_ahead
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
 from a3gnn.quick import QUICK_VARIABLE
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.training import compile_ahead
 from tests.curves import rising_curve
 from tests.own_models import Package
 

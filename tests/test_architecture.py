@@ -184,6 +184,6 @@ def test_measuring_needs_no_search_libraries() -> None:
     code = (
         "import sys\n"
         "for name in ('xgboost', 'stable_baselines3', 'optuna', 'gymnasium'):\n    sys.modules[name] = None\n"
-        "import a3gnn.training.train, a3gnn.profiling.profiler, a3gnn.cli.profile, a3gnn.cli.train\n"
+        "import a3gnn.apply.train, a3gnn.profiling.profiler, a3gnn.cli.profile, a3gnn.cli.train\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -17,7 +17,7 @@ from a3gnn.cli.output import say
 def front(folder: Path, everything: bool, as_json: bool) -> None:
     """Show the Pareto front in FOLDER, the --out of a tune; of one that has not chosen yet, the front so far."""
     from a3gnn.report.front import Front
-    from a3gnn.tuning.study.result import unfinished_front
+    from a3gnn.tuning.outcome.result import unfinished_front
 
     so_far = unfinished_front(folder)
     if so_far is not None:

@@ -32,9 +32,9 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
     """
     import numpy as np
 
+    from a3gnn.apply.predict import predict as run
     from a3gnn.storage.atomic import replacing
     from a3gnn.storage.claim import claimed_whole
-    from a3gnn.training.predict import predict as run
     from a3gnn.training.saved_model import SavedModel
 
     _check(out)

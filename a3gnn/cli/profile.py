@@ -85,7 +85,6 @@ def profile(
 
     from a3gnn.evaluation.choose_metric import with_metric
     from a3gnn.graphs.graph import Graph
-    from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
     from a3gnn.machine.probe import within_peaks
     from a3gnn.profiling.design import space_filling
     from a3gnn.profiling.executor import LocalExecutor
@@ -96,6 +95,7 @@ def profile(
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
     from a3gnn.storage.host_memory import evaluation_bytes
+    from a3gnn.training.compile_ahead import KernelSet, compile_ahead
     from a3gnn.training.examine import examined
     from a3gnn.tuning.study.memory_limits import BEYOND
     from a3gnn.tuning.tell.model_lines import model_lines

@@ -198,7 +198,7 @@ def train(
     start_ranks(ranks)
     import dataclasses
 
-    from a3gnn.training.train import train as run
+    from a3gnn.apply.train import train as run
     from a3gnn.training.tuned import TunedConfig
 
     way = None

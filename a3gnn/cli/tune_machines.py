@@ -26,10 +26,9 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
         A3GNNError: None of the tunes has chosen.
         UsageError: An option is not what it must be.
     """
-    from a3gnn.tuning.run.machines import ranked, why_no_best
+    from a3gnn.tuning.run.machines import machines_lines, ranked, why_no_best
     from a3gnn.tuning.run.machines import tune_machines as run
     from a3gnn.tuning.study.arguments import check_places
-    from a3gnn.tuning.tell.machines_lines import machines_lines
 
     arguments = {**asked, "task": asked["task"].to_dict()}
     resume = arguments.pop("resume")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.errors import UsageError
 
 if TYPE_CHECKING:
-    from a3gnn.tuning.study.result import TuneResult
+    from a3gnn.tuning.outcome.result import TuneResult
 
 #: Options of `a3gnn tune` that are not a study's.
 _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")

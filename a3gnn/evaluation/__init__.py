@@ -1,1 +1,1 @@
-"""Evaluation."""
+"""The quality of a model on nodes with their whole in-neighbourhoods, a chunk after the other."""

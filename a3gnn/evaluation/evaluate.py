@@ -18,11 +18,11 @@ from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled, label_spread
 from a3gnn.metric import ERRORS, Metric
+from a3gnn.models.loss import LESS_STEEP
 from a3gnn.models.model import Model
 from a3gnn.ranks.peers import Ranks
 from a3gnn.seeding import generator
 from a3gnn.task import Task
-from a3gnn.training.learner import LESS_STEEP
 
 if TYPE_CHECKING:
     from a3gnn.evaluation.tally import Tally

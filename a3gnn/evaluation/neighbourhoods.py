@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from a3gnn.features.rows.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.models.feature_rows import FeatureRows
@@ -134,11 +135,3 @@ class Neighbourhoods:
 
     def _moved(self, array: NDArray[np.int32]) -> Tensor:
         return torch.from_numpy(array).to(self._device)
-
-
-def slice_or_ids(places: NDArray[np.integer], device: torch.device | str = "cpu") -> slice | Tensor:
-    """Returns `places`, ascending, as a slice where they are a run, else as int64 on `device`."""
-    first, last = int(places[0]), int(places[-1])
-    if last - first + 1 == len(places) and (np.diff(places) == 1).all():
-        return slice(first, last + 1)
-    return torch.from_numpy(places.astype(np.int64)).to(device)

@@ -1,1 +1,1 @@
-"""Hybrid training: processors and accelerators train one model together, and work follows what is measured."""
+"""HyScale-GNN: several trainers of one process, on devices of several kinds; apply/ and profiling/ alone import them."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
+from a3gnn.training.adapting.stage_times import TrainerKind
 from a3gnn.units import count
-
-#: What a trainer runs on; accelerators have memory of their own behind a link.
-TrainerKind = Literal["processor", "accelerator"]
 
 
 @dataclass(frozen=True, slots=True)

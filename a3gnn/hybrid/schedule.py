@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.checks import whole_number
+from a3gnn.training.adapting.stage_times import PipelineStage
 
 #: Whether mini-batches are sampled whole and then cut, or each share for itself.
 TrainerSampling = Literal["whole", "independent"]
@@ -19,7 +20,6 @@ TRAINER_SAMPLINGS: tuple[TrainerSampling, ...] = get_args(TrainerSampling)
 STALL_S = 120.0
 
 
-PipelineStage = Literal["sampling", "loading", "transfer", "propagation"]
 T = TypeVar("T", float, NDArray[np.float64])
 STAGES: tuple[PipelineStage, ...] = get_args(PipelineStage)
 

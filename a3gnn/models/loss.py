@@ -16,6 +16,10 @@ from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 
+#: The remedy where training diverges.
+LESS_STEEP = "a smaller learning_rate or learning_rate_scale, or normalised features may help"
+
+
 #: Takes the seeds' outputs, float32, (num_seeds, num_classes), and their labels; returns their mean loss.
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -1,1 +1,1 @@
-"""The pipeline of a mini-batch (sample, gather, transfer): its stages one after the other, or overlapped."""
+"""Mini-batches: sampled, gathered, sent to a device, in turn or ahead of training."""

@@ -11,7 +11,6 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process.machine_turn import machine_turn
@@ -22,6 +21,7 @@ from a3gnn.profiling.trial.imports import imports_of
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.quick import QUICK, QUICK_VARIABLE
 from a3gnn.task import Task
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.units import format_duration, format_size
 
 #: How the detail of a failure begins that happened before the trial, in making its partitions.

@@ -22,7 +22,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 
 if TYPE_CHECKING:
-    from a3gnn.models.layers.shared_norm import Statistics
+    from a3gnn.ranks.shared_norm import Statistics
 
 
 class Told(NamedTuple):
@@ -179,7 +179,7 @@ def _joined(model: nn.Module, peers: Peers) -> Statistics | None:
     """Returns what the norms of `model` share; None where it has none: the import of PyG takes 65 MiB."""
     if not has_batch_norms(model):
         return None
-    from a3gnn.models.layers.shared_norm import Statistics
+    from a3gnn.ranks.shared_norm import Statistics
 
     made = Statistics(peers)
     made.join(model)

@@ -16,7 +16,7 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import printable
 
 if TYPE_CHECKING:
-    from a3gnn.tuning.study.result import TuneResult
+    from a3gnn.tuning.outcome.result import TuneResult
 
 #: Seconds for which a server that is being restarted is waited for. Guess.
 _PATIENCE_S = 60.0

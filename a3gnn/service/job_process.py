@@ -64,8 +64,8 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.service.told_trials import Suggestions, ToldTrials
     from a3gnn.tuning.run.forget_failures import forget_failures
+    from a3gnn.tuning.study.choice import STOPPED
     from a3gnn.tuning.tune import tune
-    from a3gnn.tuning.verify.choice import STOPPED
 
     resume = _goes_on(folder, "probes.jsonl")
     task = Task.from_dict(arguments.pop("task"))
@@ -85,7 +85,7 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
 
 
 def _train(folder: JobFolder, arguments: dict[str, Any]) -> bool:
-    from a3gnn.training.train import train
+    from a3gnn.apply.train import train
 
     notify = _listener(folder)
     with machine_turn(notify):

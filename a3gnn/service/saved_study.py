@@ -11,8 +11,8 @@ from a3gnn.service.http_client import AbsentError, HttpClient
 from a3gnn.service.study_copy import FILES
 from a3gnn.storage.atomic import replacing
 from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.study.folder import check_folder, read_request, write_request
-from a3gnn.tuning.study.result import SearchSummary, TuneResult, write_result
 
 #: Files without which there is no study.
 _NEEDED = ("request.json", "probes.jsonl")

@@ -20,8 +20,8 @@ from a3gnn.service.problems import conflict
 from a3gnn.service.study_copy import with_places
 from a3gnn.storage.cache import file_state
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.result import unfinished_front
 from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.result import unfinished_front
 
 T = TypeVar("T")
 

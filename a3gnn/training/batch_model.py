@@ -21,7 +21,7 @@ from a3gnn.seeding import derive
 from a3gnn.task import Task
 
 if TYPE_CHECKING:
-    from a3gnn.models.layers.shared_norm import Statistics
+    from a3gnn.ranks.shared_norm import Statistics
 
 
 class BatchModel(nn.Module):
@@ -119,8 +119,8 @@ def _statistics(model: nn.Module) -> Statistics | None:
     there = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
     if not there or not has_batch_norms(model):
         return None
-    from a3gnn.models.layers.shared_norm import Statistics
     from a3gnn.ranks.group import GroupPeers
+    from a3gnn.ranks.shared_norm import Statistics
 
     made = Statistics(GroupPeers(distributed.get_rank()))
     made.join(model)

@@ -13,6 +13,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.models.adam import Optimizer
+from a3gnn.models.loss import LESS_STEEP
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.ranks.joined_step import JoinedStep
 from a3gnn.sampling.subgraph import Subgraph
@@ -76,10 +77,6 @@ class Learner(Protocol):
 
     def check(self) -> None:
         """Raises a `ModelError` where the model depends on files that no key knows of."""
-
-
-#: The remedy where training diverges.
-LESS_STEEP = "a smaller learning_rate or learning_rate_scale, or normalised features may help"
 
 
 class Replica:

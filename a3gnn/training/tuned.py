@@ -41,10 +41,10 @@ class TunedConfig:
         default_budget_s: Seconds of training that every configuration was given: the default's, at the speed of the
             machine in the play-off where there was one, else at that of the default's trial; None in older files.
         still_rising: Whether the default's validation quality was still rising then; None in older files.
-        against_default: The choice against the default (`a3gnn.tuning.verify.comparison.Comparison`); None where the
+        against_default: The choice against the default (`a3gnn.tuning.study.comparison.Comparison`); None where the
             default is the choice or was not measured, and in older files.
         left_out: What the tune's budget was too small for, in words.
-        no_gain: What the default was chosen over for want of a measurable gain (`a3gnn.tuning.verify.choice.NoGain`):
+        no_gain: What the default was chosen over for want of a measurable gain (`a3gnn.tuning.study.choice.NoGain`):
             its `config`, and that `against_default`; None where another configuration was chosen, and in older files.
     """
 

@@ -13,7 +13,6 @@ from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.notify import listener
@@ -25,11 +24,12 @@ from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.tuning.beliefs.forecast import Forecast
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook, unknowns
+from a3gnn.tuning.beliefs.recommendation import CorpusCount, Recommendation
 from a3gnn.tuning.engines.predicted_best import predicted_best
-from a3gnn.tuning.outcome.recommendation import CorpusCount, Recommendation
 from a3gnn.tuning.study.arguments import check_places, make_request
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.request import DEFAULT_PEAK

@@ -16,7 +16,6 @@ from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
@@ -27,10 +26,12 @@ from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.search.result import SearchResult
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.examine import examined
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.engines.propose import propose
+from a3gnn.tuning.outcome.result import TuneResult, finished_result, say_finished
 from a3gnn.tuning.run.finish import finish, finish_stopped
 from a3gnn.tuning.run.rounds import (
     Explored,
@@ -44,12 +45,11 @@ from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.arguments import check_places, make_request
 from a3gnn.tuning.study.budget import Budget, StopAsked, forget_stop, stopped_by_file
+from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.folder import repeating_as_before
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.memory_limits import BEYOND
 from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.result import TuneResult, finished_result, say_finished
-from a3gnn.tuning.verify.choice import Choice
 from a3gnn.tuning.verify.play_off import play_off
 
 if TYPE_CHECKING:

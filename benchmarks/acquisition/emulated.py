@@ -33,15 +33,16 @@ from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.search.run import run_search
 from a3gnn.search.searchable import Problem
 from a3gnn.seeding import generator
+from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate, predict
-from a3gnn.tuning.engines.acquisition import Rows, learning_differently
+from a3gnn.tuning.engines.acquisition import learning_differently
+from a3gnn.tuning.run.play_off_plan import FINALISTS
 from a3gnn.tuning.run.rounds import Proposer
 from a3gnn.tuning.run.trial_plan import trial_plan
 from a3gnn.tuning.study.arguments import make_request
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import JudgedTrial, Proposal, Trial, predicted_row
-from a3gnn.tuning.verify.plan import FINALISTS
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.points import LEARNING_POINTS, knob_points

@@ -16,9 +16,8 @@ from a3gnn.search.optuna_study import distributions, quiet_optuna
 from a3gnn.search.run import run_search
 from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
-from a3gnn.space import SearchSpace
-from a3gnn.tuning.beliefs.expectations import tried_rows
-from a3gnn.tuning.engines.acquisition import Rows, unmeasured
+from a3gnn.space import Rows, SearchSpace
+from a3gnn.tuning.beliefs.expectations import tried_rows, unmeasured
 from a3gnn.tuning.engines.propose import SEARCH_EVALUATIONS, Proposed, candidates, problem_of, round_trials
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Proposal

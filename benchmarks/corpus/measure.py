@@ -14,7 +14,6 @@ from rich.console import Console
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.design import space_filling
@@ -27,6 +26,7 @@ from a3gnn.report.text import describe_config
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.threads import affinity
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from benchmarks.corpus.subjects import Subject
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import ResultLines

@@ -10,8 +10,7 @@ from scipy.stats import qmc
 
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.seeding import generator
-from a3gnn.space import SearchSpace
-from a3gnn.tuning.engines.acquisition import Rows
+from a3gnn.space import Rows, SearchSpace
 from benchmarks.corpus.subjects import Subject
 
 #: The first two are of the corpus too; the last two are in nothing that is fitted or trained, and are opened for

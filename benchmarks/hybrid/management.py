@@ -19,7 +19,6 @@ from a3gnn.hybrid.control.amounts import Bounds
 from a3gnn.hybrid.control.controller import Algorithm1, Controller
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.control.learned import Learned, Network
-from a3gnn.hybrid.schedule import PipelineStage
 from a3gnn.hybrid.simulation.memory import most_seeds
 from a3gnn.hybrid.simulation.operations import (
     on_accelerator,
@@ -30,6 +29,7 @@ from a3gnn.hybrid.simulation.operations import (
 )
 from a3gnn.hybrid.simulation.training import SimulatedTraining
 from a3gnn.training.adapting.recorded import Managed
+from a3gnn.training.adapting.stage_times import PipelineStage
 from benchmarks.hybrid.platforms import BATCH, random_start, random_training, still
 
 #: A division whose bound is not lower than this share of the best is not simulated: it could gain half a percent.

@@ -18,7 +18,7 @@ from benchmarks.engine.client import Resident, resident, watched
 
 #: Seconds between two looks at a process's memory: a look takes milliseconds, and what lasts less is small.
 _LOOK_S = 0.1
-_IDLE = "import sys, torch, a3gnn.cli.train, a3gnn.training.train; print('ready', flush=True); sys.stdin.read()"
+_IDLE = "import sys, torch, a3gnn.cli.train, a3gnn.apply.train; print('ready', flush=True); sys.stdin.read()"
 
 
 class Failed(Exception):  # noqa: N818 - it is an answer, not a mistake

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.evaluation.choose_metric import MOST_IN_ONE_CLASS, suiting, with_metric
@@ -19,7 +20,6 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.metric import METRIC_LABELS
 from a3gnn.models.model import build_model
 from a3gnn.task import Task
-from a3gnn.training.train import train
 
 
 def with_shares(graph: Graph, *shares: float) -> Graph:

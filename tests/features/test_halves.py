@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.features.opening import open_features
@@ -18,7 +19,6 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 
 HALVES = TrainConfig(batch_size=64, feature_dtype="float16")

@@ -7,9 +7,9 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.kernel_cache import compile_ahead as kernel_set
-from a3gnn.kernel_cache.compile_ahead import KernelSet
 from a3gnn.task import Task
+from a3gnn.training import compile_ahead as kernel_set
+from a3gnn.training.compile_ahead import KernelSet
 
 TASK = Task(hidden_channels=64, fanouts=(25, 10))
 CACHED = TrainConfig(cache_bytes=1 << 20)

@@ -19,8 +19,8 @@ from a3gnn.report.table import front_cells
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.candidates import candidates, latest_seconds
 from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.result import unfinished_front
 from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.result import unfinished_front
 from tests.tuning.study.test_drift import PARTS, Machine
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphServerError
 from a3gnn.graphs.graph import Graph
@@ -20,7 +21,6 @@ from a3gnn.parts.opening import open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.serve import serving
 from a3gnn.parts.spec import PartsSpec
-from a3gnn.training.train import train
 from tests.parts.servers import HOST
 
 ALL = np.arange(2000, dtype=np.int32)

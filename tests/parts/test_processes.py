@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from a3gnn.apply.train import train
 from a3gnn.cli.main import app
 from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphServerError
@@ -18,7 +19,6 @@ from a3gnn.parts.make import make_parts
 from a3gnn.parts.opening import open_parts
 from a3gnn.parts.spec import PartsSpec
 from a3gnn.task import Task
-from a3gnn.training.train import train
 from tests.parts.servers import ServerProcess
 from tests.parts.training import check_same_run
 

@@ -12,10 +12,10 @@ from a3gnn.service import study_files
 from a3gnn.service.home import JobFolder
 from a3gnn.service.places import Places
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.study.choice import NoGain
+from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.drift import SpeedTiming
 from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.verify.choice import NoGain
-from a3gnn.tuning.verify.comparison import Comparison
 from tests.page.conftest import REAL
 
 

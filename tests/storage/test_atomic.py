@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
 from a3gnn.storage.atomic import persist, replacing, write_text
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import persist_saved, save
-from a3gnn.training.train import train
 
 
 class Disk:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.features.rows import kernels as row_kernels
 from a3gnn.features.rows.aggregate import AGGREGATORS, input_width
@@ -23,7 +24,6 @@ from a3gnn.models.layers.aggregation import aggregated
 from a3gnn.models.layers.gat import GATLayer
 from a3gnn.models.model import build_model
 from a3gnn.task import Task
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 
 MODELS = ["sage", "gcn", "gin", "gat"]

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
@@ -21,7 +22,6 @@ from a3gnn.models.model import Model, build_model
 from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.task import Task
 from a3gnn.training.pyg_modules import pyg_module, to_pyg_state_dict
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from tests.training.pyg import whole
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity, restore_checkpoint
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 
 OLD = Path(__file__).parent / "old_run"

@@ -14,7 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
 from a3gnn.training.ranks import processes
-from a3gnn.training.train import train
+from a3gnn.apply.train import train
 
 def tell():
     print("imported" if "torch._dynamo" in sys.modules else "not imported", file=sys.stderr)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 
 EPOCHS = 50

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.training.checkpoint import identity, restore_checkpoint
 from a3gnn.training.curve import first_point, train_curve
 from a3gnn.training.progress import Progress
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 
 CONFIG = TrainConfig(batch_size=128)

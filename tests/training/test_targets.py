@@ -12,6 +12,7 @@ import torch
 from sklearn.metrics import mean_absolute_error
 from torch.nn import functional
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.evaluation.choose_metric import suiting, with_metric
@@ -23,7 +24,6 @@ from a3gnn.models.loss import loss_of
 from a3gnn.models.model import build_model
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.task import Task
-from a3gnn.training.train import train
 
 _CPU = torch.device("cpu")
 _CONFIG = TrainConfig(batch_size=32)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.task import Task
-from a3gnn.training.train import train
 
 CONFIG = TrainConfig(batch_size=128)
 

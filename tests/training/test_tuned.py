@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.loader.loader import Loader
 from a3gnn.measurement import Failure, FailureKind
-from a3gnn.training.train import train
 from a3gnn.training.tuned import TunedConfig
 
 

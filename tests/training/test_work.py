@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
@@ -23,7 +24,6 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.progress import EpochTotals, Progress
 from a3gnn.training.step import Step, Work, WorkFigures, traversed
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from tests.machine.rapl_folder import RaplFolder, two_packages
 

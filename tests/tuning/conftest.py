@@ -15,8 +15,8 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.task import Task
+from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
-from a3gnn.tuning.study.result import TuneResult
 from a3gnn.tuning.tune import tune
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 from tests.tuning.measured import Measured, measure

@@ -10,14 +10,14 @@ import pytest
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.kernel_cache import compile_ahead
-from a3gnn.kernel_cache.compile_ahead import KernelSet
 from a3gnn.objectives import Priority
 from a3gnn.profiling import executor
 from a3gnn.task import Task
+from a3gnn.training import compile_ahead
+from a3gnn.training.compile_ahead import KernelSet
+from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.result import TuneResult
 
 
 def test_a_tune_whose_trials_run_elsewhere_compiles_nothing(

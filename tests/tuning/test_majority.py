@@ -8,7 +8,7 @@ import pytest
 
 from a3gnn.evaluation.choose_metric import majority_share
 from a3gnn.graphs.graph import Graph
-from a3gnn.tuning.study.result import TuneResult
+from a3gnn.tuning.outcome.result import TuneResult
 
 
 def test_the_majority_is_that_of_the_validation_nodes(tiny_graph: Graph) -> None:

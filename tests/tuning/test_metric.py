@@ -15,7 +15,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.result import TuneResult
+from a3gnn.tuning.outcome.result import TuneResult
 from tests.tuning.formulas import Formulas
 
 

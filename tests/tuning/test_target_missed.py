@@ -10,8 +10,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.beliefs.expectations import expected_trial_s, expected_trials_s, fit_surrogate, predict
+from a3gnn.tuning.beliefs.trial_cost import TrialCost
 from a3gnn.tuning.study.trial import Proposal
-from a3gnn.tuning.verify.plan import TrialCost
 from tests.tuning.formulas import learnt
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 

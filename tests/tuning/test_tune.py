@@ -11,7 +11,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.result import TuneResult
+from a3gnn.tuning.outcome.result import TuneResult
 
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 TASK = Task(hidden_channels=32, fanouts=(5, 5))

@@ -10,8 +10,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.verify.comparison import Comparison
-from a3gnn.tuning.verify.plan import ALTERNATIONS, SEEDS
+from a3gnn.tuning.run.play_off_plan import SEEDS
+from a3gnn.tuning.study.comparison import ALTERNATIONS, Comparison
 from tests.tuning.formulas import SMALL_SPACE
 
 #: Four configurations of one to eight parts; more of them are faster, and learn less.

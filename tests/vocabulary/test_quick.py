@@ -9,13 +9,14 @@ import sys
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.profiling.trial.timing import MOST_REPEATS
 from a3gnn.quick import QUICK
-from a3gnn.tuning.verify.plan import ALTERNATIONS, ROUNDS, SEEDS
+from a3gnn.tuning.run.play_off_plan import ROUNDS, SEEDS
+from a3gnn.tuning.study.comparison import ALTERNATIONS
 
 PLAN = """
 import json
 from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.profiling.trial.timing import MOST_REPEATS
-from a3gnn.tuning.verify.plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, ROUNDS, SEEDS
+from a3gnn.tuning.run.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, ROUNDS, SEEDS
 trial = [TrialPlan().windows, TrialPlan().timed_seconds, MOST_REPEATS]
 print(json.dumps([*trial, ROUNDS, ALTERNATIONS, SEEDS, MOST_ALTERNATIONS, MOST_SEEDS]))
 """

@@ -6,9 +6,18 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+
+def slice_or_ids(places: NDArray[np.integer], device: torch.device | str = "cpu") -> slice | Tensor:
+    """Returns `places`, ascending, as a slice where they are a run, else as int64 on `device`."""
+    first, last = int(places[0]), int(places[-1])
+    if last - first + 1 == len(places) and (np.diff(places) == 1).all():
+        return slice(first, last + 1)
+    return torch.from_numpy(places.astype(np.int64)).to(device)
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:

@@ -8,12 +8,12 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from a3gnn.hybrid.assignment import Assignment, TrainerKind, divide
+from a3gnn.hybrid.assignment import Assignment, divide
 from a3gnn.hybrid.control.amounts import Bounds
 from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
 
 #: Measurements of a division before it is judged, and that are kept. Guesses: their scatter must be known.
 _LEAST, _KEPT = 4, 8

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from a3gnn.hybrid.assignment import Assignment
 from a3gnn.hybrid.control.algorithm1 import balanced_seconds, decide
 from a3gnn.hybrid.control.amounts import Bounds, apply
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
 
 #: Share by which the bottleneck must take longer than the stage that is to help it. Guess, above the usual noise.
 _HYSTERESIS = 0.05
-
-
-#: What is changed while training runs.
-Adjusted = TypeVar("Adjusted")
-
-
-class Adjusts(Protocol[Adjusted]):
-    """Changes how mini-batches are worked on by measured seconds."""
-
-    def adjust(self, assignment: Adjusted, times: StageTimes) -> Adjusted:
-        """Returns what holds for the mini-batches to come: `assignment` itself where nothing is to change.
-
-        Args:
-            assignment: What was measured.
-            times: Means over mini-batches that were worked on so, in a pipeline that held no others.
-        """
 
 
 class Controller(Adjusts[Assignment], Protocol):

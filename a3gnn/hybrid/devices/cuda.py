@@ -11,7 +11,6 @@ from torch import Tensor
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
-from a3gnn.hybrid.assignment import TrainerKind
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.model.speeds import AcceleratorSpeeds
 from a3gnn.pipeline.batch import MiniBatch
@@ -19,6 +18,7 @@ from a3gnn.pipeline.devices import checked_device
 from a3gnn.pipeline.upload import Upload
 from a3gnn.task import Task
 from a3gnn.threads.hold import held
+from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class CudaDevice(Device):

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from a3gnn.hardware import MachineProfile
-from a3gnn.hybrid.assignment import TrainerKind
 from a3gnn.hybrid.model.speeds import AcceleratorSpeeds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.counts import Counts
+from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class Device(ABC):

@@ -12,7 +12,6 @@ from torch import Tensor
 from a3gnn.errors import MemoryLimitError, unknown_name
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
-from a3gnn.hybrid.assignment import TrainerKind
 from a3gnn.hybrid.devices.processor import ProcessorDevice
 from a3gnn.hybrid.model.speeds import AcceleratorSpeeds
 from a3gnn.hybrid.simulation.clock import Bandwidth, Event, VirtualClock
@@ -23,6 +22,7 @@ from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.counts import Counts, counts_of
 from a3gnn.task import Task
+from a3gnn.training.adapting.stage_times import TrainerKind
 from a3gnn.units import format_size
 
 

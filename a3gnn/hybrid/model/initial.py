@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from a3gnn.checks import whole_number
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.model.performance import PerformanceModel
-from a3gnn.hybrid.schedule import PipelineStage
+from a3gnn.training.adapting.stage_times import PipelineStage
 
 #: Of equally fast divisions the one with less work in all stages: this share of it counts.
 _TIE = 1e-4

@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from a3gnn.errors import UsageError
-from a3gnn.hybrid.assignment import TrainerKind
 from a3gnn.hybrid.model.performance import PerformanceModel
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
 
 #: Bytes of a float32.
 _VALUE = 4.0

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from a3gnn.hardware import Hardware
-from a3gnn.hybrid.assignment import TrainerKind, trainer_kinds
+from a3gnn.hybrid.assignment import trainer_kinds
 from a3gnn.sampling.counts import CountCurve
+from a3gnn.training.adapting.stage_times import TrainerKind
 
 #: Seconds of sampling so many seeds, by so many threads.
 ProcessorSampling: TypeAlias = Callable[[int, int], float]

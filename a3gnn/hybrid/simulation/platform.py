@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from a3gnn.checks import positive_number, real_number, whole_number
 from a3gnn.errors import UsageError
-from a3gnn.hybrid.assignment import TrainerKind, trainer_kinds
+from a3gnn.hybrid.assignment import trainer_kinds
+from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 def _positive(owner: object, *names: str) -> None:

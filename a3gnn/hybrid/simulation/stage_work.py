@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from a3gnn.hybrid.assignment import Assignment, divide
-from a3gnn.hybrid.schedule import PipelineStage
 from a3gnn.hybrid.simulation.clock import Bandwidth, Event, Process, VirtualClock
 from a3gnn.hybrid.simulation.operations import (
     HostWork,
@@ -23,7 +22,7 @@ from a3gnn.hybrid.simulation.operations import (
 from a3gnn.hybrid.simulation.platform import SimulatedPlatform
 from a3gnn.hybrid.simulation.trace import MeasuredStage, Span, Trace
 from a3gnn.sampling.counts import CountCurve, Counts
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 
 #: Bytes of a gradient.
 _VALUE = 4.0

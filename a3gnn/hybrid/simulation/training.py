@@ -8,7 +8,7 @@ from typing import Protocol
 
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment
-from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, PipelineStage, Schedule
+from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.hybrid.simulation.clock import Process, Slots, VirtualClock
 from a3gnn.hybrid.simulation.memory import check_memory
 from a3gnn.hybrid.simulation.operations import SimulatedModel
@@ -16,7 +16,7 @@ from a3gnn.hybrid.simulation.platform import SimulatedPlatform
 from a3gnn.hybrid.simulation.stage_work import BatchInFlight, StageWork
 from a3gnn.hybrid.simulation.trace import Trace
 from a3gnn.sampling.counts import CountCurve
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 
 #: Mini-batches that fill the pipeline, whose mean counts, and that drain it. A multiple of 2 and 3, for stages that
 #: hinder each other may take turns over several mini-batches.

@@ -171,9 +171,9 @@ class Allocation:
         if self.cores(mode) > len(rest):
             return dict.fromkeys(STAGES, frozenset())
         found: dict[Stage, frozenset[int]] = {}
-        for stages, count in self.groups(mode):
-            found |= dict.fromkeys(stages, frozenset(rest[:count]))
-            rest = rest[count:]
+        for stages, cores in self.groups(mode):
+            found |= dict.fromkeys(stages, frozenset(rest[:cores]))
+            rest = rest[cores:]
         return found
 
 

@@ -21,7 +21,6 @@ from typing import Any, Literal
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.machine.probe import bare_machine
 from a3gnn.measurement import MEASUREMENT_VERSION, Metrics
 from a3gnn.process.child import die_with_parent
@@ -34,6 +33,7 @@ from a3gnn.profiling.known_curves import drop_oldest
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.storage.cache import cache_root
 from a3gnn.task import Task
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.version import __version__
 
 #: began: the machine was free. line: for people. result: of the order. refused: an `A3GNNError`'s message. broken: the

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from a3gnn.hybrid.control.controller import Adjusts
 from a3gnn.pipeline.preparation import Preparation
 from a3gnn.training.adapting.memory_watch import MemoryWatch, Shrunk
 from a3gnn.training.adapting.recorded import Change, Recorded
 from a3gnn.training.adapting.searching import Searching
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
 from a3gnn.units import format_size
 
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
-from a3gnn.hybrid.control.controller import Adjusted, Adjusts
 from a3gnn.training.adapting.drift import LEAST_GAIN, Drift, drifts, iteration_of, shown
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import Adjusted, Adjusts, StageTimes
 
 #: Mini-batches per step of a controller. Guess.
 MEASURED = 4

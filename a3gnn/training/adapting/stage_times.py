@@ -6,9 +6,29 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar
 
-from a3gnn.hybrid.assignment import TrainerKind
-from a3gnn.hybrid.schedule import PipelineStage
+#: What is changed while training runs.
+Adjusted = TypeVar("Adjusted")
+
+
+class Adjusts(Protocol[Adjusted]):
+    """Changes how mini-batches are worked on by measured seconds."""
+
+    def adjust(self, assignment: Adjusted, times: StageTimes) -> Adjusted:
+        """Returns what holds for the mini-batches to come: `assignment` itself where nothing is to change.
+
+        Args:
+            assignment: What was measured.
+            times: Means over mini-batches that were worked on so, in a pipeline that held no others.
+        """
+
+
+PipelineStage = Literal["sampling", "loading", "transfer", "propagation"]
+
+
+#: What a trainer runs on; accelerators have memory of their own behind a link.
+TrainerKind = Literal["processor", "accelerator"]
 
 
 @dataclass(frozen=True, slots=True)

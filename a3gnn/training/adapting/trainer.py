@@ -11,7 +11,6 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hybrid.control.controller import Adjusts
 from a3gnn.measurement import Metrics
 from a3gnn.option_names import option
 from a3gnn.pipeline.adjustable import AdjustablePipeline, check_adjustable
@@ -22,7 +21,7 @@ from a3gnn.threads import pool
 from a3gnn.training.adapting.memory_watch import MemoryWatch, Room
 from a3gnn.training.adapting.preparing import Preparing
 from a3gnn.training.adapting.searching import Candidates, Searching
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 

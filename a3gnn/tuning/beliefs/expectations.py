@@ -14,13 +14,19 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import ENUMERABLE
-from a3gnn.tuning.engines.acquisition import Rows, unmeasured
+from a3gnn.space import Rows
+from a3gnn.tuning.beliefs.trial_cost import TrialCost
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
-from a3gnn.tuning.verify.plan import TrialCost
 from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
+
+
+def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
+    """Returns `rows` without those whose bytes are in `measured`."""
+    keep = [row.tobytes() not in measured for row in rows]
+    return rows[np.array(keep, dtype=np.bool_)]
 
 
 def tried_rows(history: History) -> set[bytes]:

@@ -18,8 +18,7 @@ from a3gnn.objectives import Objectives
 from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import Problem
 from a3gnn.setting import Setting
-from a3gnn.space import SearchSpace
-from a3gnn.tuning.engines.acquisition import Rows
+from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.history import History
 from a3gnn.units import count
 from a3gnn_surrogate.given_default import given_default

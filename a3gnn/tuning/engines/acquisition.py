@@ -14,6 +14,7 @@ from a3gnn.objectives import Objectives
 from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import Problem
+from a3gnn.space import Rows
 from a3gnn_envs.normal import gain_per_second
 from a3gnn_surrogate.posterior import rbf_kernel
 
@@ -37,8 +38,6 @@ def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainCo
             break
     return [*different, *others][:count]
 
-
-Rows = NDArray[np.int64]
 
 #: A trial is expected to improve on the best by this share, or serves the front instead of the priority. Guess.
 MIN_GAIN = 0.01
@@ -140,9 +139,3 @@ def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float6
     """
     noise = expected.noise / np.log(2) * objectives.priority.throughput
     return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))
-
-
-def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
-    """Returns `rows` without those whose bytes are in `measured`."""
-    keep = [row.tobytes() not in measured for row in rows]
-    return rows[np.array(keep, dtype=np.bool_)]

@@ -19,10 +19,9 @@ from a3gnn.search.result import EvaluationCache
 from a3gnn.search.run import play
 from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import make_searcher
-from a3gnn.space import SearchSpace
+from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.expectations import smallest_memory
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.engines.acquisition import Rows
 from a3gnn.tuning.engines.propose import SEARCH_EVALUATIONS
 from a3gnn.units import format_size
 

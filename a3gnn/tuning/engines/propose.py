@@ -13,13 +13,9 @@ from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
 from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
-from a3gnn.tuning.beliefs.expectations import believed, expected_trials_s, predict, tried_rows
-from a3gnn.tuning.engines.acquisition import (
-    Expected,
-    Rows,
-    choose_trials,
-    unmeasured,
-)
+from a3gnn.space import Rows
+from a3gnn.tuning.beliefs.expectations import believed, expected_trials_s, predict, tried_rows, unmeasured
+from a3gnn.tuning.engines.acquisition import Expected, choose_trials
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Proposal
 from a3gnn_surrogate.points import knob_points

@@ -11,12 +11,12 @@ from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
 from a3gnn.report.front import FrontRow
 from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.drift import at_reference_pace
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.measured_front import trained_keys
 from a3gnn.tuning.study.memory_limits import memory_limits
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
-from a3gnn.tuning.verify.choice import NoGain
 
 #: Figures that the target decides.
 _SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high", "seconds_repeats")

@@ -18,7 +18,7 @@ from a3gnn.report.text import show_quality, show_seconds, show_throughput
 from a3gnn.spread import Spread
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
-from a3gnn.tuning.verify.comparison import Comparison
+from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.units import count, format_duration, format_size
 
 #: Columns of the CSV that are figures, of the default and of the choice.

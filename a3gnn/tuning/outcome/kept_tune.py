@@ -15,6 +15,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front, FrontRow
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.study.choice import NoGain
+from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.folder import no_tune, read_request, with_kept_speeds
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.journal import Journal
@@ -22,8 +24,6 @@ from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.tuning.study.state import TuneState
 from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.verify.choice import NoGain
-from a3gnn.tuning.verify.comparison import Comparison
 
 
 @dataclass(frozen=True)

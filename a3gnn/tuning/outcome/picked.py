@@ -19,8 +19,8 @@ from a3gnn.report.table import configuration, row, wrapped
 from a3gnn.report.text import show_quality, show_seconds, show_throughput
 from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.verify.comparison import Comparison
 from a3gnn.units import format_size
 
 #: What a pick is called in the folder of its tune.

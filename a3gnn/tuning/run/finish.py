@@ -11,15 +11,15 @@ from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
+from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.choice import STOPPED, Choice, Judged
 from a3gnn.tuning.study.folder import versions
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.journal import Journal
 from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.study.memory_limits import training_limits
-from a3gnn.tuning.study.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.tell.infeasible import nothing_fits
-from a3gnn.tuning.verify.choice import STOPPED, Choice, Judged
 from a3gnn.units import count, format_duration
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,14 @@ from a3gnn.option_names import call, flags_are_used, option, options
 from a3gnn.process.child import start_program
 from a3gnn.process.memory import described_status
 from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.profiling.store.provenance import describe_machine
+from a3gnn.report.table import configuration, wrapped
+from a3gnn.report.text import show_quality, show_seconds, show_throughput
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
+from a3gnn.units import format_size
 
 #: Seconds after which a process that was told to end is killed. Guess.
 _GRACE_S = 20.0
@@ -54,7 +59,7 @@ class MachineTune:
         self.machines, self.folder = choice.machines, folder
         self.error, self.code = _LOST, ExitCode.FAILED
         order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
-        self._process = start_program("a3gnn.tuning.run.machine_process", order)
+        self._process = start_program("a3gnn.tuning.machine_process", order)
         self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
         self._thread.start()
 
@@ -281,3 +286,52 @@ def _score(tune: ToldTune, target: float | None, without_memory: bool) -> float:
     request, hardware = tune.request, tune.setting.hardware
     limits = request.limits(hardware, target)
     return float(Objectives(limits, request.priority, hardware.has_device).measured_score([figures])[0])
+
+
+_HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
+
+
+def machines_lines(found: Sequence[TunedMachine]) -> Iterator[str]:
+    """Yields a row per machine with the figures of its choice, best machine first, then what each one is and chose.
+
+    Where none can be called the best, it says why, and what to do.
+    """
+    order = ranked(found)
+    rows = [(one, one.tune, one.tune.choice) for one in order if one.tune is not None and one.tune.choice is not None]
+    first, why_none = rows[0][1], why_no_best(found)
+    best = f"none is called the best: {why_none}" if why_none else f"best on {rows[0][0].machines}"
+    yield from wrapped(
+        f"{first.setting.task.model} on {first.setting.graph.name}, by the priority {first.request.priority.text}: "
+        f"{best}"
+    )
+    yield ""
+    cells = [
+        (
+            one.machines,
+            show_throughput(figures),
+            show_seconds(figures),
+            format_size(getattr(figures, tune.front.memory)),
+            show_quality(figures, tune.front.metric),
+        )
+        for one, tune, figures in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(_HEADINGS, *cells, strict=True)]
+    for row in (_HEADINGS, *cells):
+        name, *figures = zip(row, widths, strict=True)
+        yield "  ".join([f"{name[0]:<{name[1]}}", *(f"{text:>{width}}" for text, width in figures)])
+    for one, tune, _ in rows:
+        yield ""
+        yield from _told(one, tune)
+    for one in order:
+        if one.tune is None:
+            yield ""
+            yield from wrapped(f"{one.machines}: nothing was chosen: {one.error}", "", "  ")
+
+
+def _told(one: TunedMachine, tune: ToldTune) -> Iterator[str]:
+    yield from wrapped(f"{one.machines}: {describe_machine(tune.setting.hardware)}", "", "  ")
+    if tune.front.target is not None:
+        yield f"  target     {tune.front.metric.show(tune.front.target)}"
+    if tune.config is not None:
+        yield from configuration("  chosen", tune.config)
+    yield f"  a3gnn train --config {shlex.quote(f'{one.folder}/tuned.json')}"

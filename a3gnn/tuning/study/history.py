@@ -21,8 +21,7 @@ from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.partition_failures import failed_partitioning
 from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.space import SearchSpace
-from a3gnn.tuning.engines.acquisition import Rows
+from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.drift import SpeedTiming
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import JudgedTrial, Trial

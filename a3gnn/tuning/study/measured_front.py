@@ -10,8 +10,8 @@ from a3gnn.figures import Figures
 from a3gnn.option_names import flags_are_used, option
 from a3gnn.pareto import hypervolume
 from a3gnn.report.front import REJECTED, Front, MeasuredConfig
+from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.verify.choice import Choice
 
 #: Why a trial is not chosen that keeps the limits.
 LATE = "at the target later than the default"

@@ -11,9 +11,8 @@ from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, describe_figures
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.verify.choice import STOPPED, NoGain
-from a3gnn.tuning.verify.comparison import SEEDS_OF_A_GAIN, Comparison
-from a3gnn.tuning.verify.plan import ALTERNATIONS
+from a3gnn.tuning.study.choice import STOPPED, NoGain
+from a3gnn.tuning.study.comparison import ALTERNATIONS, SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count
 
 #: Share of disturbed trials in the alternations above which their ratios are said to be doubtful. An alternation is

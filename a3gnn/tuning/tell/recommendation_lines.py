@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from a3gnn.report.table import configuration, row, wrapped
 from a3gnn.tuning.beliefs.forecast import Interval
-from a3gnn.tuning.outcome.recommendation import Recommendation
+from a3gnn.tuning.beliefs.recommendation import Recommendation
 from a3gnn.units import format_size
 
 

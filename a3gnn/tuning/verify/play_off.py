@@ -17,16 +17,7 @@ from a3gnn.report.front import NO_GAIN, REJECTED
 from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.spread import Spread
 from a3gnn.tuning.engines.acquisition import learning_differently
-from a3gnn.tuning.run.runner import Runner
-from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.measured_front import LATE
-from a3gnn.tuning.study.memory_limits import memory_limits
-from a3gnn.tuning.study.trial import JudgedTrial
-from a3gnn.tuning.tell.infeasible import nothing_fits
-from a3gnn.tuning.verify.choice import Choice, Judged, NoGain
-from a3gnn.tuning.verify.comparison import Comparison, Pair, accuracy_differences, best_accuracy
-from a3gnn.tuning.verify.plan import (
-    ALTERNATIONS,
+from a3gnn.tuning.run.play_off_plan import (
     FINALISTS,
     MARGIN,
     MOST_ALTERNATIONS,
@@ -36,6 +27,14 @@ from a3gnn.tuning.verify.plan import (
     SEEDS,
     PlayOffCost,
 )
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.choice import Choice, Judged, NoGain
+from a3gnn.tuning.study.comparison import ALTERNATIONS, Comparison, Pair, accuracy_differences, best_accuracy
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.measured_front import LATE
+from a3gnn.tuning.study.memory_limits import memory_limits
+from a3gnn.tuning.study.trial import JudgedTrial
+from a3gnn.tuning.tell.infeasible import nothing_fits
 from a3gnn.tuning.verify.remeasured import enough_undisturbed, judged_in_turns, judged_over, parted, with_timing
 from a3gnn.units import count
 

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from a3gnn.figures import Figures, Reference
 from a3gnn.measurement import Metrics
 from a3gnn.spread import Spread
-from a3gnn.tuning.verify.choice import Judged
-from a3gnn.tuning.verify.comparison import Pair, best_accuracy, seconds_in_turns, trained_alike
-from a3gnn.tuning.verify.plan import ALTERNATIONS
+from a3gnn.tuning.study.choice import Judged
+from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair, best_accuracy, seconds_in_turns, trained_alike
 
 
 class Parted(NamedTuple):

@@ -17,7 +17,7 @@ FIDELITIES = 3
 #: The share of the curve that is trained at each.
 SHARES = np.array([0.0, 0.25, 1.0])
 #: Configurations that the play-off measures again beside the default, as a tune does
-#: (`a3gnn.tuning.verify.plan.FINALISTS`).
+#: (`a3gnn.tuning.run.play_off_plan.FINALISTS`).
 _FINALISTS = 3
 #: What a whole budget of trials is worth, in doublings of the score: the price of time. Guess.
 PRICE = 0.05

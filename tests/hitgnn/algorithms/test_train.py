@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.cli.start_ranks import start_ranks
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -22,7 +23,6 @@ from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL, P3, named
 from a3gnn.hitgnn.algorithms.names import ALGORITHM_NAMES
 from a3gnn.hitgnn.algorithms.rules import check_config
 from a3gnn.hitgnn.algorithms.stored import by_dimension
-from a3gnn.training.train import train
 from tests.training.ranks.launched import ended, run_loop
 
 needs_ranks = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")

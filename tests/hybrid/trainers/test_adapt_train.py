@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from a3gnn.apply import train as train_module
+from a3gnn.apply.train import train
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
@@ -19,8 +21,6 @@ from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.trainers import opening
 from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.task import Task
-from a3gnn.training import train as train_module
-from a3gnn.training.train import train
 from tests.hybrid.trainers.controllers import Once, Random
 from tests.training.equality import difference
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
@@ -22,7 +23,6 @@ from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.rank_processes import Alone
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.train import train
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))
 TWO = TrainConfig(batch_size=32, trainers=2)

@@ -13,14 +13,14 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from a3gnn.apply import train as train_module
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, TrainerError, TrainerStalledError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.pipeline.watch import Stage
 from a3gnn.task import Task
-from a3gnn.training import train as train_module
-from a3gnn.training.train import train
 from tests.hybrid.trainers.made import PATIENCE_S, all_have_ended, failing_at, hybrid, threads_of_trainers
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))

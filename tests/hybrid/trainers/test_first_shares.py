@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
@@ -19,7 +20,6 @@ from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.sampling.counts import Counts
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import SavedShares
-from a3gnn.training.train import train
 from tests.training.equality import with_seeds
 
 TASK = Task(model="sage", hidden_channels=32, fanouts=(6, 4))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
@@ -19,7 +20,6 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.task import Task
 from a3gnn.threads import pool
-from a3gnn.training.train import train
 from tests.hybrid.trainers.made import threads_of_trainers
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(4, 3))

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hybrid.control.controller import Adjusts
 from a3gnn.pipeline.preparation import Preparation
 from a3gnn.task import Task
 from a3gnn.training.adapting import trainer as trainer_module
+from a3gnn.training.adapting.stage_times import Adjusts
 from a3gnn.training.adapting.trainer import check_adapting, times_measured
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.train import train
 from a3gnn.training.tuned import TunedConfig
 from tests.training.adapting.controllers import RandomPreparations, Stays
 from tests.training.equality import difference

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, ModelError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 
 CONFIG = TrainConfig(batch_size=128)

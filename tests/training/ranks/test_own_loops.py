@@ -10,9 +10,9 @@ import torch
 from torch.nn import functional
 
 from a3gnn import Graph, Loader, Task
+from a3gnn.apply.predict import predict
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.training.batch_model import BatchModel
-from a3gnn.training.predict import predict
 from a3gnn.training.saved_model import SavedModel
 from tests.training.ranks.launched import run_loop
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.nn.norm import BatchNorm
 
-from a3gnn.models.layers.shared_norm import SharedBatchNorm, Statistics
+from a3gnn.ranks.shared_norm import SharedBatchNorm, Statistics
 from tests.training.ranks.threads import BUILDING, ThreadRanks, together
 
 #: Which of ten rows each of two has; rows 4 and 5 are with both, and owned by one each.

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from a3gnn import Graph, Loader
+from a3gnn.apply.train import train
 from a3gnn.cli.main import app
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.launch import Launch, launch
 from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.training.step import traversed
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from tests.training.ranks.launched import ended, kill_rank, run, run_loop, says_why, start
 

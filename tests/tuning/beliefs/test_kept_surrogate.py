@@ -12,10 +12,10 @@ from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.shipped import shipped_measurements
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
+from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.result import TuneResult
 from a3gnn.tuning.study.trial import Predicted
 
 

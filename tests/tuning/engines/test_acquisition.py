@@ -11,13 +11,8 @@ from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction, log_points
 from a3gnn.search.searchable import Problem
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.engines.acquisition import (
-    MIN_GAIN,
-    Expected,
-    choose_trials,
-    true_spread,
-    unmeasured,
-)
+from a3gnn.tuning.beliefs.expectations import unmeasured
+from a3gnn.tuning.engines.acquisition import MIN_GAIN, Expected, choose_trials, true_spread
 
 DEVIATIONS = 1.645
 #: Small enough to be enumerated.

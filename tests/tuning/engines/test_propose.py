@@ -26,12 +26,12 @@ from a3gnn.tuning.beliefs.expectations import (
     predict,
     smallest_memory,
 )
+from a3gnn.tuning.beliefs.trial_cost import TrialCost
 from a3gnn.tuning.engines.propose import ROUND_TRIALS, best_score, problem_of, propose, round_trials
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import Trial
-from a3gnn.tuning.verify.plan import TrialCost
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
 MiB = 2**20

@@ -11,8 +11,8 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.verify.choice import NoGain
-from a3gnn.tuning.verify.comparison import Comparison
+from a3gnn.tuning.study.choice import NoGain
+from a3gnn.tuning.study.comparison import Comparison
 
 KEPT = Path(__file__).parents[1] / "kept"
 UNFINISHED = Path(__file__).parents[1] / "old_folder"

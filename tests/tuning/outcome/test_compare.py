@@ -10,7 +10,7 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.compare import compare, compare_lines
-from a3gnn.tuning.verify.comparison import Comparison
+from a3gnn.tuning.study.comparison import Comparison
 
 Kept = Callable[[str], Path]
 

@@ -16,7 +16,7 @@ from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.picked import pick_lines
-from a3gnn.tuning.study.result import SearchSummary, TuneResult
+from a3gnn.tuning.outcome.result import SearchSummary, TuneResult
 
 Kept = Callable[[str], Path]
 MiB = 2**20

@@ -17,9 +17,10 @@ from a3gnn.pareto import non_dominated
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.run.finish import finish
+from a3gnn.tuning.run.play_off_plan import FINALISTS, ROUNDS, SEEDS
+from a3gnn.tuning.study.choice import Choice, NoGain
+from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.study.measured_front import measured_front
-from a3gnn.tuning.verify.choice import Choice, NoGain
-from a3gnn.tuning.verify.plan import ALTERNATIONS, FINALISTS, ROUNDS, SEEDS
 from a3gnn.tuning.verify.play_off import play_off
 from tests.tuning.formulas import learnt
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured

@@ -1,4 +1,4 @@
-"""Has numba compile a set of kernels: `python -m a3gnn.kernel_cache.compile_kernels`, the set as JSON on stdin.
+"""Has numba compile a set of kernels: `python -m a3gnn.training.compile_kernels`, the set as JSON on stdin.
 
 Which signatures a kernel is called with is known to its callers alone. So they are called: graphs of some hundred nodes
 are read and trained on, in all the ways that the set names. What is compiled stays in numba's cache.
@@ -20,11 +20,11 @@ import numpy as np
 from a3gnn.config import CACHE_POLICIES, DYNAMIC_POLICIES, PARTITIONERS, TrainConfig
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.kernel_cache.compile_ahead import KernelSet
 from a3gnn.process.child import die_with_parent
 from a3gnn.process.fork_server import COMPILED
 from a3gnn.storage.workplace import Workplace
 from a3gnn.task import ATTENTION, Task
+from a3gnn.training.compile_ahead import KernelSet
 
 _DENSE = "synthetic:nodes=400,degree=8,classes=4,features=32"
 _SPARSE = f"{_DENSE},density=0.2"

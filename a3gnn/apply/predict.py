@@ -20,7 +20,6 @@ from a3gnn.evaluation.own_evaluator import planned_outputs
 from a3gnn.graphs.as_graph import as_unlabelled, is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.loader.input_nodes import InputNodes
 from a3gnn.metric import Target
 from a3gnn.models.model import build_model
@@ -32,6 +31,7 @@ from a3gnn.option_names import option
 from a3gnn.pipeline.devices import checked_device
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.storage.host_memory import evaluation_bytes
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.saved_model import SavedModel
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from a3gnn.tuning.study.result import TuneResult
+from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.tell.choice_lines import choice_lines
 
 

@@ -187,7 +187,7 @@ def is_compiled(wanted: KernelSet) -> bool:
 
 def _compile(wanted: KernelSet) -> str:
     """Returns why `wanted` could not be compiled, "" where it was; a try that began is noted, and not made again."""
-    program = as_program("a3gnn.kernel_cache.compile_kernels")
+    program = as_program("a3gnn.training.compile_kernels")
     try:
         ended = subprocess.run(
             program.command,

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from a3gnn.kernel_cache import compile_ahead as module
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead, is_compiled
 from a3gnn.task import Task
+from a3gnn.training import compile_ahead as module
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead, is_compiled
 
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 READ = """
 import json
 from a3gnn.graphs.graph import Graph
 from a3gnn.process.compilations import compilations
-from a3gnn.kernel_cache.compile_ahead import compile_ahead
-from a3gnn.kernel_cache.compile_ahead import KernelSet
+from a3gnn.training.compile_ahead import compile_ahead
+from a3gnn.training.compile_ahead import KernelSet
 lines = []
 seconds = [compile_ahead(KernelSet(), lines.append) for _ in range(2)]
 Graph.load("synthetic:nodes=500").on_disk()
@@ -34,7 +34,7 @@ from pathlib import Path
 from a3gnn.config import TrainConfig
 from a3gnn.process.compilations import compilations
 from a3gnn.task import Task
-from a3gnn.training.train import train
+from a3gnn.apply.train import train
 folder, spec, configs = Path(sys.argv[1]), sys.argv[2], json.load(sys.stdin)
 compilations.start_anew(folder / "compiled")
 task, lines = Task(hidden_channels=16, fanouts=(5, 5)), []
@@ -55,8 +55,8 @@ from a3gnn.machine.host import host_with
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from a3gnn.kernel_cache.compile_kernels import compile_kernels
-from a3gnn.kernel_cache.compile_ahead import KernelSet
+from a3gnn.training.compile_kernels import compile_kernels
+from a3gnn.training.compile_ahead import KernelSet
 from a3gnn.training.trainer import Trainer
 
 def known():

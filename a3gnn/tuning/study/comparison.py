@@ -14,9 +14,11 @@ import numpy as np
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
+from a3gnn.quick import QUICK
 from a3gnn.spread import Spread, median_interval
-from a3gnn.tuning.verify.plan import ALTERNATIONS
 
+#: Alternations of the choice and the default that what is printed stands on.
+ALTERNATIONS = 1 if QUICK else 5
 #: Divisor of a ratio whose range fewer than `ALTERNATIONS` pairs give. In ten tunes of two graphs one pair's ratio was
 #: 1.51 times the median of its tune; the largest deviation in the other nine was 1.26 times.
 _ONE_PAIR = 1.5

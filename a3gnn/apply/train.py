@@ -17,7 +17,6 @@ from a3gnn.graphs.split import Split
 from a3gnn.hybrid.schedule import STALL_S, TrainerSampling
 from a3gnn.hybrid.trainers.opening import Said, open_several, open_trainer
 from a3gnn.hybrid.trainers.request import Trainers
-from a3gnn.kernel_cache.compile_ahead import KernelSet, compile_ahead
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
@@ -31,6 +30,7 @@ from a3gnn.storage.host_memory import evaluation_bytes
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.curve import first_point
 from a3gnn.training.progress import Progress, Target
 from a3gnn.training.rank_processes import SynchronousAlgorithm, processes
@@ -117,7 +117,8 @@ def train(
             mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
             and threads, and it stays the same to rounding.
         algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
-            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every one.
+            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every
+            one.
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
             random in place of the graph's own split; None leaves that.
         split_seed: Decides which nodes.

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
 
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods
@@ -18,7 +19,6 @@ from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.train import train
 from a3gnn.training.trainer import Trainer
 from a3gnn.training.tuned import TunedConfig
 

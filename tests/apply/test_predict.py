@@ -12,14 +12,14 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
+from a3gnn.apply.predict import predict
+from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, GraphError, MemoryLimitError, ModelError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
-from a3gnn.training.predict import predict
 from a3gnn.training.result import TrainResult
 from a3gnn.training.saved_model import SavedModel
-from a3gnn.training.train import train
 
 _CONFIG = TrainConfig(batch_size=128)
 _TASK = Task(hidden_channels=16, fanouts=(5, 5), learning_rate=0.01)
@@ -140,7 +140,7 @@ def test_a_model_of_the_users_says_what_it_was_judged_by(name, trained, package,
 def test_what_differs_from_training_is_said(trained, package, small_folder_graph, monkeypatch) -> None:
     task = Task(model=package.factory("Edges"), fanouts=(10, 5), learning_rate=0.01)
     result, lines = trained(task), []
-    monkeypatch.setattr("a3gnn.training.predict.evaluation_bytes", lambda limit: 100_000)
+    monkeypatch.setattr("a3gnn.apply.predict.evaluation_bytes", lambda limit: 100_000)
     predict(result.folder, small_folder_graph, notify=lines.append)
     assert [line.split(" in-neighbours")[0] for line in lines] == [
         "predictions are computed from a fixed sample of 10, 5"

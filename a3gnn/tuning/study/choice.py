@@ -9,8 +9,8 @@ from typing import Any, Self
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures, Reference
 from a3gnn.measurement import Metrics
+from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.trial import Trial
-from a3gnn.tuning.verify.comparison import Comparison
 
 #: What a choice leaves out that was made when the tune was stopped.
 STOPPED = "the play-off, for the tune was stopped: what is promised of the choice was measured once"

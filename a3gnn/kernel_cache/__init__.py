@@ -1,1 +1,0 @@
-"""Kernel_cache."""
