@@ -117,8 +117,8 @@ def train(
             mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
             and threads, and it stays the same to rounding.
         algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
-            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of every
-            one.
+            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of
+            every one.
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
             random in place of the graph's own split; None leaves that.
         split_seed: Decides which nodes.

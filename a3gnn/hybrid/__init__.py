@@ -1,1 +1,1 @@
-"""HyScale-GNN: several trainers of one process, on devices of several kinds; apply/ and profiling/ alone import them."""
+"""HyScale-GNN: several trainers of one process, on devices of several kinds; apply/ and profiling/ open them."""
