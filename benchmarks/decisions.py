@@ -28,8 +28,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn.seeding import generator
 from a3gnn_envs.acquisition.observation import ALLOWED, FEATURE_COLUMNS, observe
 from a3gnn_envs.acquisition.scorer import Scorer

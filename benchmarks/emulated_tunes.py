@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn.tuning.engines.propose import ROUND_TRIALS, propose
 from a3gnn.tuning.run.rounds import Proposer
 from a3gnn_surrogate.surrogate import Surrogate

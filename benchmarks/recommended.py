@@ -24,8 +24,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.engines.predicted_best import probability_of_keeping

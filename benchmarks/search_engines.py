@@ -24,7 +24,7 @@ from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.search.exhaustive import Grid
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import NormalisedHypervolume, run_search

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.evaluate import evaluate
 from a3gnn_surrogate.row_source import RowSource

@@ -12,7 +12,7 @@ import click
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.output import QUIET, show
-from a3gnn.cli.task_options import take_task, task_options
+from a3gnn.cli.study_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits

@@ -40,7 +40,7 @@ def list_(store: str | None, as_json: bool) -> None:
     from a3gnn.profiling.store.check import check_store
     from a3gnn.profiling.store.existing import existing_store
     from a3gnn.profiling.store.holdings import holdings
-    from a3gnn.profiling.store.shipped import shipped_measurements
+    from a3gnn.profiling.store.jsonl import shipped_measurements
 
     found = {"shipped with a3gnn": holdings(shipped_measurements())}
     opened = existing_store(store)
@@ -70,7 +70,7 @@ def check(place: str | None, as_json: bool) -> None:
     Each must have the fields of a measurement and no other, of their types and schema versions, finite numbers, and
     hashes that are those of what it holds. Exits with 1 where one does not, and names it with the rule.
     """
-    from a3gnn.profiling.store.shipped import shipped_profiles
+    from a3gnn.profiling.store.jsonl import shipped_profiles
 
     shipped = shipped_profiles()
     own = [str(DEFAULT_STORE)] if DEFAULT_STORE.exists() else []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,93 @@ from a3gnn.cli.executor_options import executor_options, refuse_executor, take_c
 from a3gnn.cli.options import BUDGET, LIMIT
 from a3gnn.cli.output import QUIET, progress, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
+from a3gnn.errors import UsageError
+from a3gnn.profiling.executor_choice import ExecutorChoice
+
+if TYPE_CHECKING:
+    from a3gnn.tuning.outcome.result import TuneResult
+
+
+def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
+    """Tunes on each kind of machines, and prints which is best and what each one's choice reaches.
+
+    Args:
+        choice: The cluster, and the kinds.
+        asked: The command's options as `tune` takes them.
+        quiet: Whether progress is left out.
+        as_json: Whether one JSON object is printed.
+
+    Raises:
+        A3GNNError: None of the tunes has chosen.
+        UsageError: An option is not what it must be.
+    """
+    from a3gnn.tuning.run.machines import machines_lines, ranked, why_no_best
+    from a3gnn.tuning.run.machines import tune_machines as run
+    from a3gnn.tuning.study.arguments import check_places
+
+    arguments = {**asked, "task": asked["task"].to_dict()}
+    resume = arguments.pop("resume")
+    out: Path | None = arguments.pop("out")
+    if out is None:
+        check_places(out, asked["store"], resume)
+    found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=progress(quiet))
+    if as_json:
+        machines = [one.to_dict() for one in ranked(found)]
+        click.echo(json.dumps({"machines": machines, "no_best": why_no_best(found)}, indent=2))
+        return
+    if not quiet:
+        click.echo(err=True)
+    for line in machines_lines(found):
+        click.echo(line)
+
+
+#: Options of `a3gnn tune` that are not a study's.
+_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
+
+
+def tune_on_server(
+    url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
+) -> TuneResult:
+    """Returns what a study on the server found; the folder here has then what that of a local tune has.
+
+    Args:
+        url: Where the server is.
+        token: What it wants requests to carry, if anything.
+        options: The command's options.
+        asked: The same as `tune` takes them.
+        notify: Takes each line of output.
+
+    Raises:
+        UsageError: An option is not what it must be, or means nothing there.
+    """
+    from a3gnn.service.client import Client
+    from a3gnn.storage.claim import reserved_next
+    from a3gnn.tuning.study.folder import check_folder
+
+    if options["split"] is not None:
+        raise UsageError(
+            "--split means nothing with --server, which splits no graph: a3gnn graph convert GRAPH FOLDER --split "
+            f"{options['split']} makes a folder that it takes"
+        )
+    for name in ("store", "resume"):
+        if options[name]:
+            raise UsageError(
+                f"--{name} means nothing with --server, which keeps its own measurements and studies; Client(URL)"
+                ".study(N).resume() goes on with one"
+            )
+    if options["out"] is not None:
+        check_folder(options["out"], resume=False)
+    order = {name: value for name, value in options.items() if name not in _OWN}
+    order |= {name: asked[name] for name in ("fix", "ranges")}
+    if isinstance(order["budget"], float):
+        order["budget"] = f"{order['budget']}s"
+    study = Client(url, token).start(options["dataset"], **order)
+    notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
+    tuned = study.wait(notify)
+    out: Path = options["out"] or reserved_next(tuned.setting.graph.name)
+    result = study.save(out, options["dataset"], notify)
+    assert result is not None, "it has chosen"
+    return result
 
 
 @click.command()
@@ -48,13 +136,9 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
     choice = take_choice(options)
     asked = as_arguments(options)
     if choice.names_several:
-        from a3gnn.cli.tune_machines import tune_machines
-
         tune_machines(choice, asked, quiet, as_json)
         return
     if server is not None:
-        from a3gnn.cli.tune_on_server import tune_on_server
-
         result = tune_on_server(server, token, options, asked, progress(quiet))
     else:
         from a3gnn.tuning.tune import tune as run

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods, in_edges
-from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
-from a3gnn.features.rows.kernels import locate
-from a3gnn.features.rows.sparse_sum_kernels import count_entries, sum_rows
+from a3gnn.features.rows.row_kernels import locate
+from a3gnn.features.rows.sparse_kernels import count_entries, sum_rows
 from a3gnn.features.rows.stored import SparseRows, bits
-from a3gnn.features.rows.table import RowTable, row_like
+from a3gnn.features.rows.table import Aggregator, RowTable, aggregate, input_width, row_like, weigh
 from a3gnn.graphs.derived import noting_seconds, seconds_of_making
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
@@ -96,7 +95,7 @@ _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | SparseFeatures:
     """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR as the features.
 
-    Rows are what `a3gnn.features.rows.aggregate` makes of all in-neighbours: for `mean`, the node's own row lies beside
+    Rows are what `a3gnn.features.rows.table` makes of all in-neighbours: for `mean`, the node's own row lies beside
     the mean; `gcn` takes the whole graph's degrees. The table lies beside the graph, where a first call writes it in
     chunks, and notes how long that took.
 

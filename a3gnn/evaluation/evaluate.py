@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.evaluation.inference import CHUNK_BYTES, Inference, Scratch
 from a3gnn.evaluation.tally import check_defined, new_tally
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled, label_spread
 from a3gnn.metric import ERRORS, Metric

@@ -16,7 +16,7 @@ from torch.nn import functional
 from a3gnn.errors import A3GNNError
 from a3gnn.evaluation.aggregate_table import table_if_kept
 from a3gnn.evaluation.neighbourhoods import EDGE_BYTES, Neighbourhoods
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.features.rows.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import LEAST_POINTS

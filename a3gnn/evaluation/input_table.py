@@ -13,7 +13,7 @@ from a3gnn.errors import ConfigError
 from a3gnn.evaluation.aggregate_table import aggregate_table, table_seconds
 from a3gnn.evaluation.inference import CHUNK_BYTES
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside, halves_seconds

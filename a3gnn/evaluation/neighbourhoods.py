@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.features.rows.tensors import slice_or_ids
+from a3gnn.graphs.arrays import row_slots, row_spans
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.parts.graph import PartedGraph

@@ -17,8 +17,8 @@ from a3gnn.features.caches.dynamic import DynamicCache
 from a3gnn.features.caches.ranking import cached_nodes
 from a3gnn.features.caches.slot_map import warm_up as warm_up_policies
 from a3gnn.features.caches.static import SparseStaticCache, StaticCache
-from a3gnn.features.rows.aggregate import AGGREGATORS
 from a3gnn.features.rows.stored import DenseRows, SparseRows, StoredRows, rows_of
+from a3gnn.features.rows.table import AGGREGATORS
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.device import DeviceCachedStore
 from a3gnn.features.stores.sparse import SparseHostStore

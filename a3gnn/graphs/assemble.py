@@ -16,7 +16,7 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import num_outputs, stored, target_of
 from a3gnn.graphs.split import MASKS
-from a3gnn.graphs.validate_labels import check_labels
+from a3gnn.graphs.validate import check_labels
 from a3gnn.units import count
 
 #: Classes that a note names. Guess.

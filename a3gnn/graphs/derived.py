@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.beside import REMEDY, keeping, opened
 from a3gnn.graphs.soundness import row_violations
-from a3gnn.graphs.tables import read_table
+from a3gnn.graphs.tables import REMEDY, keeping, opened, read_table
 from a3gnn.storage.mapping import in_large_pages, settle
 from a3gnn.storage.npy import NpyWriter
 from a3gnn.storage.stamp import forget, verify_once

@@ -18,8 +18,7 @@ from a3gnn.graphs.as_graph import is_data
 from a3gnn.graphs.assemble import canonical
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.pyg import features_of
-from a3gnn.graphs.pyg_lengths import check_labels_and_masks, check_rows
+from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of
 from a3gnn.graphs.validate import check_edge_shape, check_edges
 from a3gnn.loader.pyg_attributes import (
     Attributes,
@@ -30,7 +29,7 @@ from a3gnn.loader.pyg_attributes import (
 )
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
-from a3gnn.sampling.edges import Edges
+from a3gnn.sampling.edge_sampler import Edges
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore, GraphStore

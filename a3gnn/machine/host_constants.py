@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from a3gnn.features.rows.csr import csr
+from a3gnn.features.rows.tensors import csr
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.storage.compiled import njit
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.errors import ConfigError
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.gcn import GCNLayer

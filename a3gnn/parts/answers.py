@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.halves import as_halves
-from a3gnn.parts.kernels import draw_rows
 from a3gnn.parts.part import Part
+from a3gnn.parts.part_kernels import draw_rows
 from a3gnn.parts.protocol import (
     MAX_ANSWER_BYTES,
     PROTOCOL_VERSION,

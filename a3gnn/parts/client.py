@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphServerError
-from a3gnn.graphs.rows import row_spans
-from a3gnn.parts.kernels import put_rows
-from a3gnn.parts.link import Listener, PartLink
+from a3gnn.graphs.arrays import row_spans
+from a3gnn.parts.link import Listener, PartLink, Traffic, TrafficCounter
+from a3gnn.parts.part_kernels import put_rows
 from a3gnn.parts.protocol import ASKED_BYTES, MAX_IDS, Draw, Key, column_request, neighbours_request, rows_request
-from a3gnn.parts.traffic import Traffic, TrafficCounter
 
 #: Requests for a column that are under way at once. Guess.
 _COLUMN_REQUESTS = 4

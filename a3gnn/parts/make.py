@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from a3gnn.config import Partitioner
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.graphs.arrays import row_slots, row_spans
+from a3gnn.graphs.describe import neighbour_entries
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.hotness import neighbour_entries
 from a3gnn.graphs.partition import partition
-from a3gnn.graphs.rows import row_slots, row_spans
 from a3gnn.option_names import option
 from a3gnn.parts.part import ROLES, write_meta
 from a3gnn.storage.atomic import need_room, replacing

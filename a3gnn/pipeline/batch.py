@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from a3gnn.features.rows.aggregate import Aggregator
-from a3gnn.features.rows.csr import dense_parts
+from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.rows.tensors import dense_parts
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.upload import Arrival
 from a3gnn.sampling.subgraph import Subgraph

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.sampling import random
-from a3gnn.sampling.adjacency import Adjacency
-from a3gnn.sampling.kernels import MAX_EDGES
 from a3gnn.sampling.random import hop_key
-from a3gnn.sampling.sampler import check_arguments, too_many_edges
+from a3gnn.sampling.sample_kernels import MAX_EDGES
+from a3gnn.sampling.sampler import Adjacency, check_arguments, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import cached_mask
 

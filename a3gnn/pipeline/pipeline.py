@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from a3gnn.config import Resources, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.opening import open_features
-from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.rows.table import Aggregator, input_width
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
@@ -38,8 +38,7 @@ from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
 from a3gnn.pipeline.stages import Sampled, Sampler, Stages
 from a3gnn.pipeline.upload import BufferPool
-from a3gnn.sampling.edge_sampler import EdgeSampler
-from a3gnn.sampling.edges import Edges
+from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import Subgraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from a3gnn.features.rows.csr import csr
+from a3gnn.features.rows.tensors import csr
 from a3gnn.sampling.edge_order import write_edge_index
 from a3gnn.sampling.subgraph import Subgraph
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.features.rows.aggregate import Aggregator, input_width
+from a3gnn.features.rows.table import Aggregator, input_width
 from a3gnn.features.stores.store import FeatureStore, ReadResult
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch

@@ -13,16 +13,34 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.models.optimiser_imports import optimiser_imports
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse, described_status, oom_kills
 from a3gnn.process.worker import Ended, Worker
-from a3gnn.profiling.trial.failures import DETAIL_CHARACTERS
-from a3gnn.profiling.trial.imports import imports_of
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.trial.request import DETAIL_CHARACTERS, TrialRequest
 from a3gnn.quick import QUICK, QUICK_VARIABLE
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.units import format_duration, format_size
+
+
+def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
+    """Returns the modules that a trial of `task` imports beside those of all trials.
+
+    A process that starts trials imports them once: PyG's modules take seconds to import, and 65 MiB, which trials
+    without them are spared. Of a model of the user's only that of its optimiser is known: what
+    its module needs, and whether it has changed since, each trial finds out for itself.
+
+    Args:
+        task: What is trained.
+        has_device: Whether it is on a device, where Adam is torch's.
+    """
+    optimiser = optimiser_imports(task, has_device)
+    if task.is_own:
+        return optimiser
+    norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
+    return (*optimiser, *((f"a3gnn.models.layers.{task.model}", *norm) if task.uses_pyg else ()))
+
 
 #: How the detail of a failure begins that happened before the trial, in making its partitions.
 PARTITIONING = "while the graph was partitioned"

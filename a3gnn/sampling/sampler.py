@@ -4,16 +4,79 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling.adjacency import Adjacency
-from a3gnn.sampling.kernels import MAX_EDGES, sample_hops
-from a3gnn.sampling.position_maps import PositionMaps
+from a3gnn.sampling.sample_kernels import MAX_EDGES, cached_first, sample_hops
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.sampling.views import cached_mask, readonly
+
+
+class PositionMaps:
+    """Keeps an int32 per node for each call at once, all zero (`a3gnn.sampling.relabelling`). Thread-safe.
+
+    A call that fails midway gives none back, so that all that are here are zero.
+
+    Args:
+        num_nodes: Of the graph.
+    """
+
+    def __init__(self, num_nodes: int) -> None:
+        self._num_nodes = num_nodes
+        self._free: list[NDArray[np.int32]] = []
+
+    def take(self) -> NDArray[np.int32]:
+        """Returns a map, zeros, int32, shape (num_nodes,)."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return np.zeros(self._num_nodes, dtype=np.int32)
+
+    def give_back(self, position: NDArray[np.int32]) -> None:
+        """Keeps `position`, which is zero again, for a later call."""
+        self._free.append(position)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjacency:
+    """In-neighbours as CSR.
+
+    Attributes:
+        indptr: int64, shape (num_nodes + 1,).
+        indices: int32, shape (num_edges,); each row's cached in-neighbours come first.
+        num_cached: Cached in-neighbours per row, int32, shape (num_nodes,); empty where nothing is cached.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    num_cached: NDArray[np.int32]
+
+    @classmethod
+    def plain(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> Self:
+        """Returns the adjacency as given, memory maps included: not copied, nothing cached."""
+        return cls(readonly(indptr), readonly(indices), readonly(np.empty(0, dtype=np.int32)))
+
+    @classmethod
+    def by_cache(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_]) -> Self:
+        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbours first.
+
+        Takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
+
+        Raises:
+            UsageError: `cached` has another type or length.
+        """
+        mask, ordered = cached_mask(cached, len(indptr) - 1), np.empty(len(indices), dtype=np.int32)
+        counts = cached_first(readonly(indptr), readonly(indices), mask, readonly(indices), ordered)
+        return cls(readonly(indptr), readonly(ordered), readonly(counts))
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of the graph."""
+        return len(self.indptr) - 1
 
 
 class NeighbourSampler:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from a3gnn.errors import A3GNNError
 from a3gnn.service.answers import PROBLEM_SCHEMA
-from a3gnn.service.places import Places
+from a3gnn.service.home import Places
 from a3gnn.service.problems import MEDIA_TYPE, Problem
 from a3gnn.service.routers import events, graphs, measurements, pages, studies, suggestions, system, trainings
 from a3gnn.service.security import Guard

@@ -23,8 +23,7 @@ from typing import Any
 
 from a3gnn.process.child import interrupt_by_sigterm, take_order, take_stdout
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.service.home import JobFolder
-from a3gnn.service.places import Places
+from a3gnn.service.home import JobFolder, Places
 from a3gnn.service.problems import Problem
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy

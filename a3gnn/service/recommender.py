@@ -10,7 +10,7 @@ from typing import Any
 
 from a3gnn.process.child import as_program
 from a3gnn.process.memory import described_status
-from a3gnn.service.places import Places
+from a3gnn.service.home import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.turns import Turns
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.errors import A3GNNError, UsageError
-from a3gnn.service.http_client import AbsentError, HttpClient
+from a3gnn.service.client import AbsentError, HttpClient
 from a3gnn.service.study_copy import FILES
 from a3gnn.storage.atomic import replacing
 from a3gnn.tuning.outcome.kept_tune import KeptTune

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,8 +10,27 @@ from types import FrameType
 
 from a3gnn._imports import optional
 from a3gnn.addresses import ANY_ADDRESS, cannot_listen, shown
-from a3gnn.service.heap import keep_one_heap
 from a3gnn.service.settings import ServiceSettings
+
+#: Parameters of glibc's `mallopt` (malloc.h).
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
+#: Blocks from so many bytes on go back to the system when they are freed: glibc's first value, which it raises to the
+#: largest block that was freed.
+_MAPPED_BYTES = 128 << 10
+
+
+def keep_one_heap() -> None:
+    """Has the C library serve all threads from one heap, and large blocks from the system.
+
+    By default glibc has up to 8 heaps per core, each of which keeps what the threads that answer requests have freed in
+    it; answers are made in 40 threads and freed in another. Python's own lock has one thread allocate at a time anyway.
+    To be called before there are threads. Other C libraries are left as they are.
+    """
+    with suppress(OSError, AttributeError):  # no such function
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, 1)
+        mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
+
 
 #: Seconds that open requests may take to end when the server does. Guess.
 _LEAVE_S = 3

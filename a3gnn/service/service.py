@@ -2,23 +2,137 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import sqlalchemy as sa
+from anyio import to_thread
+
+from a3gnn.profiling.store.database import ROWS
+from a3gnn.profiling.store.holdings import Holding, holdings
+from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.profiling.store.transfer import import_rows
 from a3gnn.service.database import open_service_database
+from a3gnn.service.event_log import Event, EventLog
 from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
 from a3gnn.service.home import Home, JobFolder
 from a3gnn.service.job import Job, Kind
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import conflict
-from a3gnn.service.profiles import Profiles
 from a3gnn.service.recommender import Recommender
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.streaming import EventStreams
 from a3gnn.service.worker import QueueWorker
+
+#: Seconds between two looks at a log that has readers, and after which a silent stream says that it lives. Guesses.
+_STREAM_POLL_S, _SILENT_S = 0.2, 15.0
+
+
+class EventStreams:
+    """Follows the logs that have readers; a log that does not grow costs each a look at its size, five times a second.
+
+    Attributes:
+        readers: How many there are.
+    """
+
+    def __init__(self) -> None:
+        self.readers = 0
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """Ends all streams."""
+        self._closed.set()
+
+    async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
+        """Yields what a reader gets from `place` on, until the job has ended, for now.
+
+        Args:
+            log: The job's.
+            place: The id of the last event that the reader has, or 0.
+            is_active: Whether the job waits or runs; asked in another thread where its log is silent.
+        """
+        self.readers += 1
+        try:
+            said = time.monotonic()
+            yield b"retry: 1000\n\n"
+            while not self._closed.is_set():
+                last = None
+                if log.size > place:
+                    for event in log.since(place):
+                        place, last = event.id, event
+                        yield _encoded(event)
+                    said = time.monotonic()
+                if last is not None and last.is_last:
+                    return
+                if time.monotonic() > said + _SILENT_S:
+                    said = time.monotonic()
+                    if not await to_thread.run_sync(is_active):
+                        return
+                    yield b": \n\n"
+                await asyncio.sleep(_STREAM_POLL_S)
+        finally:
+            self.readers -= 1
+
+
+def _encoded(event: Event) -> bytes:
+    return f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(event.data)}\n\n".encode()
+
+
+class Profiles:
+    """The profile store of the service's database.
+
+    Args:
+        engine: The database.
+        place: Where it is: a path or an SQLAlchemy URL.
+    """
+
+    def __init__(self, engine: sa.Engine, place: str) -> None:
+        self._engine, self._place = engine, place
+        self._held: tuple[str, list[Holding]] = ("", [])
+
+    def count(self) -> int:
+        """Returns how many measurements there are."""
+        with self._engine.connect() as connection:
+            return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
+
+    def stand(self) -> str:
+        """Returns what is another text, all but surely, once there are other measurements: their number and the last.
+
+        A number alone stays where a failed trial is forgotten and another one comes.
+        """
+        newest = sa.select(ROWS.c.id, ROWS.c.payload).order_by(ROWS.c.id.desc()).limit(1)
+        with self._engine.connect() as connection:
+            number, payload = connection.execute(newest).first() or (0, "")
+        return f"{self.count()} {number} {payload}"
+
+    def add(self, path: Path) -> tuple[int, int]:
+        """Adds the rows of a file that `a3gnn profiles export` wrote; returns how many were new, and how many it had.
+
+        Raises:
+            StoreError: Something is wrong with a row; none is added.
+        """
+        return import_rows(path, self._place)
+
+    def held(self) -> list[dict[str, Any]]:
+        """Returns what there is of each graph, model and machine."""
+        return [one.to_dict() for one in self._holdings()]
+
+    def machines(self) -> list[dict[str, Any]]:
+        """Returns the machines that were measured on."""
+        found = {one.hardware.fingerprint: one.hardware for one in self._holdings()}
+        return [machine.to_dict() for machine in found.values()]
+
+    def _holdings(self) -> list[Holding]:
+        stand = self.stand()
+        if self._held[0] != stand:
+            self._held = stand, holdings(ProfileStore(self._engine).rows(version=None))
+        return self._held[1]
+
 
 #: Seconds that the answer to a stop waits for the job to end, and between two looks at it.
 _STOP_S, _POLL_S = 2.0, 0.05

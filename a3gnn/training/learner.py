@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.errors import A3GNNError
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.models.adam import Optimizer
 from a3gnn.models.loss import LESS_STEEP

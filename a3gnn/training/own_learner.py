@@ -15,7 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, ModelError
 from a3gnn.evaluation.input_table import table_rows
 from a3gnn.evaluation.own_evaluator import OwnEvaluator
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.adam import Optimizer

@@ -20,7 +20,7 @@ from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.profiling.store.existing import existing_rows
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task

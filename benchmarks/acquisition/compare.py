@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_envs.acquisition.observation import observe
 from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.simulated import SimulatedWorlds

@@ -21,12 +21,11 @@ from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.where import NEVER
-from a3gnn_envs.acquisition.prior import RISE_OFFSET, Outcomes, Prior
-from a3gnn_envs.acquisition.simulated import draw_limits, draw_priority, draw_trials
+from a3gnn_envs.acquisition.simulated import RISE_OFFSET, Outcomes, Prior, draw_limits, draw_priority, draw_trials
 from a3gnn_envs.acquisition.studies import QUARTER, SHARES
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, World
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.known_curve import learning_columns
+from a3gnn_surrogate.known_curves import learning_columns
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.points import knob_points

@@ -14,8 +14,7 @@ import argparse
 import time
 from pathlib import Path
 
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.scorer_training import train_scorer
 from a3gnn_envs.acquisition.simulated import SimulatedWorlds

@@ -24,8 +24,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.machine.probe import kept_hardware, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.store.jsonl import write_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements, write_measurements
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from benchmarks.corpus.measure import DEFAULT, SECONDS, SubjectTrials, on_cores

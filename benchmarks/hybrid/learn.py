@@ -22,8 +22,7 @@ from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from a3gnn.training.adapting.drift import iteration_of
 from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn_envs.management.management_env import ManagementEpisodes
-from a3gnn_envs.management.manager_policy import PRIOR
-from a3gnn_envs.management.manager_training import ManagerTraining
+from a3gnn_envs.management.manager_training import PRIOR, ManagerTraining
 from benchmarks.hybrid.management import bounds_of
 from benchmarks.hybrid.platforms import random_start, random_training
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.service.database import open_service_database
 from a3gnn.service.home import Home
 from a3gnn.service.jobs import Jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,75 @@ from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
-from a3gnn_envs.rewards import UtilityScale
 
-#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.rewards`). Guess.
+# Guesses, kept from a simulation that is not part of this repository.
+#: Utilities are clipped to this range; 0 is the 5 % quantile of random configurations and 1 their best.
+MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
+#: The utopian point in each objective: a little better than the best of the random configurations.
+_UTOPIAN_UTILITY = 1.2
+#: Weight of the sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
+_AUGMENTATION = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityScale:
+    """Maps speed, -memory and accuracy to utilities: comparable numbers around [0, 1], larger is better.
+
+    Speed is epochs per second, or one over the seconds to accuracy.
+
+    Attributes:
+        low: What has utility 0, float64, shape (3,).
+        span: The difference to what has utility 1, float64, shape (3,).
+        has_device: Whether the memory objective is the device's.
+        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy.
+    """
+
+    low: NDArray[np.float64]
+    span: NDArray[np.float64]
+    has_device: bool
+    speed: str
+
+    @classmethod
+    def fit(cls, prediction: Prediction, has_device: bool, speed: str = "throughput_epochs_per_s") -> Self:
+        """Returns the scale from the 5 % quantile to the maximum of `prediction`, of random configurations."""
+        gains = _gains(prediction, has_device, speed)
+        low = np.quantile(gains, 0.05, axis=0)
+        span = gains.max(axis=0) - low
+        return cls(low, np.where(span > 0, span, 1.0), has_device, speed)
+
+    def utilities(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the utilities of speed, memory and accuracy, clipped, float64, shape (n_configs, 3)."""
+        scaled = (_gains(prediction, self.has_device, self.speed) - self.low) / self.span
+        return np.clip(scaled, MIN_UTILITY, MAX_UTILITY)
+
+
+def scalarise(
+    utilities: NDArray[np.float64], weights: NDArray[np.float64], violation: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns one number per configuration, larger is better, at most a little above 0, float64, shape (n,).
+
+    A feasible configuration scores minus its augmented weighted Chebyshev distance from the utopian point. Unlike a
+    weighted sum, this can make any point of a front the best. An infeasible one scores `-1 - violation`, with the
+    violation clipped at 1: the "extremely negative reward" of A3GNN, III-C, would make a policy keep far away from the
+    limits.
+
+    Args:
+        utilities: float64, shape (n, 3).
+        weights: float64, shape (n, 3) or (3,), rows sum to 1.
+        violation: Relative violation of the worst limit, 0 for feasible configurations, float64, shape (n,).
+    """
+    distance = weights * (_UTOPIAN_UTILITY - utilities)
+    feasible = -distance.max(axis=1) - _AUGMENTATION * distance.sum(axis=1)
+    return np.where(violation > 0, -1 - np.minimum(violation, 1), feasible)
+
+
+def _gains(prediction: Prediction, has_device: bool, speed: str) -> NDArray[np.float64]:
+    memory, found = prediction.column(memory_metric(has_device)), prediction.column(speed)
+    fast = 1 / found if speed == "seconds_to_accuracy" else found
+    return np.stack([fast, -memory, prediction.column("val_accuracy")], axis=1)
+
+
+#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.context`). Guess.
 SCALE_SAMPLE_SIZE = 128
 #: Observed features are clipped to this many standard deviations. Guess.
 FEATURE_BOUND = 10.0

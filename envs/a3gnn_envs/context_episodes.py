@@ -10,9 +10,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn_envs.context import Context
+from a3gnn_envs.context import Context, scalarise
 from a3gnn_envs.episodes import Episodes
-from a3gnn_envs.rewards import scalarise
 
 #: Concentration of the Dirichlet distribution of an episode's weights: below 1, one objective tends to dominate. Guess.
 PREFERENCE_CONCENTRATION = 0.7

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from a3gnn.limits import Limits
 from a3gnn.prediction import Predict
 from a3gnn.space import SearchSpace
-from a3gnn_envs.context import NO_LIMITS, Context
+from a3gnn_envs.context import MAX_UTILITY, MIN_UTILITY, NO_LIMITS, Context
 from a3gnn_envs.context_episodes import ContextEpisodes
 from a3gnn_envs.episodes import SingleEnv
-from a3gnn_envs.rewards import MAX_UTILITY, MIN_UTILITY
 
 # Guesses.
 #: Steps per episode.

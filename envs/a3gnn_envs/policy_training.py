@@ -2,20 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.distributions import MultiCategoricalDistribution
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import VecEnv
 
 from a3gnn.errors import UsageError
-from a3gnn.seeding import derive
+from a3gnn.seeding import derive, generator
 from a3gnn_envs.context import Context
-from a3gnn_envs.isolated_torch import isolated_torch
+from a3gnn_envs.context_episodes import PREFERENCE_CONCENTRATION
 from a3gnn_envs.one_shot import OneShotEpisodes
-from a3gnn_envs.policy import Policy
-from a3gnn_envs.quiet_ppo import quiet_ppo
 from a3gnn_envs.vec_env import BatchedVecEnv
+
+
+@contextmanager
+def isolated_torch() -> Iterator[None]:
+    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
+    threads = torch.get_num_threads()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def quiet_ppo(policy: str | type[ActorCriticPolicy], env: VecEnv, seed: int, **options: Any) -> PPO:
+    """Returns PPO (Schulman et al., 2017) on the CPU, which writes nothing anywhere.
+
+    Args:
+        policy: As stable-baselines3 takes it.
+        env: What it is trained in.
+        seed: Any integer >= 0.
+        options: Further ones of stable-baselines3's `PPO`.
+    """
+    made = PPO(policy, env, seed=seed % 2**32, device="cpu", **options)
+    made.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A trained actor-critic network.
+
+    Attributes:
+        network: stable-baselines3's policy, on the CPU.
+        context: What it was trained for.
+        evaluations: Predictions that its training took, repeated ones included.
+    """
+
+    network: ActorCriticPolicy
+    context: Context
+    evaluations: int
+
+    def propose(self, count: int, seed: int) -> NDArray[np.int64]:
+        """Returns `count` canonical rows, each sampled for newly drawn weights, int64, shape (count, n_knobs)."""
+        random = generator(seed, "policy.propose")
+        weights = random.dirichlet(np.full(3, PREFERENCE_CONCENTRATION), size=count)
+        observed = np.tile(self.context.observation, (count, 1))
+        with torch.no_grad():
+            inputs = torch.from_numpy(np.hstack([observed, weights.astype(np.float32)]))
+            actor = self.network.get_distribution(inputs)
+        assert isinstance(actor, MultiCategoricalDistribution)
+        logits = [knob.logits.numpy() for knob in actor.distribution]
+        rows = [np.argmax(knob + random.gumbel(size=knob.shape), axis=1) for knob in logits]  # the Gumbel-max trick
+        return self.context.space.canonical(np.stack(rows, axis=1).astype(np.int64))
+
 
 # Guesses, kept from a simulation that is not part of this repository.
 #: Environments per rollout; fewer where there are few evaluations, so that there are some updates.

@@ -10,10 +10,9 @@ import numpy as np
 from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn_surrogate import memory
-from a3gnn_surrogate.accuracy import accuracy_drop, drop_at_equal_steps
+from a3gnn_surrogate.accuracy import accuracy_drop, drop_at_equal_steps, log_epochs_ratio, log_epochs_to_learn
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import Array, Columns, as_columns
-from a3gnn_surrogate.epochs import log_epochs_ratio, log_epochs_to_learn
 from a3gnn_surrogate.model_cost import ModelCost, model_cost
 from a3gnn_surrogate.shares import with_shares
 from a3gnn_surrogate.stage_seconds import PredictedStageSeconds, batch_seconds, epoch_overhead, stage_seconds

@@ -11,8 +11,7 @@ from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction, from_log_points
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.known_curve import KnownCurve
-from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.known_curves import KnownCurve, KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, HOST_BYTES, THROUGHPUT
 

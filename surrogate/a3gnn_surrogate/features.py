@@ -14,8 +14,7 @@ from a3gnn.config import KNOBS
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn_surrogate.columns import FULL_FANOUT, UNVARIED, Array, Columns, knob_values
-from a3gnn_surrogate.rows import cached_share
+from a3gnn_surrogate.columns import FULL_FANOUT, UNVARIED, Array, Columns, cached_share, knob_values
 
 #: Predictions of the analytic model that are shares or differences; the others enter as logarithms.
 _PLAIN_ANALYTIC = ("accuracy_drop", "cache_hit_rate")

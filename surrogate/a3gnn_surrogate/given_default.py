@@ -11,9 +11,8 @@ import numpy as np
 from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.local import LocalCorrection
-from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.points import knob_points, setting_key
 from a3gnn_surrogate.setting_corrections import general_scales
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT
 

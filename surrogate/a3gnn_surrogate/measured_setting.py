@@ -17,10 +17,9 @@ from a3gnn_surrogate.analytic import Work, analytic_metrics, expected_work
 from a3gnn_surrogate.calibration import Calibration
 from a3gnn_surrogate.columns import Array, as_columns
 from a3gnn_surrogate.features import feature_matrix
-from a3gnn_surrogate.keys import setting_key, task_graph_key
 from a3gnn_surrogate.known_curves import KnownCurves, Learnt
 from a3gnn_surrogate.memory import training_peak
-from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.points import knob_points, setting_key, task_graph_key
 from a3gnn_surrogate.references import ReferenceKey
 from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
 

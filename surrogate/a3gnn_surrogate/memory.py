@@ -9,9 +9,8 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import Calibration
-from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.columns import Array, Columns, stored_row_bytes
 from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.rows import stored_row_bytes
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
@@ -20,7 +19,7 @@ from a3gnn_surrogate.volume import BatchVolume
 _EVALUATION_BYTES, _OTHER_BYTES = 64 * 2**20, 8 * 2**20
 #: Copies of the rows that are evaluated, where they are too few to take that much. Guess.
 _EVALUATION_COPIES = 2.0
-#: PyG's modules, where layers use them: what importing them takes (`a3gnn.profiling.trial.imports`).
+#: PyG's modules, where layers use them: what importing them takes (`a3gnn.profiling.executor`).
 _MODULE_BYTES = 64 * 2**20
 #: What oneDNN compiles for products in bfloat16, a kernel per shape: 20 MiB after a hundred mini-batches of one layer.
 _KERNEL_BYTES = 20 * 2**20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,104 @@ from a3gnn.layer_cost import (
     output_flops,
     update_flops,
 )
-from a3gnn.task import Task
-from a3gnn_surrogate.between_layers import between_layers
-from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.own_cost import own_step
-from a3gnn_surrogate.rows import reads_table, row_entries, served_row_bytes
+from a3gnn.task import OwnModel, Task
+from a3gnn_surrogate.columns import Array, Columns, reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
+
+#: Passes of training over those of forward: backward costs two.
+_LAYER_PASSES = 3
+# Matrices of the layer's output that a norm reads, forward and backward. Of a batch its rows for the moments and to
+# scale them, and twice rows and gradient (`a3gnn.models.layers.norm`); of a layer, whose row stays in a core's cache
+# between moments and scaling, rows, and once rows and gradient.
+_NORM_READS = {"none": 0, "batch": 6, "layer": 3}
+# Matrices of the layer's output that a residual connection reads: the output and what is added to it, forward; the
+# gradient, for each of the two, backward.
+_RESIDUAL_READS = 4
+
+
+class Between(NamedTuple):
+    """What one layer's norm and residual connection add.
+
+    Attributes:
+        flops: Multiplications and additions of the map to another width, float64, shape (n_configs,).
+        read_values: Values that are read, likewise.
+        kept_values: Values that backward needs, likewise.
+        parameters: Number of weights.
+    """
+
+    flops: Array
+    read_values: Array
+    kept_values: Array
+    parameters: int
+
+
+def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first: bool, last: bool) -> Between:
+    """Returns what is added to a layer with so many destinations: the last has no norm, the first no residual."""
+    flops, read, kept = (np.zeros_like(rows) for _ in range(3))
+    parameters = 0
+    if task.norm != "none" and not last:
+        read, kept = read + _NORM_READS[task.norm] * rows * width_out, kept + rows * width_out
+        parameters += 2 * width_out
+    if task.residual and not first:
+        read, kept = read + _RESIDUAL_READS * rows * width_out, kept + rows * width_out
+        if width_in != width_out:
+            flops = flops + _LAYER_PASSES * 2.0 * rows * width_in * width_out
+            parameters += width_in * width_out
+    return Between(flops, read, kept, parameters)
+
+
+#: Passes of training over those of forward: backward costs two.
+_PASSES = 3
+
+
+class OwnStep(NamedTuple):
+    """One training step of each configuration, each float64, shape (n_configs,).
+
+    Attributes:
+        flops: Multiplications and additions of dense products.
+        moved_bytes: Bytes that operations write, and sparse products read.
+        activation_bytes: What the forward pass writes.
+    """
+
+    flops: Array
+    moved_bytes: Array
+    activation_bytes: Array
+
+
+def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
+    """Returns the cost of a step: layers of a model that takes adjs are computed on their own blocks, others on all.
+
+    Products are taken to be of a layer's destinations, as most are, and bytes to be of its sources. An input layer that
+    reads a table has one edge per destination, and two sources.
+    """
+    extent = _extent(columns, volume, own)
+    cost = own.cost
+    forward = cost.node_bytes * extent.sources + cost.edge_bytes * extent.edges
+    flops = cost.node_flops * extent.destinations + cost.edge_flops * extent.edges
+    moved = forward + cost.edge_reads * extent.edges
+    return OwnStep(_PASSES * flops, _PASSES * moved, forward)
+
+
+class _Extent(NamedTuple):
+    """What a forward pass is computed on, summed over the layers, each float64, shape (n_configs,)."""
+
+    sources: Array
+    destinations: Array
+    edges: Array
+
+
+def _extent(columns: Columns, volume: BatchVolume, own: OwnModel) -> _Extent:
+    """Returns the extent of the mini-batches of `columns`, as `OwnCost` counts it."""
+    if own.takes == "edge_index":
+        return _Extent(volume.input_nodes, volume.input_nodes, volume.sampled_edges)
+    depth, tabled = len(volume.edges), reads_table(columns)
+    nodes, edges = np.zeros_like(volume.seeds), np.zeros_like(volume.seeds)
+    for hop in range(depth):
+        last = hop == depth - 1  # the input layer's
+        sources, of_layer = volume.nodes[hop + 1], np.sum(volume.edges[: hop + 1], axis=0)
+        nodes = nodes + np.where(last & tabled, 2 * volume.nodes[hop], sources)
+        edges = edges + np.where(last & tabled, volume.nodes[hop], of_layer)
+    return _Extent(nodes, np.asarray(np.sum(volume.nodes[:-1], axis=0)), edges)
 
 
 @dataclass(frozen=True, slots=True)

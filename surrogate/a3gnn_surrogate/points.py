@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES, TrainConfig
 from a3gnn.setting import Setting
-from a3gnn_surrogate.columns import Array, Columns, as_columns, knob_values
-from a3gnn_surrogate.rows import cached_share
+from a3gnn.task import Task
+from a3gnn_surrogate.columns import Array, Columns, as_columns, cached_share, knob_values
+
+
+def setting_key(setting: Setting) -> str:
+    """Returns the key of a setting: task, graph and machine."""
+    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
+
+
+@lru_cache(maxsize=1024)  # a fit asks once per row and fold
+def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
+    """Returns the key of a task on a graph."""
+    return f"{task.key()}|{graph.fingerprint}"
+
 
 #: Knobs whose inputs `knob_points` scales one by one.
 _SCALED: tuple[str, ...] = (

@@ -10,8 +10,8 @@ import numpy as np
 from a3gnn.measurement import Measurement
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.keys import setting_key, task_graph_key
 from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.points import setting_key, task_graph_key
 
 
 class ReferenceKey(NamedTuple):

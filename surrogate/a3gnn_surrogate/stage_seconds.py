@@ -11,9 +11,8 @@ from a3gnn.config import DYNAMIC_POLICIES
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
-from a3gnn_surrogate.columns import Array, Columns
+from a3gnn_surrogate.columns import Array, Columns, served_row_bytes, stored_row_bytes, stored_share
 from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.rows import served_row_bytes, stored_row_bytes, stored_share
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and

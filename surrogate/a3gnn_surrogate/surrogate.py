@@ -24,16 +24,43 @@ from a3gnn_surrogate.assemble import default_epochs, metrics_of, with_known_curv
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
 from a3gnn_surrogate.fit_corrections import CorrectionFit
-from a3gnn_surrogate.keys import setting_key, task_graph_key
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.learner import Learner, make_learner
-from a3gnn_surrogate.noise import throughput_noise
-from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.points import knob_points, setting_key, task_graph_key
 from a3gnn_surrogate.references import latest_reference_accuracies
 from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
+
+#: Degrees of freedom that the prior's variance counts as. Guess: that of five trials of three windows.
+_PRIOR_DEGREES = 10.0
+
+
+def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
+    """Returns the relative standard deviation of one trial's throughput, by the machine's fingerprint.
+
+    The variance of the logarithms of a trial's replicates, pooled over a machine's trials and with the prior's, which
+    leads while replicates are few. A trial's throughput is the median of its windows; what disturbs a machine outlasts
+    a window, so the median is not taken to scatter less than a window does.
+
+    Args:
+        measurements: Of any machines; those without a trial of several replicates are left out.
+        prior: Relative standard deviation of one trial's throughput where nothing is known.
+    """
+    squares: dict[str, float] = {}
+    degrees: dict[str, int] = {}
+    for row in measurements:
+        if row.metrics is None or len(row.metrics.throughput_replicates) < 2:
+            continue
+        machine, logs = row.setting.hardware.fingerprint, np.log(row.metrics.throughput_replicates)
+        squares[machine] = squares.get(machine, 0.0) + float(np.sum((logs - logs.mean()) ** 2))
+        degrees[machine] = degrees.get(machine, 0) + len(logs) - 1
+    return {
+        machine: float(np.sqrt((_PRIOR_DEGREES * prior**2 + squares[machine]) / (_PRIOR_DEGREES + degrees[machine])))
+        for machine in squares
+    }
+
 
 #: Configurations per chunk of a prediction, which bounds its memory. Guess.
 _CHUNK = 32_768

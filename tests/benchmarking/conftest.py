@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 
 #: Graphs of `rows`.
 GRAPHS = 3

@@ -10,8 +10,7 @@ import pytest
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.replays import MeasuredDefault, by_setting
 from benchmarks.recommended import Recommended, Truth, line, recommended

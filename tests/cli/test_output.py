@@ -13,7 +13,7 @@ import pytest
 
 from a3gnn.cli.main import COMMANDS, main
 from a3gnn.cli.output import fitted
-from a3gnn.profiling.store.shipped import shipped_profiles
+from a3gnn.profiling.store.jsonl import shipped_profiles
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "tests" / "tuning" / "kept"

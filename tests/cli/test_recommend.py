@@ -11,7 +11,7 @@ import pytest
 from a3gnn.cli.main import main
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import kept_at
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as module
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from a3gnn.cli.main import app
 from a3gnn.measurement import MEASUREMENT_VERSION
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.tuning.beliefs import surrogate_card
 from a3gnn_surrogate.card import ModelCard

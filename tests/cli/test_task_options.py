@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from a3gnn.cli.main import main
-from a3gnn.cli.task_options import take_task, task_options
+from a3gnn.cli.study_options import take_task, task_options
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.task import Task, usual_fanouts
 

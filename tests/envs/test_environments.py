@@ -12,10 +12,9 @@ from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
 from a3gnn.errors import UsageError
 from a3gnn.limits import FEASIBLE, Limits
-from a3gnn_envs.context import Context
+from a3gnn_envs.context import Context, scalarise
 from a3gnn_envs.moves import HORIZON, MovesEpisodes
 from a3gnn_envs.one_shot import OneShotEpisodes
-from a3gnn_envs.rewards import scalarise
 
 WEIGHTS = (0.5, 0.3, 0.2)
 #: Those that choose configurations by predictions; tests/envs/acquisition has the other.

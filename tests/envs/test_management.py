@@ -17,8 +17,7 @@ import a3gnn_envs  # noqa: F401 - registers the environment
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.hybrid.control.learned import Network
 from a3gnn_envs.management.management_env import CHANGE_COST, HORIZON, ManagementEpisodes
-from a3gnn_envs.management.manager_policy import PRIOR
-from a3gnn_envs.management.manager_training import ManagerTraining
+from a3gnn_envs.management.manager_training import PRIOR, ManagerTraining
 
 ACTIONS = 3
 

@@ -9,10 +9,8 @@ import pytest
 import torch
 
 from a3gnn.errors import UsageError
-from a3gnn_envs.context import Context
-from a3gnn_envs.policy import Policy
-from a3gnn_envs.policy_training import MIN_EVALUATIONS, train_policy
-from a3gnn_envs.rewards import scalarise
+from a3gnn_envs.context import Context, scalarise
+from a3gnn_envs.policy_training import MIN_EVALUATIONS, Policy, train_policy
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction
-from a3gnn_envs.rewards import UtilityScale, scalarise
+from a3gnn_envs.context import UtilityScale, scalarise
 
 
 def prediction(throughput: list[float], host: list[float], device: list[float], accuracy: list[float]) -> Prediction:

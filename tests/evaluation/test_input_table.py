@@ -19,7 +19,7 @@ from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.aggregate_table import aggregate_table
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods
-from a3gnn.features.rows.aggregate import AGGREGATORS
+from a3gnn.features.rows.table import AGGREGATORS
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.verify import verify

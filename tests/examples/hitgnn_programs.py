@@ -13,7 +13,7 @@ import numpy as np
 from torch import distributed
 
 from a3gnn import Graph, Task, TrainConfig, train
-from a3gnn.graphs.hotness import hottest_first
+from a3gnn.graphs.describe import hottest_first
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
 from a3gnn.hitgnn.algorithms.partitioning.distdgl import distdgl_partition

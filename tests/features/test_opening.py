@@ -10,13 +10,13 @@ from numba.core.dispatcher import Dispatcher
 
 from a3gnn.config import DYNAMIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.caches import kernels, policy_kernels
+from a3gnn.features.caches import cache_kernels as kernels
+from a3gnn.features.caches import policy_kernels
 from a3gnn.features.caches.ranking import cached_nodes
 from a3gnn.features.opening import open_features, warm_up
-from a3gnn.features.rows import kernels as row_kernels
-from a3gnn.features.rows import sparse_kernels
-from a3gnn.features.rows.aggregate import AGGREGATORS
+from a3gnn.features.rows import row_kernels, sparse_kernels
 from a3gnn.features.rows.stored import rows_of
+from a3gnn.features.rows.table import AGGREGATORS
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.device import DeviceCachedStore
 from a3gnn.features.stores.store import FeatureStore

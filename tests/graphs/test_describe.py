@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.characteristics import CACHE_FRACTIONS
-from a3gnn.graphs.describe import cached_edge_mass, gini
+from a3gnn.graphs.describe import cached_edge_mass, gini, hottest_first, neighbour_entries
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.hotness import hottest_first, neighbour_entries
 
 Arrays = dict[str, np.ndarray]
 

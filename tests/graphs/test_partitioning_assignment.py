@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array
 
-from a3gnn.graphs.partitioning.assignment.greedy import BlockAffinity, greedy_parts
-from a3gnn.graphs.partitioning.block_graph import BlockGraph
+from a3gnn.graphs.partitioning.blocks import BlockAffinity, BlockGraph, greedy_parts
 
 Edges = dict[tuple[int, int], int]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.graphs.rows import row_slots, row_spans
+from a3gnn.graphs.arrays import row_slots, row_spans
 
 degrees = st.lists(st.integers(0, 9), max_size=20)
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Self
 
 from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.opening import open_parts
+from a3gnn.parts.opening import PartsSpec, open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.serve import serving
-from a3gnn.parts.spec import PartsSpec
 
 _ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"

@@ -17,10 +17,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
-from a3gnn.parts.opening import open_parts
+from a3gnn.parts.opening import PartsSpec, open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.serve import serving
-from a3gnn.parts.spec import PartsSpec
 from tests.parts.servers import HOST
 
 ALL = np.arange(2000, dtype=np.int32)

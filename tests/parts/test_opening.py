@@ -11,11 +11,10 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
-from a3gnn.parts.opening import graph_of, open_parts
+from a3gnn.parts.opening import PartsSpec, graph_of, open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.protocol import TOKEN_VARIABLE
 from a3gnn.parts.serve import serve_part, serving
-from a3gnn.parts.spec import PartsSpec
 from tests.parts.servers import HOST, opened, served_here
 
 TOKEN = "a-token-of-enough-letters"

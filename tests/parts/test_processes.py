@@ -16,8 +16,7 @@ from a3gnn.errors import GraphServerError
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.make import make_parts
-from a3gnn.parts.opening import open_parts
-from a3gnn.parts.spec import PartsSpec
+from a3gnn.parts.opening import PartsSpec, open_parts
 from a3gnn.task import Task
 from tests.parts.servers import ServerProcess
 from tests.parts.training import check_same_run

@@ -8,7 +8,7 @@ import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.features.opening import open_features
-from a3gnn.features.rows.aggregate import AGGREGATORS
+from a3gnn.features.rows.table import AGGREGATORS
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts import graph as graph_module

@@ -16,11 +16,9 @@ import pytest
 from a3gnn.errors import GraphServerError
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts import client, link, serve
-from a3gnn.parts.link import Listener, PartLink
-from a3gnn.parts.opening import open_parts
+from a3gnn.parts.link import Listener, PartLink, TrafficCounter
+from a3gnn.parts.opening import PartsSpec, open_parts
 from a3gnn.parts.protocol import SERVICE
-from a3gnn.parts.spec import PartsSpec
-from a3gnn.parts.traffic import TrafficCounter
 from tests.parts.servers import HOST, opened, served_here
 
 ALL = np.arange(2000, dtype=np.int32)

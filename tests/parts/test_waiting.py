@@ -11,10 +11,9 @@ import pytest
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.parts.opening import open_parts
+from a3gnn.parts.opening import PartsSpec, open_parts
 from a3gnn.parts.part import open_part
 from a3gnn.parts.serve import serving
-from a3gnn.parts.spec import PartsSpec
 from a3gnn.task import Task
 from tests.parts.servers import HOST
 from tests.parts.training import check_same_run

@@ -7,7 +7,7 @@ import torch
 
 from a3gnn.config import CACHE_POLICIES, PARALLEL_MODES, CachePolicy, Partitioner, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition

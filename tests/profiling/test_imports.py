@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from a3gnn.process.worker import Worker
-from a3gnn.profiling.trial.imports import imports_of
+from a3gnn.profiling.executor import imports_of
 from a3gnn.task import MODELS, Task
 
 

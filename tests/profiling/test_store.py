@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
-from a3gnn.profiling.store.jsonl import read_measurements, write_measurements
-from a3gnn.profiling.store.shipped import shipped_measurements, shipped_profiles
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements, shipped_profiles, write_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.task import Task
 from tests.vocabulary.random_configs import configs

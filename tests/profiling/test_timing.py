@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.timing import MOST_REPEATS, Machine, Timing, time_windows
-from a3gnn.profiling.trial.window import Epochs, Window
+from a3gnn.profiling.trial.timing import MOST_REPEATS, Epochs, Machine, Timing, Window, time_windows
 from a3gnn.threads.stolen_time import stretch
 
 

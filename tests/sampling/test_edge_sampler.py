@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.edge_sampler import EdgeSampler
-from a3gnn.sampling.edges import Edges
+from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numba.core.dispatcher import Dispatcher
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling import kernels
+from a3gnn.sampling import sample_kernels as kernels
 from a3gnn.sampling.sampler import NeighbourSampler, warm_up
 from a3gnn.sampling.subgraph import Subgraph
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.errors import A3GNNError, UsageError
-from a3gnn.service.client import Client
-from a3gnn.service.http_client import HttpClient, ServerAwayError
+from a3gnn.service.client import Client, HttpClient, ServerAwayError
 
 EVENTS = 'id: 40\nevent: line\ndata: {"text": "one"}\n\n' + 'id: 80\nevent: line\ndata: {"text": "two"}\n\n'
 

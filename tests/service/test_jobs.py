@@ -21,11 +21,9 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service import job_process, running_job
 from a3gnn.service.database import open_service_database
 from a3gnn.service.graph_shelf import GraphShelf
-from a3gnn.service.home import Home, JobFolder
+from a3gnn.service.home import Home, JobFolder, Places
 from a3gnn.service.job import Job, Kind
-from a3gnn.service.job_filter import JobFilter
-from a3gnn.service.jobs import Jobs
-from a3gnn.service.places import Places
+from a3gnn.service.jobs import JobFilter, Jobs
 from a3gnn.service.problems import Problem
 from a3gnn.service.running_job import RunningJob
 from a3gnn.service.service import Service

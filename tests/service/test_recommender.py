@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.service.places import Places
+from a3gnn.service.home import Places
 from a3gnn.service.problems import Problem
 from a3gnn.service.recommender import Recommender
 from a3gnn.task import Task

@@ -10,8 +10,7 @@ from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
 from a3gnn.service import saved_study
-from a3gnn.service.client import Client, RemoteStudy
-from a3gnn.service.http_client import AbsentError
+from a3gnn.service.client import AbsentError, Client, RemoteStudy
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.pick import pick
 from tests.service.servers import GRAPH, Server

@@ -9,8 +9,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.service import study_files
-from a3gnn.service.home import JobFolder
-from a3gnn.service.places import Places
+from a3gnn.service.home import JobFolder, Places
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import Comparison

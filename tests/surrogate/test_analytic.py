@@ -11,8 +11,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn.task import MODELS, Task
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
-from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.rows import cached_share, stored_share
+from a3gnn_surrogate.columns import as_columns, cached_share, stored_share
 from a3gnn_surrogate.stage_seconds import effective_workers, stage_seconds, train_terms
 from a3gnn_surrogate.volume import batch_volume
 

@@ -17,10 +17,9 @@ from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.keys import setting_key
-from a3gnn_surrogate.known_curve import KnownCurve, learning_values
-from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.known_curves import KnownCurve, KnownCurves, learning_values
 from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.surrogate import Surrogate
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn_surrogate.keys import setting_key
-from a3gnn_surrogate.noise import throughput_noise
-from a3gnn_surrogate.surrogate import Surrogate
+from a3gnn_surrogate.points import setting_key
+from a3gnn_surrogate.surrogate import Surrogate, throughput_noise
 
 
 def replicated(row, windows):

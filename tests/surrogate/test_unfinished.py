@@ -7,7 +7,7 @@ import math
 import pytest
 
 from a3gnn.learning_curve import CurveEnd, LearningCurve
-from a3gnn_surrogate.unfinished import expected_accuracy, expected_batches
+from a3gnn_surrogate.known_curves import expected_accuracy, expected_batches
 
 
 def curve(*points: tuple[int, float]) -> LearningCurve:

@@ -13,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.task import Task
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session

@@ -17,7 +17,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.limits import FEASIBLE
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.task import Task

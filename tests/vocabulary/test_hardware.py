@@ -11,7 +11,7 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.machine.host import cache_sizes, host_with, instruction_sets
-from a3gnn.profiling.store.shipped import shipped_profiles
+from a3gnn.profiling.store.jsonl import shipped_profiles
 
 
 def test_what_was_stored_keeps_its_fingerprint() -> None:

@@ -13,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics, distinct
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 

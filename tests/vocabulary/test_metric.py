@@ -10,7 +10,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.figures import Figures
 from a3gnn.limits import Breach, Limits
 from a3gnn.metric import ERRORS, METRIC_NAMES, Metric
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.task import Task
 
 

@@ -11,10 +11,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.features.caches.cache import CacheStats, StatsCounter
+from a3gnn.features.caches.cache_kernels import redirect_slots, store_rows
 from a3gnn.features.caches.fair_lock import FairLock
-from a3gnn.features.caches.kernels import redirect_slots, store_rows
 from a3gnn.features.caches.slot_map import SlotMap, slots_that_fit
-from a3gnn.features.caches.stats import CacheStats, StatsCounter
 from a3gnn.features.rows.stored import DenseRows
 from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.threads import pool

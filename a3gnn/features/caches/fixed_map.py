@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.features.caches import kernels
+from a3gnn.features.caches import cache_kernels as kernels
 from a3gnn.sampling.views import readonly
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.features.caches import kernels, policy_kernels
+from a3gnn.features.caches import cache_kernels as kernels
+from a3gnn.features.caches import policy_kernels
 from a3gnn.features.caches.policy_kernels import Buckets, SlotLists
 from a3gnn.sampling.views import readonly
 

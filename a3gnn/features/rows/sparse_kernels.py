@@ -1,4 +1,9 @@
-"""Compiled kernels over sparse rows: widened, measured, copied. All release the GIL."""
+"""Compiled kernels over sparse rows: widened, measured, copied. All release the GIL.
+
+Rows are summed in a dense row of the matrix's width, of which only the columns that occur are touched (Gustavson,
+1978). Each call fills rows `low` to `high` (exclusive) on one thread, and a row is summed in the order of its edges, so
+the result is the same, bit for bit, however ranges are split.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +51,104 @@ def gather_csr(
             out_indices[to] = indices[e]
             out_data[to] = data[e]
             to += 1
+
+
+@njit(cache=True, nogil=True)
+def count_entries(
+    nodes: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    width: int,
+    apart: bool,
+    counts: NDArray[np.int64],
+    low: int,
+    high: int,
+) -> None:
+    """Writes how many entries each destination's row has after `sum_rows`.
+
+    Args:
+        nodes: The destinations' rows of the matrix.
+        indptr: Where the in-edges of each begin.
+        indices: The in-neighbours' rows of the matrix.
+        starts: The matrix's indptr.
+        columns: The matrix's column numbers.
+        width: Its columns.
+        apart: Whether a destination's own row is kept in further columns, not added.
+        counts: int64, shape (num_dst,).
+        low: First destination.
+        high: The one after the last.
+    """
+    seen = np.full(width, -1, dtype=np.int64)
+    for i in range(low, high):
+        own, count = nodes[i], 0
+        for e in range(indptr[i], indptr[i + 1]):
+            for k in range(starts[indices[e]], starts[indices[e] + 1]):
+                if seen[columns[k]] != i:
+                    seen[columns[k]] = i
+                    count += 1
+        if apart:
+            count += starts[own + 1] - starts[own]
+        else:
+            for k in range(starts[own], starts[own + 1]):
+                count += seen[columns[k]] != i
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def sum_rows(
+    nodes: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    own_weights: NDArray[np.float32],
+    matrix: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]],
+    width: int,
+    apart: bool,
+    out: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]],
+    low: int,
+    high: int,
+) -> None:
+    """Writes each destination's weighted sum of rows, columns ascending, to its row of `out`.
+
+    Args:
+        nodes: As for `count_entries`.
+        indptr: Likewise.
+        indices: Likewise.
+        weights: Per edge, float32.
+        own_weights: Of each destination's own row, float32; not read where that is kept apart.
+        matrix: indptr, column numbers and values, float32 or the bits of float16 as uint16.
+        width: As for `count_entries`.
+        apart: Likewise; the own row's columns then begin at `width`.
+        out: Where rows begin in the other two; column numbers; values.
+        low: First destination.
+        high: The one after the last.
+    """
+    starts, columns, values = matrix
+    out_starts, out_columns, out_values = out
+    seen, total = np.full(width, -1, dtype=np.int64), np.empty(width, dtype=np.float32)
+    for i in range(low, high):
+        own, begin = nodes[i], out_starts[i]
+        end = begin
+        # The own row comes last: its place among the edges is no matter where it is apart.
+        for e in range(indptr[i], indptr[i + 1] + (0 if apart else 1)):
+            is_own = e == indptr[i + 1]
+            source = own if is_own else indices[e]
+            weight = own_weights[i] if is_own else weights[e]
+            for k in range(starts[source], starts[source + 1]):
+                column = columns[k]
+                if seen[column] != i:
+                    seen[column] = i
+                    total[column] = np.float32(0)
+                    out_columns[end] = column
+                    end += 1
+                total[column] += weight * widened(values[k])
+        out_columns[begin:end].sort()
+        for k in range(begin, end):
+            out_values[k] = total[out_columns[k]]
+        if apart:
+            for k in range(starts[own], starts[own + 1]):
+                out_columns[end] = columns[k] + width
+                out_values[end] = widened(values[k])
+                end += 1

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.features.caches.cache import DenseRowCache
-from a3gnn.features.caches.tier import DenseTier
-from a3gnn.features.rows.aggregate import Aggregator, aggregate, gather, input_width
-from a3gnn.features.rows.kernels import locate
+from a3gnn.features.caches.static import DenseTier
+from a3gnn.features.rows.row_kernels import locate
 from a3gnn.features.rows.stored import DenseRows
-from a3gnn.features.rows.table import RowTable, row_like
+from a3gnn.features.rows.table import Aggregator, RowTable, aggregate, gather, input_width, row_like
 from a3gnn.features.rows.tensors import as_array
 from a3gnn.features.stores.host import HostStore
 from a3gnn.features.stores.store import ReadResult

@@ -9,11 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.features.caches.static import SparseStaticCache
-from a3gnn.features.caches.tier import SparseTier
-from a3gnn.features.rows.aggregate import Aggregator
-from a3gnn.features.rows.csr import csr
+from a3gnn.features.caches.static import SparseStaticCache, SparseTier
 from a3gnn.features.rows.stored import CsrArrays, SparseRows, widened
+from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.rows.tensors import csr
 from a3gnn.features.stores.host import HostStore
 from a3gnn.features.stores.store import ReadResult
 from a3gnn.sampling.subgraph import Block

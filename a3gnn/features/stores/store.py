@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.features.caches.stats import CacheStats
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.caches.cache import CacheStats
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.sampling.subgraph import Block
 
 

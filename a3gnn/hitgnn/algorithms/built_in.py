@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from a3gnn.errors import unknown_name
-from a3gnn.graphs.partitioning.random_parts import random_parts
+from a3gnn.graphs.partition import random_parts
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.names import ALGORITHM_NAMES, AlgorithmName
 from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.features.caches.cache import CacheStats, StatsCounter
 from a3gnn.features.caches.static import StaticCache
-from a3gnn.features.caches.stats import CacheStats, StatsCounter
 from a3gnn.features.opening import base_rows
 from a3gnn.features.rows.stored import DenseRows, SparseRows
 from a3gnn.features.stores.dense import DenseHostStore

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.features.caches.cache import CacheStats, StatsCounter
 from a3gnn.features.caches.fixed_map import FixedMap
-from a3gnn.features.caches.stats import CacheStats, StatsCounter
-from a3gnn.features.rows.aggregate import Aggregator
 from a3gnn.features.rows.stored import DenseRows
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.features.stores.store import ReadResult
 from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.ranks.group import TorchRanks

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.hotness import hottest_first
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn.features.rows.aggregate import Aggregator, aggregate, input_width, weigh
-from a3gnn.features.rows.csr import csr
-from a3gnn.features.rows.table import RowTable
-from a3gnn.features.rows.tensors import as_array
+from a3gnn.features.rows.table import Aggregator, RowTable, aggregate, input_width, weigh
+from a3gnn.features.rows.tensors import as_array, csr
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer_kernels import collect
@@ -78,7 +76,7 @@ class _Sum(torch.autograd.Function):
 def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
     """Returns what `aggregator` makes of each destination's in-neighbours and own row, (num_dst, input_width).
 
-    As `MiniBatch.x` holds it for the input layer (`a3gnn.features.rows.aggregate`).
+    As `MiniBatch.x` holds it for the input layer (`a3gnn.features.rows.table`).
 
     Args:
         aggregator: The rule.

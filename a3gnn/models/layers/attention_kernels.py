@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import prefetch_at, widened
-from a3gnn.features.rows.sums import settle, sum_of
+from a3gnn.features.rows.row_kernels import settle, sum_of
 from a3gnn.models.layers.layer_kernels import random_bits, softmax
 from a3gnn.storage.compiled import njit
 

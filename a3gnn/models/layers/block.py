@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.rows.csr import csr
+from a3gnn.features.rows.tensors import csr
 from a3gnn.models.layers.layer_kernels import by_source
 
 

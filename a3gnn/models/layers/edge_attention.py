@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch_geometric.utils import softmax
 
-from a3gnn.features.rows.csr import csr
+from a3gnn.features.rows.tensors import csr
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer import Layer, Work, linear

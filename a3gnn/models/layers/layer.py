@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from a3gnn.features.rows.aggregate import Aggregator
+from a3gnn.features.rows.table import Aggregator
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.aggregation import aggregated
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
@@ -154,7 +154,7 @@ class Layer(nn.Module, ABC):
         """Returns the output of rows that have been through `aggregator`, of their dtype, (n_rows, out_channels).
 
         Args:
-            inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.aggregate.input_width`).
+            inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.table.input_width`).
         """
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 

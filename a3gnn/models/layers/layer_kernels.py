@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import narrowed, widened
-from a3gnn.features.rows.sums import settle, sum_of
+from a3gnn.features.rows.row_kernels import settle, sum_of
 from a3gnn.storage.compiled import njit
 
 # A plain 0 is an integer, against which numba compares in double precision.

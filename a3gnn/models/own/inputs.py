@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from a3gnn.features.rows.csr import csr
+from a3gnn.features.rows.tensors import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.pipeline.batch import MiniBatch

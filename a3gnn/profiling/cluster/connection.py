@@ -9,14 +9,33 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from a3gnn._imports import optional
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.option_names import option
-from a3gnn.profiling.cluster.graph_source import GraphSource
 from a3gnn.profiling.cluster.kinds import START, MachineKind, machine_kinds
+
+#: Bytes of a piece: so many lie in Ray's object stores at a time. Guess.
+PIECE_BYTES = 16 << 20
+
+
+class GraphSource:
+    """An actor on the machine that a study runs on, from which machines get a graph that they don't have."""
+
+    def read(self, folder: str, name: str, offset: int) -> bytes:
+        """Returns the piece of the file `name` in the converted graph's folder that begins at byte `offset`."""
+        with (Path(folder) / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(PIECE_BYTES)
+
+
+def graph_files(folder: Path) -> dict[str, int]:
+    """Returns the graph's own files in `folder`, by name with their bytes; what was derived from it is left out."""
+    return {path.name: path.stat().st_size for path in [*sorted(folder.glob("*.npy")), folder / "meta.json"]}
+
 
 #: Where the actors of all studies are.
 _NAMESPACE = "a3gnn"

@@ -2,16 +2,147 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.examined_row import examine_row
+from a3gnn.config import TrainConfig
+from a3gnn.errors import A3GNNError
+from a3gnn.measurement import MEASUREMENT_VERSION, Measurement
 from a3gnn.profiling.store.jsonl import read_lines
 from a3gnn.profiling.store.provenance import Provenance, line_hash
 from a3gnn.profiling.store.store import ProfileStore, key_columns
+from a3gnn.task import Task
+
+#: The fields of a row; beside them it has metrics, or a failure.
+_FIELDS = {"config", "task", "graph", "hardware", "accuracy_budget", "seconds", "version", "created", "id"}
+_OUTCOMES = {"metrics", "failure"}
+#: Rows that were stored before measurements had ids have none.
+_OPTIONAL = {"id"}
+#: What an annotation takes.
+_TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "str": (str,), "bool": (bool,)}
+#: What must be positive, as its logarithm is fitted.
+_POSITIVE = ("throughput_epochs_per_s", "peak_host_bytes")
+
+
+class ExaminedRow(NamedTuple):
+    """What a row is.
+
+    Attributes:
+        measurement: What it holds; None where anything is wrong with it.
+        faults: What is: the rule and what was found, each.
+    """
+
+    measurement: Measurement | None
+    faults: tuple[str, ...] = ()
+
+
+def examine_row(text: str) -> ExaminedRow:
+    """Returns the measurement in `text`, JSON, or all that is wrong with it.
+
+    Its fields must be those of a measurement, of their types and schema versions, every number must be finite, and each
+    hash must be that of what it is a hash of: the machine's fingerprint, and an id that is made of the row's content.
+    """
+    try:
+        fields: Any = json.loads(text)
+    except ValueError as error:
+        return ExaminedRow(None, (f"must be JSON: {error}",))
+    if not isinstance(fields, dict):
+        return ExaminedRow(None, (f"must be a JSON object, got a {type(fields).__name__}",))
+    faults = (*_names(fields), *_not_finite(fields))
+    if faults:
+        return ExaminedRow(None, faults)
+    try:
+        measurement = Measurement.from_dict(fields)
+    except (A3GNNError, ValueError, TypeError, AttributeError) as error:
+        return ExaminedRow(None, (str(error),))
+    except KeyError as error:
+        return ExaminedRow(None, (f"must have the field {error}",))
+    faults = tuple(_mistyped(measurement)) or (*_out_of_range(measurement), *_hashes(measurement, fields))
+    return ExaminedRow(None if faults else measurement, faults)
+
+
+def _names(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yields which fields are missing, and which are none of a measurement's."""
+    names = set(fields)
+    for name in sorted(_FIELDS - _OPTIONAL - names):
+        yield f"must have the field {name!r}"
+    for name in sorted(names - _FIELDS - _OUTCOMES):
+        yield f"must not have the field {name!r}"
+    if len(names & _OUTCOMES) != 1:
+        yield f"must have either metrics or a failure, got {' and '.join(sorted(names & _OUTCOMES)) or 'neither'}"
+
+
+def _not_finite(value: Any, place: str = "") -> Iterator[str]:
+    """Yields where in JSON types a number is not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{place} must be finite, got {value}"
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _not_finite(inner, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _not_finite(inner, f"{place}[{number}]")
+
+
+def _mistyped(found: Any, place: str = "") -> Iterator[str]:
+    """Yields which fields of a dataclass, and of those in it, have another type than they are declared with.
+
+    Configurations and tasks are left out, as they check themselves.
+    """
+    for field in dataclasses.fields(found):
+        value, name = getattr(found, field.name), f"{place}{field.name}"
+        if isinstance(value, TrainConfig | Task):
+            continue
+        if dataclasses.is_dataclass(value):
+            yield from _mistyped(value, f"{name}.")
+        elif not _fits(value, str(field.type)):
+            yield f"{name} must be {field.type}, got {value!r}"
+
+
+def _fits(value: Any, declared: str) -> bool:
+    """Returns whether `value` is of a `declared` type; of types that are not plain, whoever made it has checked."""
+    kind = declared.removesuffix(" | None")
+    if value is None:
+        return kind != declared
+    if kind.startswith("tuple["):
+        inner = kind.removeprefix("tuple[").split(",")[0]
+        return isinstance(value, tuple) and all(_fits(one, inner) for one in value)
+    if kind not in _TYPES:
+        return True
+    return isinstance(value, _TYPES[kind]) and (kind == "bool" or not isinstance(value, bool))
+
+
+def _out_of_range(row: Measurement) -> Iterator[str]:
+    if not 1 <= row.version <= MEASUREMENT_VERSION:
+        yield f"version must be 1 to {MEASUREMENT_VERSION}, the versions that this a3gnn knows, got {row.version}"
+    for name in _POSITIVE:
+        value = getattr(row.metrics, name, None)
+        if value is not None and value <= 0:
+            yield f"metrics.{name} must be positive, got {value}"
+    try:
+        datetime.fromisoformat(row.created)
+    except ValueError:
+        yield f"created must be a time in ISO 8601, got {row.created!r}"
+    if row.config != row.config.canonical():
+        settled = row.config.canonical().to_dict()
+        others = [name for name, value in row.config.to_dict().items() if value != settled[name]]
+        yield f"config must be canonical, got other values than the defaults of idle knobs: {', '.join(others)}"
+
+
+def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
+    hardware = row.setting.hardware.fingerprint
+    for name, stored, own in (
+        ("hardware.fingerprint", fields["hardware"].get("fingerprint", hardware), hardware),
+        ("id", fields.get("id") or row.id, row.id),
+    ):
+        if stored != own:
+            yield f"{name} must be {own}, the hash of what the row holds, got {stored}"
+
 
 #: The name of what is wrong with a file as a whole.
 _FILE = "file"

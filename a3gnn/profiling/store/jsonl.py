@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.errors import A3GNNError, StoreError
-from a3gnn.measurement import Measurement
+from a3gnn.measurement import Measurement, distinct
 from a3gnn.profiling.store.provenance import Provenance
 from a3gnn.storage.atomic import replacing
 
@@ -90,3 +90,17 @@ def _parse(line: str, place: str) -> Measurement:
         return Measurement.from_dict(json.loads(line))
     except (A3GNNError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{place}: not a measurement of this version of a3gnn: {error}") from error
+
+
+def shipped_profiles() -> Path | None:
+    """Returns the folder of the shipped profiles: in the package if it was built, beside it in a checkout, or None."""
+    package = Path(__file__).parents[2]
+    folders = (package / "_profiles", package.parent / "profiles")
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def shipped_measurements() -> list[Measurement]:
+    """Returns every shipped measurement once, files in the order of their names; empty where none are shipped."""
+    folder = shipped_profiles()
+    files = sorted(folder.glob("*.jsonl.gz")) if folder else []
+    return distinct(measurement for file in files for measurement in read_measurements(file))

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import ConfigError, DeviceError, GraphError, MissingDependencyError, UsageError
 from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.measurement import Failure, FailureKind
 from a3gnn.quick import QUICK
 from a3gnn.setting import Setting
+
+#: What torch says when an allocation fails; on the CPU it raises a plain RuntimeError.
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
+_INVALID = (ConfigError, GraphError, DeviceError, MissingDependencyError)
+#: Characters of a traceback that are kept: its end says what happened.
+DETAIL_CHARACTERS = 2000
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Returns `error` as a failure: out of memory, an impossible configuration, or a crash with its traceback."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError) or any(phrase in text for phrase in _OUT_OF_MEMORY):
+        return Failure(FailureKind.OUT_OF_MEMORY, text[-DETAIL_CHARACTERS:])
+    if isinstance(error, _INVALID):
+        return Failure(FailureKind.INVALID, str(error))
+    trace = "".join(traceback.format_exception(error))
+    return Failure(FailureKind.CRASHED, trace[-DETAIL_CHARACTERS:])
 
 
 class Hurdle(NamedTuple):

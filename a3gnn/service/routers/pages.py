@@ -17,7 +17,7 @@ from a3gnn.service import study_files
 from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of, json_answer
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
-from a3gnn.service.job_filter import JobFilter
+from a3gnn.service.jobs import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder, Word
 from a3gnn.service.problems import Problem, not_found

@@ -12,7 +12,7 @@ from a3gnn.service import study_files
 from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
-from a3gnn.service.job_filter import JobFilter
+from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import Problem
 from a3gnn.service.service import Service

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
 from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
-from a3gnn.service.job_filter import JobFilter
+from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import conflict
 from a3gnn.service.service import Service

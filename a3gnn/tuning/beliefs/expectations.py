@@ -18,8 +18,8 @@ from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.trial_cost import TrialCost
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
-from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.surrogate import Surrogate
 
 

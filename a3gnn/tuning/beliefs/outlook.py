@@ -22,8 +22,8 @@ from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.history import History
 from a3gnn.units import count
 from a3gnn_surrogate.given_default import given_default
-from a3gnn_surrogate.keys import setting_key
 from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Stands for the default's validation accuracy where no measurement tells it. Only differences from it are used; it is

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.profiling.store.existing import existing_rows
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn_surrogate.card import ModelCard
 from a3gnn_surrogate.evaluate import evaluate
 

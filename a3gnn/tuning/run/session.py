@@ -17,7 +17,7 @@ from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn.profiling.executor import LocalExecutor, MachineExecutor, TrialExecutor
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.tuning.run.runner import Runner

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from a3gnn.config import ParallelMode, TrainConfig
+from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.hotness import hottest_first
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.sampling.sampler import NeighbourSampler

@@ -12,8 +12,7 @@ from gymnasium import spaces
 from a3gnn.errors import StoreError, UsageError
 from a3gnn_envs.acquisition.observation import BOUND, NUM_COLUMNS, TRUTH_COLUMNS, observe
 from a3gnn_envs.acquisition.scorer import Scorer
-from a3gnn_envs.acquisition.scorer_policy import ScorerPolicy, TruthfulCritic
-from a3gnn_envs.acquisition.scorer_training import ROLLOUT, train_scorer
+from a3gnn_envs.acquisition.scorer_training import ROLLOUT, ScorerPolicy, TruthfulCritic, train_scorer
 from a3gnn_envs.acquisition.simulated import SimulatedWorlds
 from a3gnn_envs.acquisition.studies import FIDELITIES, Studies
 from a3gnn_envs.acquisition.trial_values import choose, log_values

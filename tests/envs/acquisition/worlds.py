@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from a3gnn.objectives import Priority
-from a3gnn_envs.acquisition.prior import Prior
+from a3gnn_envs.acquisition.simulated import Prior
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, World, score_weights
 
 START_S, CURVE_S, BUDGET_S = 1.0, 8.0, 100.0

@@ -13,8 +13,8 @@ from a3gnn.errors import UsageError
 from a3gnn.features.caches.dynamic import DynamicCache
 from a3gnn.features.caches.slot_map import SlotMap
 from a3gnn.features.opening import open_features
-from a3gnn.features.rows.aggregate import AGGREGATORS
 from a3gnn.features.rows.stored import DenseRows, rows_of
+from a3gnn.features.rows.table import AGGREGATORS
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition

@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 
-from a3gnn.features.caches import presample
-from a3gnn.features.caches.presample import most_needed_first, presampled
-from a3gnn.features.caches.ranking import cached_nodes
+from a3gnn.features.caches import ranking as presample
+from a3gnn.features.caches.ranking import cached_nodes, most_needed_first, presampled
+from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.hotness import hottest_first
 from a3gnn.sampling.sampler import NeighbourSampler
 
 

@@ -8,8 +8,8 @@ from a3gnn.errors import UsageError
 from a3gnn.features.caches.ranking import cached_nodes, expected_access
 from a3gnn.features.opening import open_features
 from a3gnn.features.rows.stored import rows_of
+from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.hotness import hottest_first
 from a3gnn.sampling.sampler import NeighbourSampler
 
 HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
 from a3gnn.features.caches.static import StaticCache
-from a3gnn.features.rows.aggregate import AGGREGATORS, aggregate, gather, input_width
 from a3gnn.features.rows.stored import DenseRows, SparseRows, rows_of
-from a3gnn.features.rows.table import RowTable
+from a3gnn.features.rows.table import AGGREGATORS, RowTable, aggregate, gather, input_width
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.sparse import SparseHostStore
 from a3gnn.graphs.features import SparseFeatures

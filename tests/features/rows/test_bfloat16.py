@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from a3gnn.features.caches.dynamic import DynamicCache
 from a3gnn.features.caches.static import StaticCache
-from a3gnn.features.rows.aggregate import AGGREGATORS, gather, input_width
 from a3gnn.features.rows.stored import DenseRows
-from a3gnn.features.rows.table import RowTable
+from a3gnn.features.rows.table import AGGREGATORS, RowTable, gather, input_width
 from a3gnn.features.rows.tensors import as_array
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.device import DeviceCachedStore

@@ -10,8 +10,8 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.hotness import neighbour_entries
-from a3gnn.graphs.partitioning.random_parts import random_parts
+from a3gnn.graphs.describe import neighbour_entries
+from a3gnn.graphs.partition import random_parts
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
 from a3gnn.hitgnn.algorithms.program import Program

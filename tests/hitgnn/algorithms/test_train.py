@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from a3gnn.apply.train import train
-from a3gnn.cli.start_ranks import start_ranks
+from a3gnn.cli.train import start_ranks
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partitioning.random_parts import random_parts
+from a3gnn.graphs.partition import random_parts
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL, P3, named
 from a3gnn.hitgnn.algorithms.names import ALGORITHM_NAMES

@@ -10,9 +10,9 @@ import pytest
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.graph import Graph
-from a3gnn.profiling.cluster import graph_source
-from a3gnn.profiling.cluster.graph_copy import received
-from a3gnn.profiling.cluster.graph_source import GraphSource, graph_files
+from a3gnn.profiling.cluster import connection as graph_source
+from a3gnn.profiling.cluster.connection import GraphSource, graph_files
+from a3gnn.profiling.cluster.node import received
 from a3gnn.storage.atomic import replacing
 from a3gnn.storage.cache import graph_folder
 

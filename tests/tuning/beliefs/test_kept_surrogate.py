@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.shipped import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.outcome.result import TuneResult

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partitioning.kernels import cut_edges
+from a3gnn.graphs.partitioning.coarsen_kernels import cut_edges
 from a3gnn.graphs.partitioning.metis import cut_by_metis, metis_seed, out_of_memory, symmetrised
 from a3gnn.hitgnn.algorithms.partitioning.balance_kernels import move_excess
 from a3gnn.hitgnn.algorithms.partitioning.number import check_parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.graphs.partitioning.reach_kernels import reach_of
+from a3gnn.graphs.partitioning.greedy_kernels import reach_of
 from a3gnn.storage.compiled import njit
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.partition import random_parts
 from a3gnn.graphs.partitioning.metis import metis_parts, symmetrised
-from a3gnn.graphs.partitioning.random_parts import random_parts
 from a3gnn.hitgnn.algorithms.partitioning import distdgl
 from a3gnn.hitgnn.algorithms.partitioning.distdgl import (
     balanced,

@@ -3,7 +3,7 @@ import pytest
 
 from a3gnn.config import DYNAMIC_POLICIES
 from a3gnn.errors import UsageError
-from a3gnn.features.caches.replay import replay
+from a3gnn.features.auto import replay
 
 HALVES = [np.arange(start, start + 50, dtype=np.int32) for start in (0, 50, 0, 50)]
 

@@ -1,4 +1,4 @@
-"""Compiled kernels over dense rows given by address: copied, or aggregated by destination. All release the GIL.
+"""Where kernels sum a row of their output, in float32 whatever the output's dtype is.
 
 Each call fills rows `low` to `high` (exclusive) of its output on one thread; `a3gnn.threads.pool` splits the output
 into such ranges. A destination adds its rows in the order of its edges, four per pass over its sum, and prefetches the
@@ -11,15 +11,54 @@ int16 for those of bfloat16. `out` is float32, or int16 for the bits of bfloat16
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import carray
+from numba import carray, types
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from a3gnn.features.rows.intrinsics import narrowed, pointer, prefetch_at, widened
-from a3gnn.features.rows.sums import settle, sum_of
 from a3gnn.storage.compiled import njit
+
+
+def sum_of(row: Any, scratch: Any) -> Any:
+    """Returns what the row of an output is summed in: itself if it is float32, else `scratch`, float32.
+
+    For compiled code alone; as long as `scratch`.
+    """
+    raise NotImplementedError
+
+
+def settle(total: Any, row: Any) -> None:
+    """Writes `total`, which `sum_of` returned for `row`, to it, rounded; for compiled code alone."""
+    raise NotImplementedError
+
+
+@overload(sum_of, inline="always")  # numba carries no types
+def _sum_of(row: Any, scratch: Any) -> Callable[..., Any]:
+    # numba compares the parameters of what is returned with those of this function, annotations and all.
+    def itself(row: Any, scratch: Any) -> Any:
+        return row[: len(scratch)]
+
+    def apart(row: Any, scratch: Any) -> Any:
+        return scratch
+
+    return itself if row.dtype == types.float32 else apart
+
+
+@overload(settle, inline="always")
+def _settle(total: Any, row: Any) -> Callable[..., None]:
+    def rounded(total: Any, row: Any) -> None:
+        for j in range(len(total)):
+            row[j] = narrowed(total[j], row)
+
+    def as_it_is(total: Any, row: Any) -> None:
+        pass
+
+    return as_it_is if row.dtype == types.float32 else rounded
+
 
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.kernel_types import HopDraw, RowBounds, RowRange
-from a3gnn.sampling.kernels import CHUNK, pick_rows, row_bounds
 from a3gnn.sampling.random import hop_key
+from a3gnn.sampling.sample_kernels import CHUNK, pick_rows, row_bounds
 from a3gnn.storage.compiled import njit
 
 

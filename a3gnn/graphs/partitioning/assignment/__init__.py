@@ -1,1 +1,0 @@
-"""Assigns blocks to parts by BGL's greedy heuristic."""
