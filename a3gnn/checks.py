@@ -12,6 +12,65 @@ import numpy as np
 from a3gnn.errors import UsageError
 from a3gnn.units import TOO_LARGE, format_size, parse_size
 
+#: Names of this machine that no other one reaches it by.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Addresses that stand for all of a machine's.
+ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
+#: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
+_TOKEN_CHARACTERS = 16
+#: A header of more is refused by some of what stands between. Guess.
+_MOST_TOKEN_CHARACTERS = 1000
+
+
+def check_address(host: str, token: str | None, variable: str) -> None:
+    """Checks that who listens at `host` asks for a token, where other machines reach it.
+
+    Args:
+        host: The address, as `--host` gives it.
+        token: What requests must carry; None for nothing.
+        variable: The environment variable that gives the token.
+
+    Raises:
+        UsageError: There is no token, or one that can be guessed or that no request can carry.
+    """
+    if host not in LOOPBACK and token is None:
+        raise UsageError(
+            f"--host {host} can be reached by other machines, which needs a --token (or {variable}) that "
+            "requests must carry; without --host the server answers this machine alone"
+        )
+    if token is not None and len(token) < _TOKEN_CHARACTERS:
+        raise UsageError(
+            f"--token must have {_TOKEN_CHARACTERS} characters or more, got {len(token)}; python -c "
+            "'import secrets; print(secrets.token_urlsafe())' makes one"
+        )
+    if token is not None:
+        check_token(token, f"--token (or {variable})")
+
+
+def check_token(token: str, name: str) -> None:
+    """Checks that a request can carry `token`, which errors call `name`, in a header.
+
+    Raises:
+        UsageError: It can't.
+    """
+    if len(token) > _MOST_TOKEN_CHARACTERS or not all("!" <= character <= "~" for character in token):
+        raise UsageError(
+            f"{name} must be of printable ASCII characters without blanks, {_MOST_TOKEN_CHARACTERS:,} at most; the one "
+            f"given has {len(token):,} characters, as requests can't carry it"
+        )
+
+
+def cannot_listen(host: str, port: int, error: Exception) -> UsageError:
+    """Returns the error of a server that can't listen there because of `error`."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"can't listen at --host {host} --port {port}: {reason}; --port 0 takes a free one")
+
+
+def shown(host: str, port: int) -> str:
+    """Returns the address as people and URLs write it, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 #: A limit on a process's memory below this can only lack its unit: Python alone takes several MiB.
 _LEAST_LIMIT = 1 << 20
 

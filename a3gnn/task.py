@@ -171,7 +171,7 @@ class Task:
         loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
         norm: What normalises rows between layers: none, batch or layer (docs/models.md).
         residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).
-        lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learning_rate`).
+        lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learner`).
         lr_epochs: Epochs over which it does, however long is trained; None where it is constant.
     """
 

@@ -36,11 +36,11 @@ from rich.table import Table
 
 from a3gnn.config import TrainConfig
 from a3gnn.evaluation.choose_metric import with_metric
+from a3gnn.figures import Spread
 from a3gnn.graphs.graph import Graph
 from a3gnn.limits import Limits
 from a3gnn.metric import AUTO
 from a3gnn.objectives import memory_metric
-from a3gnn.spread import Spread
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.engines.propose import propose

@@ -24,7 +24,7 @@ from a3gnn.models.optimiser_imports import optimiser_imports
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.option_names import option
-from a3gnn.parts.watching import watched
+from a3gnn.parts.graph import watched
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.storage.host_memory import evaluation_bytes
 from a3gnn.task import Task

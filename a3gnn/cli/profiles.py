@@ -17,7 +17,7 @@ from a3gnn.units import count
 
 if TYPE_CHECKING:
     from a3gnn.profiling.store.check import Checked
-    from a3gnn.profiling.store.holdings import Holding
+    from a3gnn.profiling.store.provenance import Holding
     from a3gnn.profiling.store.store import ProfileStore
 
 _STORE = click.option("--store", help=f"A path or a database URL; {DEFAULT_STORE} by default.")
@@ -39,8 +39,8 @@ def list_(store: str | None, as_json: bool) -> None:
     """Print what the store and the shipped profiles hold: rows by graph, model and machine."""
     from a3gnn.profiling.store.check import check_store
     from a3gnn.profiling.store.existing import existing_store
-    from a3gnn.profiling.store.holdings import holdings
     from a3gnn.profiling.store.jsonl import shipped_measurements
+    from a3gnn.profiling.store.provenance import holdings
 
     found = {"shipped with a3gnn": holdings(shipped_measurements())}
     opened = existing_store(store)
@@ -96,7 +96,7 @@ def export(file: Path, store: str | None) -> None:
 
     Nothing is written where a row does not check.
     """
-    from a3gnn.profiling.store.transfer import export_rows
+    from a3gnn.profiling.store.check import export_rows
 
     _need_suffix(file)
     with _existing(store) as opened:
@@ -113,7 +113,7 @@ def import_(file: Path, store: str | None) -> None:
     Nothing is added where a row does not check. What the store holds stays: of a configuration that it has already for
     the same task, graph, hardware and version, the row of FILE is left out.
     """
-    from a3gnn.profiling.store.transfer import import_rows
+    from a3gnn.profiling.store.check import import_rows
 
     _need_suffix(file)
     place = store or str(DEFAULT_STORE)

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, CachePolicy
 from a3gnn.errors import UsageError
-from a3gnn.features.caches.fixed_map import FixedMap
 from a3gnn.features.caches.ranking import presampled
-from a3gnn.features.caches.slot_map import SlotMap, slots_that_fit, warm_up
+from a3gnn.features.caches.slot_map import FixedMap, SlotMap, slots_that_fit, warm_up
 from a3gnn.features.rows.stored import DenseRows, StoredRows
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.features.stores.sparse import SparseHostStore

@@ -19,8 +19,8 @@ from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.soundness import violations
 from a3gnn.graphs.split import MASKS, Split, ids_mask, of_judged
 from a3gnn.graphs.synthetic.generate import generate
+from a3gnn.storage.atomic import expanded
 from a3gnn.storage.cache import cache_root, recall, source_of
-from a3gnn.storage.root import expanded
 from a3gnn.units import printable
 
 #: What a spec may be.

@@ -17,9 +17,8 @@ from torch.utils.data import DataLoader
 from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.loader.input_nodes import InputNodes
 from a3gnn.loader.loader_config import ConfigLike, fanouts_of, loader_config
-from a3gnn.loader.loader_rules import Asked, check_together, sampling_of
+from a3gnn.loader.loader_rules import Asked, InputNodes, check_together, sampling_of
 from a3gnn.loader.pyg_batch import PygBatches
 from a3gnn.loader.pyg_edges import subgraph_type_of
 from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.loader.input_nodes import InputNodes
+from a3gnn.loader.loader_rules import InputNodes
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 
 

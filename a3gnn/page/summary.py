@@ -16,7 +16,7 @@ from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_figures, describe_knob
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.comparison import Comparison
-from a3gnn.tuning.study.predicted_front import read_predicted_front
+from a3gnn.tuning.study.measured_front import read_predicted_front
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.tuning.study.trial import Predicted
 from a3gnn.tuning.tell.choice_lines import choice_lines

@@ -22,7 +22,7 @@ from a3gnn.parts.protocol import (
     read_key,
     read_rows,
 )
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.kernel_types import readonly
 
 
 class PartAnswers:

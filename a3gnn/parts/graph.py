@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,7 @@ from a3gnn.graphs.split import Split
 from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
 from a3gnn.parts.protocol import Draw
+from a3gnn.units import count, format_size
 
 #: Bytes of rows that are asked for at once, where any number of them is read. Guess.
 _READ_BYTES = 1 << 26
@@ -224,3 +226,30 @@ def _whole(name: str, what: str) -> GraphError:
         f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
         "the dataset, on a machine that holds it (docs/graph_servers.md says what runs over parts)"
     )
+
+
+@contextmanager
+def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], None]) -> Iterator[None]:
+    """Says what of `graph` is here, which servers don't answer meanwhile, and in the end what was asked.
+
+    Does nothing for a graph that is not by parts.
+
+    Args:
+        graph: The graph.
+        notify: Takes lines for people, from any thread.
+        check: Called while a server is waited for; what it raises ends the waiting.
+    """
+    if not isinstance(graph, PartedGraph):
+        yield
+        return
+    client = graph.client
+    listener, before = client.listener, client.traffic
+    servers = count(len(client.addresses), "graph server")
+    notify(f"{graph.name} is read from {servers}; {format_size(graph.held_bytes)} of it are here")
+    kept = listener.notify, listener.check
+    listener.notify, listener.check = notify, check
+    try:
+        yield
+    finally:
+        listener.notify, listener.check = kept
+        notify(client.traffic.since(before).text)

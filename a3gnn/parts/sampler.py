@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.part_kernels import put_rows
 from a3gnn.parts.protocol import Draw
+from a3gnn.sampling.kernel_types import readonly
 from a3gnn.sampling.relabelling import forget, relabel
 from a3gnn.sampling.sample_kernels import MAX_EDGES, grown
 from a3gnn.sampling.sampler import PositionMaps, check_arguments, checked_seeds, repeated_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.sampling.views import readonly
 
 
 class PartedSampler:

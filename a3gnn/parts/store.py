@@ -20,7 +20,7 @@ from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.edge_list_kernels import by_falling_count
 from a3gnn.parts.graph import PartedGraph, RemoteFeatures
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.kernel_types import readonly
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.sampling import random
+from a3gnn.sampling.kernel_types import cached_mask
 from a3gnn.sampling.random import hop_key
 from a3gnn.sampling.sample_kernels import MAX_EDGES
 from a3gnn.sampling.sampler import Adjacency, check_arguments, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.sampling.views import cached_mask
 
 _LOW_32 = 0xFFFFFFFF
 

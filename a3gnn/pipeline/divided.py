@@ -18,12 +18,51 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import Sampled, Stages
+from a3gnn.pipeline.stages import Sampled, Sampler, Stages
 from a3gnn.pipeline.watch import Watch
 from a3gnn.sampling.share import Shares, cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.staged_map import staged_map
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedWork:
+    """Of all shares together over the whole mini-batch; 1 where nothing is repeated.
+
+    Attributes:
+        sampled_edges: Edges that are sampled.
+        trained_edges: Edges that are computed with, of the input layer.
+        rows: Rows of features that are read.
+    """
+
+    sampled_edges: float
+    trained_edges: float
+    rows: float
+
+
+def repeated_work(
+    sampler: Sampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
+) -> RepeatedWork:
+    """Returns what shares repeat of the mini-batches `planned`, as those of epoch 0 are sampled.
+
+    Args:
+        sampler: Samples them once more, whole.
+        planned: One at least.
+        weights: What each share has of the seeds, in proportion.
+        independent: Whether each is sampled for itself; if not, it is cut from the whole.
+    """
+    edges = rows = trained = read = 0
+    for batch in planned:
+        whole = sampler.sample(batch.seeds, 0, batch.index)
+        edges, rows = edges + whole.num_edges, rows + whole.num_nodes
+        for low, high in pairwise(seed_bounds(len(batch.seeds), weights)):
+            if high > low:
+                alone = sampler.sample(batch.seeds[low:high], 0, batch.index) if independent else cut(whole, low, high)
+                trained, read = trained + alone.num_edges, read + alone.num_nodes
+    # A graph may have no edge.
+    repeated = trained / edges if edges else 1.0
+    return RepeatedWork(repeated if independent else 1.0, repeated, read / rows)
 
 
 def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:

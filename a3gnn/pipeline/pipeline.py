@@ -32,12 +32,11 @@ from a3gnn.pipeline.allocation.allocate import Allocation
 from a3gnn.pipeline.allocation.isolation import Isolation
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.device_sampler import DeviceSampler
-from a3gnn.pipeline.devices import checked_device
 from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
 from a3gnn.pipeline.stages import Sampled, Sampler, Stages
-from a3gnn.pipeline.upload import BufferPool
+from a3gnn.pipeline.upload import BufferPool, checked_device
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.share import CutSampler, Shares

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.kernel_types import readonly
 from a3gnn.seeding import generator
 from a3gnn.storage.compiled import njit
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.sampling.edge_kernels import sample_edges
 from a3gnn.sampling.edge_order import induced_edges, is_by_target, places_by_target, take_ids
+from a3gnn.sampling.kernel_types import readonly
 from a3gnn.sampling.sample_kernels import cached_first
 from a3gnn.sampling.sampler import NeighbourSampler, checked_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.sampling.views import readonly
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.sampling.kernel_types import cached_mask, readonly
 from a3gnn.sampling.sample_kernels import MAX_EDGES, cached_first, sample_hops
 from a3gnn.sampling.subgraph import Subgraph
-from a3gnn.sampling.views import cached_mask, readonly
 
 
 class PositionMaps:

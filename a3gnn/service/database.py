@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -10,6 +12,70 @@ from sqlalchemy.exc import SQLAlchemyError
 from a3gnn._imports import optional
 from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
+
+
+class PathText(sa.TypeDecorator[str]):
+    """A path of any bytes as text: those that are not UTF-8 stand as `//` and their number, which no path has.
+
+    Databases take Unicode alone, and Python has such bytes as lone surrogates.
+    """
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Returns what is stored of `value`, whose slashes are single ones."""
+        return value and re.sub("[\udc80-\udcff]", lambda found: f"//{ord(found[0]) - 0xDC00:02x}", value)
+
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        """Returns the path that is stored as `value`."""
+        return value and re.sub("//([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), value)
+
+
+TABLES = sa.MetaData()
+
+GRAPHS = sa.Table(
+    "a3gnn_graphs",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("origin", sa.String(16), nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("spec", PathText, nullable=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False, index=True),
+    sa.Column("home", sa.String(32)),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("about", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+JOBS = sa.Table(
+    "a3gnn_jobs",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("graph", sa.Integer, nullable=False, index=True),
+    sa.Column("study", sa.Integer, index=True),
+    sa.Column("arguments", sa.Text, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False, index=True),
+    sa.Column("stop_asked", sa.Boolean, nullable=False),
+    sa.Column("home", sa.String(32), index=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("started", sa.Float),
+    sa.Column("ended", sa.Float),
+    sa.Column("error", sa.Text),
+    sa.Column("summary", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+
+def inserted_id(result: sa.CursorResult[Any]) -> int:
+    """Returns the number that a row was given that was just added."""
+    key = result.inserted_primary_key
+    assert key is not None, "the table has one"
+    number: int = key[0]
+    return number
 
 
 def open_service_database(place: str) -> sa.Engine:

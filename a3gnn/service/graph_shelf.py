@@ -18,11 +18,11 @@ import sqlalchemy as sa
 
 from a3gnn.process.child import as_program
 from a3gnn.profiling.store.database import writing
+from a3gnn.service.database import GRAPHS, JOBS, inserted_id
 from a3gnn.service.home import Home
 from a3gnn.service.jail import admitted
 from a3gnn.service.problems import Problem, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.tables import GRAPHS, JOBS, inserted_id
 from a3gnn.service.turns import Turns
 
 #: Seconds that looking at a graph may take. Guess.

@@ -12,9 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from a3gnn.profiling.store.database import writing
+from a3gnn.service.database import JOBS, inserted_id
 from a3gnn.service.job import Job, Kind
 from a3gnn.service.problems import conflict, not_found, too_many
-from a3gnn.service.tables import JOBS, inserted_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Any, Self
 import sqlalchemy as sa
 from anyio import to_thread
 
+from a3gnn.profiling.store.check import import_rows
 from a3gnn.profiling.store.database import ROWS
-from a3gnn.profiling.store.holdings import Holding, holdings
+from a3gnn.profiling.store.provenance import Holding, holdings
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.store.transfer import import_rows
 from a3gnn.service.database import open_service_database
 from a3gnn.service.event_log import Event, EventLog
 from a3gnn.service.graph_shelf import GraphShelf, KnownGraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a3gnn.addresses import check_address
+from a3gnn.checks import check_address
 from a3gnn.errors import UsageError
 from a3gnn.option_names import option
 from a3gnn.profiling.executor_choice import ExecutorChoice

@@ -10,8 +10,55 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from a3gnn.storage.root import named
+from a3gnn.errors import A3GNNError
 from a3gnn.units import format_size
+
+VARIABLE = "A3GNN_CACHE"
+
+
+def cache_root(chosen: str | Path | None = None) -> Path:
+    """Returns the cache folder: `chosen`, else $A3GNN_CACHE, else a3gnn in $XDG_CACHE_HOME or ~/.cache.
+
+    Raises:
+        A3GNNError: None of them is set, and the user has no home folder.
+    """
+    if chosen is not None:
+        return Path(chosen)
+    if own := os.environ.get(VARIABLE):
+        return Path(own)
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "a3gnn"
+    try:
+        return Path.home() / ".cache" / "a3gnn"
+    except RuntimeError:
+        raise A3GNNError(
+            f"the cache folder is in the user's home folder, but user {os.getuid()} has none, and HOME is not set; set "
+            f"{VARIABLE} to a folder that can be written"
+        ) from None
+
+
+def expanded(path: str | Path) -> Path:
+    """Returns `path` with `~` replaced by the home folder.
+
+    Raises:
+        A3GNNError: The user whose folder is meant has none.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise A3GNNError(f"{path} is in a home folder that is not known ({error}); give the path in full") from error
+
+
+def named(error: OSError, path: Path) -> OSError:
+    """Returns `error`, raised where `path` was to be made; in a cache folder that can't be written, with the remedy."""
+    try:
+        inside = path.absolute().is_relative_to(cache_root().absolute())
+    except A3GNNError:
+        return error
+    if not inside or error.errno is None:
+        return error
+    text = f"{os.strerror(error.errno)}: the cache folder can't be written; set {VARIABLE} to one that can"
+    return type(error)(error.errno, text, str(error.filename or path))
 
 
 def try_lock(file: int) -> bool:

@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from a3gnn.storage.atomic import cache_root as cache_root
 from a3gnn.storage.atomic import replacing
-from a3gnn.storage.root import cache_root as cache_root
 
 
 def file_state(path: Path) -> list[int]:

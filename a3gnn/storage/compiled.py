@@ -27,8 +27,8 @@ import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.storage.atomic import VARIABLE, cache_root
 from a3gnn.storage.kernel_folder import adding, folder_name, hold, kernel_sources, remove_unused
-from a3gnn.storage.root import VARIABLE, cache_root
 from a3gnn.storage.workplace import Workplace
 
 _PACKAGE = Path(__file__).parents[1]

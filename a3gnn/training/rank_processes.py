@@ -20,10 +20,10 @@ from a3gnn.ranks.group import TorchRanks, joined
 from a3gnn.ranks.joined_step import warm_up
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.share import Shares
-from a3gnn.training.interrupt import Interrupt
 from a3gnn.training.progress import Progress
 from a3gnn.training.rank_folders import FollowerFolder, LeaderFolder
 from a3gnn.training.request import TrainRequest
+from a3gnn.training.run import Interrupt
 from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_size

@@ -64,7 +64,7 @@ class TrainResult:
         ranks: Processes that trained it together; memory is that of all of them, other figures are rank 0's.
         trainers: Of trainers of this process that trained it together: `names`, `kinds`, `shares` of seeds, `sampling`
             of mini-batches, `prefetch`, the depths that were asked for, and `repeated_work`, what all shares take over
-            the whole of the first mini-batches (`a3gnn.pipeline.repeated`). Where they adapted, these are of the end,
+            the whole of the first mini-batches (`a3gnn.pipeline.divided`). Where they adapted, these are of the end,
             beside their `threads` and all `changes` (`a3gnn.hybrid.control.adaptation.DivisionChange`). None
             for one trainer.
         algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each

@@ -28,16 +28,15 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.devices import checked_device, gpus_of
 from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.upload import checked_device, gpus_of
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.ranks.joined_step import JoinedStep, check_member
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
-from a3gnn.training.learner import Learner, Replica, checked_loss
-from a3gnn.training.learning_rate import LearningRate
+from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
 from a3gnn.training.own_learner import Own
 from a3gnn.training.step import Step, Work, step_of
 

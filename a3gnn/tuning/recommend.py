@@ -25,10 +25,9 @@ from a3gnn.setting import Setting
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
-from a3gnn.tuning.beliefs.forecast import Forecast
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook, unknowns
-from a3gnn.tuning.beliefs.recommendation import CorpusCount, Recommendation
+from a3gnn.tuning.beliefs.recommendation import CorpusCount, Forecast, Recommendation
 from a3gnn.tuning.engines.predicted_best import predicted_best
 from a3gnn.tuning.study.arguments import check_places, make_request
 from a3gnn.tuning.study.history import History

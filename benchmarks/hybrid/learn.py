@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.hybrid.assignment import Assignment
-from a3gnn.hybrid.control.amounts import Bounds
-from a3gnn.hybrid.control.learned import Network
-from a3gnn.hybrid.control.moves import NUM_ACTIONS
-from a3gnn.hybrid.control.situation import NUM_OBSERVED, Situation
+from a3gnn.hybrid.control.controller import Bounds
+from a3gnn.hybrid.control.learned import NUM_ACTIONS, NUM_OBSERVED, Network, Situation
 from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from a3gnn.training.adapting.drift import iteration_of
 from a3gnn.training.adapting.stage_times import StageTimes

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.control.amounts import Bounds
-from a3gnn.hybrid.control.controller import Algorithm1, Controller
+from a3gnn.hybrid.control.controller import Algorithm1, Bounds, Controller
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.control.learned import Learned, Network
-from a3gnn.hybrid.simulation.memory import most_seeds
 from a3gnn.hybrid.simulation.operations import (
     on_accelerator,
     on_processor,
@@ -27,7 +25,7 @@ from a3gnn.hybrid.simulation.operations import (
     sampling_on_accelerator,
     sampling_on_processor,
 )
-from a3gnn.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.simulation.training import SimulatedTraining, most_seeds
 from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import PipelineStage
 from benchmarks.hybrid.platforms import BATCH, random_start, random_training, still

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.simulation.named import A5000, U250
 from a3gnn.hybrid.simulation.operations import SimulatedModel
-from a3gnn.hybrid.simulation.platform import SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
+from a3gnn.hybrid.simulation.platform import A5000, U250, SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
 from a3gnn.hybrid.simulation.training import SimulatedTraining
 from a3gnn.sampling.counts import CountCurve
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from a3gnn.hybrid.model.initial import initial_assignment
-from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
-from a3gnn.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
+from a3gnn.hybrid.model.performance import AcceleratorSpeeds, ModelShape, PerformanceModel, PlatformSpeeds
 from a3gnn.hybrid.simulation.operations import (
     SimulatedModel,
     sampled_bytes,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures, Reference
+from a3gnn.figures import Figures, Reference, Spread
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.knobs import Knob
@@ -27,7 +27,6 @@ from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.report.text import describe_config
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from a3gnn.spread import Spread
 from a3gnn.task import Task
 from benchmarks.report import ResultLines
 

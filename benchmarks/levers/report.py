@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from a3gnn.spread import Spread
+from a3gnn.figures import Spread
 from benchmarks.levers.bench import COMBINED, MEASURES, Measured
 
 #: A knob that gains less on every graph does not pay for what it adds to the search.

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import Spread
 from a3gnn.graphs.graph import Graph
 from a3gnn.report.text import describe_config
-from a3gnn.spread import Spread
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from benchmarks.engine.client import Resident

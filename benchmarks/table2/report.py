@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from a3gnn.spread import Spread
+from a3gnn.figures import Spread
 from benchmarks.engine.client import Resident
 from benchmarks.engine.summary import geometric_mean
 from benchmarks.table2.ours import Trained

@@ -15,12 +15,12 @@ from a3gnn.prediction import Prediction
 from a3gnn.seeding import generator
 from a3gnn_surrogate.card import ModelCard, Score
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.conformal import graph_folds, row_folds
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.learner import graph_folds, row_folds
+from a3gnn_surrogate.measured_setting import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.points import task_graph_key
-from a3gnn_surrogate.references import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.surrogate import Surrogate
 
 # fmt: off

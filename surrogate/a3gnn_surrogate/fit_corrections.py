@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn_surrogate.calibrate import own_calibration
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.conformal import half_width, row_folds
+from a3gnn_surrogate.learner import half_width, row_folds
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.residual import ResidualModel, refit
 from a3gnn_surrogate.row_source import RowSource

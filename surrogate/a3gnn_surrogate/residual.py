@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.conformal import graph_folds, half_width
-from a3gnn_surrogate.learner import Features, Fold, Folds, Learner, NoLearner
+from a3gnn_surrogate.learner import Features, Fold, Folds, Learner, NoLearner, graph_folds, half_width
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default

@@ -13,8 +13,7 @@ from a3gnn_surrogate.calibrate import general_calibrations
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.features import PLAIN_FEATURES
 from a3gnn_surrogate.known_curves import KnownCurves
-from a3gnn_surrogate.measured_setting import MeasuredSetting
-from a3gnn_surrogate.references import by_setting, reference_accuracies
+from a3gnn_surrogate.measured_setting import MeasuredSetting, by_setting, reference_accuracies
 from a3gnn_surrogate.training_rows import TrainingRows, no_rows
 
 

@@ -27,8 +27,8 @@ from a3gnn_surrogate.fit_corrections import CorrectionFit
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.learner import Learner, make_learner
+from a3gnn_surrogate.measured_setting import latest_reference_accuracies
 from a3gnn_surrogate.points import knob_points, setting_key, task_graph_key
-from a3gnn_surrogate.references import latest_reference_accuracies
 from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs

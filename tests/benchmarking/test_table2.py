@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from a3gnn.figures import Spread
 from a3gnn.graphs.graph import Graph
-from a3gnn.spread import Spread
 from benchmarks.engine.client import Resident, resident, watched
 from benchmarks.engine.workers.folder import GraphFolder
 from benchmarks.table2 import ours

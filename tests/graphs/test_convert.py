@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.conversion.convert import DEFAULT_MEMORY_BYTES, _write, convert
 from a3gnn.graphs.conversion.draft import Draft
-from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.synthetic.generate import write as write_synthetic
+from a3gnn.notify import ConversionProgress
 from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.stamp import STAMP
 

@@ -6,7 +6,7 @@ from itertools import permutations, product
 
 import pytest
 
-from a3gnn.hybrid.control.algorithm1 import BALANCED_STAGES, PARTNERS, PROCESSOR_STAGES, Action, decide
+from a3gnn.hybrid.control.controller import BALANCED_STAGES, PARTNERS, PROCESSOR_STAGES, Action, decide
 
 SC, SA, LOAD, TC, ACCEL = BALANCED_STAGES
 #: Lines 10 to 32: bottleneck, then what the fastest and the second must be (None: anything else), and the action; "CPU"

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads
-from a3gnn.hybrid.control.amounts import Bounds
 from a3gnn.hybrid.control.balanced import Balanced
-from a3gnn.hybrid.control.controller import Algorithm1, Controller
+from a3gnn.hybrid.control.controller import Algorithm1, Bounds, Controller
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import drifts

@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.control.algorithm1 import Action
-from a3gnn.hybrid.control.amounts import Bounds, apply
-from a3gnn.hybrid.control.controller import Algorithm1
-from a3gnn.hybrid.control.divisions import Divisions
-from a3gnn.hybrid.control.fitted import FittedScaling
-from a3gnn.hybrid.control.scaling import Scaling
+from a3gnn.hybrid.control.controller import Action, Algorithm1, Bounds, apply
+from a3gnn.hybrid.control.fitted import Divisions, FittedScaling, Scaling
 from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import StageTimes

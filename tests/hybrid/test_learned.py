@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import StoreError
 from a3gnn.hybrid.assignment import Assignment, Threads, trainer_kinds
-from a3gnn.hybrid.control.amounts import Bounds
-from a3gnn.hybrid.control.controller import Algorithm1
-from a3gnn.hybrid.control.learned import Learned, Network
-from a3gnn.hybrid.control.moves import BACK, MOVES, NUM_ACTIONS, STAY
-from a3gnn.hybrid.control.situation import NUM_OBSERVED, Situation
+from a3gnn.hybrid.control.controller import Algorithm1, Bounds
+from a3gnn.hybrid.control.learned import BACK, MOVES, NUM_ACTIONS, NUM_OBSERVED, STAY, Learned, Network, Situation
 from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import StageTimes
 

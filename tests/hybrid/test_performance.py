@@ -12,8 +12,13 @@ from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.model.initial import initial_assignment
-from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
-from a3gnn.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds, probed_speeds
+from a3gnn.hybrid.model.performance import (
+    AcceleratorSpeeds,
+    ModelShape,
+    PerformanceModel,
+    PlatformSpeeds,
+    probed_speeds,
+)
 from a3gnn.hybrid.schedule import NO_PREFETCHING, TWO_STAGE_PREFETCHING
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from a3gnn.sampling.counts import CountCurve

@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
-from a3gnn.hybrid.model.processors import calibrated, predict_on_processors
-from a3gnn.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
+from a3gnn.hybrid.model.initial import calibrated, predict_on_processors
+from a3gnn.hybrid.model.performance import AcceleratorSpeeds, ModelShape, PerformanceModel, PlatformSpeeds
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.sampling.counts import CountCurve
 from a3gnn.training.adapting.stage_times import StageTimes

@@ -7,9 +7,13 @@ import dataclasses
 import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
-from a3gnn.hybrid.model.several import fastest_division
-from a3gnn.hybrid.model.speeds import AcceleratorSpeeds, PlatformSpeeds
+from a3gnn.hybrid.model.performance import (
+    AcceleratorSpeeds,
+    ModelShape,
+    PerformanceModel,
+    PlatformSpeeds,
+    fastest_division,
+)
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.sampling.counts import CountCurve
 

@@ -16,11 +16,10 @@ from a3gnn.hybrid.schedule import (
     TWO_STAGE_PREFETCHING,
     Schedule,
 )
-from a3gnn.hybrid.simulation.memory import most_seeds
 from a3gnn.hybrid.simulation.operations import operations, sampling_on_processor
 from a3gnn.hybrid.simulation.platform import SimulatedPlatform
-from a3gnn.hybrid.simulation.trace import Trace
-from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
+from a3gnn.hybrid.simulation.stage_work import Trace
+from a3gnn.hybrid.simulation.training import SimulatedTraining, Static, most_seeds
 
 
 def at(trace: Trace, stage: str) -> dict[int, tuple[float, float]]:

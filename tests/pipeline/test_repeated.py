@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from a3gnn.pipeline.divided import repeated_work
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.repeated import repeated_work
 from a3gnn.sampling.sampler import NeighbourSampler
 
 #: Seeds 0 to 3 have the in-neighbour 4, and that one has 5.

@@ -16,8 +16,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement
-from a3gnn.profiling.store.check import check_file, check_store, examine_row
-from a3gnn.profiling.store.holdings import holdings
+from a3gnn.profiling.store.check import check_file, check_store, examine_row, export_rows, import_rows
 from a3gnn.profiling.store.jsonl import (
     read_lines,
     read_measurements,
@@ -25,8 +24,8 @@ from a3gnn.profiling.store.jsonl import (
     shipped_profiles,
     write_measurements,
 )
+from a3gnn.profiling.store.provenance import holdings
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.store.transfer import export_rows, import_rows
 from a3gnn.task import Task
 
 Make = Callable[..., Measurement]

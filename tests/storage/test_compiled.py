@@ -14,10 +14,9 @@ import a3gnn
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.graph import Graph
 from a3gnn.process.worker import Worker
-from a3gnn.storage.atomic import write_text
+from a3gnn.storage.atomic import expanded, write_text
 from a3gnn.storage.compiled import KERNELS
 from a3gnn.storage.kernel_folder import KERNEL_FOLDER, UNUSED_SECONDS
-from a3gnn.storage.root import expanded
 
 ROOT = Path(a3gnn.__file__).parents[1]
 CODE = """
@@ -319,7 +318,7 @@ def test_numba_that_was_imported_before_is_told(installation: Installation, tmp_
 
 def test_a_user_without_a_home_has_to_name_the_cache_folder(installation: Installation) -> None:
     code = (
-        "import pathlib, a3gnn.storage.root as root\n"
+        "import pathlib, a3gnn.storage.atomic as root\n"
         "def none(): raise RuntimeError('Could not determine home directory.')\n"
         "pathlib.Path.home = none\n"
         "try: print(root.cache_root())\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn_surrogate.conformal import graph_folds, half_width, row_folds
+from a3gnn_surrogate.learner import graph_folds, half_width, row_folds
 
 
 @given(count=st.integers(1, 60), folds=st.integers(1, 8), seed=st.integers(0, 99))

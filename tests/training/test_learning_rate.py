@@ -16,7 +16,7 @@ from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.adam import Adam
 from a3gnn.task import Task
-from a3gnn.training.learning_rate import LearningRate
+from a3gnn.training.learner import LearningRate
 from a3gnn.training.trainer import Trainer
 
 TASK = Task(hidden_channels=8, fanouts=(4, 3), learning_rate=0.01)

@@ -16,7 +16,7 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.storage.claim import LOCK_NAME
-from a3gnn.tuning.beliefs.trial_cost import TrialCost
+from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.outcome.result import TuneResult, unfinished_front
 from a3gnn.tuning.run.play_off_plan import reserve_s
 from a3gnn.tuning.run.session import open_study

@@ -9,8 +9,7 @@ from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.tuning.beliefs.expectations import expected_trial_s, expected_trials_s, fit_surrogate, predict
-from a3gnn.tuning.beliefs.trial_cost import TrialCost
+from a3gnn.tuning.beliefs.expectations import TrialCost, expected_trial_s, expected_trials_s, fit_surrogate, predict
 from a3gnn.tuning.study.trial import Proposal
 from tests.tuning.formulas import learnt
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS

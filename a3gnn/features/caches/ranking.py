@@ -15,8 +15,8 @@ from a3gnn.features.caches.cache_kernels import log_not_sampled
 from a3gnn.features.rows.stored import StoredRows, rows_of
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
+from a3gnn.sampling.kernel_types import readonly
 from a3gnn.sampling.sampler import NeighbourSampler
-from a3gnn.sampling.views import readonly
 from a3gnn.seeding import derive, generator
 
 # Seeds of the mini-batches that are counted, at most: 100 mini-batches of the default size. Guess.

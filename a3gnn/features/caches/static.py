@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from a3gnn.features.caches import cache_kernels as kernels
 from a3gnn.features.caches.cache import CacheStats, StatsCounter
-from a3gnn.features.caches.fixed_map import FixedMap
+from a3gnn.features.caches.slot_map import FixedMap
 from a3gnn.features.rows.stored import DenseRows, SparseRows
 from a3gnn.features.rows.table import RowTable
 

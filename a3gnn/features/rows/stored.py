@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.features.rows.sparse_kernels import gather_csr, row_lengths, widen
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.halves import as_halves
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.kernel_types import readonly
 
 
 class CsrArrays(NamedTuple):

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.features.caches.cache import CacheStats, StatsCounter
-from a3gnn.features.caches.fixed_map import FixedMap
-from a3gnn.features.caches.slot_map import SlotMap, slots_that_fit
+from a3gnn.features.caches.slot_map import FixedMap, SlotMap, slots_that_fit
 from a3gnn.features.rows.stored import DenseRows
 from a3gnn.features.rows.table import Aggregator
 from a3gnn.features.stores.dense import DenseHostStore

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.features.caches.fair_lock import FairLock
-from a3gnn.features.caches.fixed_map import FixedMap
-from a3gnn.features.caches.slot_map import SlotMap
+from a3gnn.features.caches.dynamic import FairLock
+from a3gnn.features.caches.slot_map import FixedMap, SlotMap
 
 
 def owned(ids: NDArray[np.int32], index: int, count: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

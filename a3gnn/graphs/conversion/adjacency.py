@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.graphs.arrays import row_spans
-from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.edge_list_kernels import count_targets, sort_into_buckets, sort_rows, sources_by_row
+from a3gnn.notify import ConversionProgress
 from a3gnn.storage.npy import NpyWriter
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.conversion import npz_stream
 from a3gnn.graphs.conversion.draft import Draft
-from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.folder import finish_folder, held_fingerprint, refuse_another
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import converted_copy
 from a3gnn.graphs.synthetic.generate import write as write_synthetic
-from a3gnn.storage.atomic import replacing
+from a3gnn.notify import ConversionProgress
+from a3gnn.storage.atomic import expanded, replacing
 from a3gnn.storage.claim import claimed_whole
-from a3gnn.storage.root import expanded
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.graphs.conversion.progress import ConversionProgress
+from a3gnn.notify import ConversionProgress
 
 
 @dataclass

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from a3gnn.graphs.arrays import row_spans
-from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.notify import ConversionProgress
 from a3gnn.storage.npy import NpyWriter
 
 # Values that are copied at a time, so that features of any size cost tens of MiB. Guess.

@@ -1,12 +1,118 @@
-"""`Iterations`: which mini-batch each rank trains in each iteration of an epoch."""
+"""`Iterations`: which mini-batch each rank trains in each iteration of an epoch.
+
+Two misprints are mended. Line 20 samples partition i, the place of the idle device, where j is meant. And lines 14 to
+17 may exhaust a partition that lines 18 to 23 still count on, so that is checked again: an iteration then has as many
+mini-batches as ranks while any are left, and an epoch as few iterations as there can be.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.hitgnn.algorithms.two_stage_schedule import IDLE, own_schedule, two_stage_schedule
+from a3gnn.checks import whole_number
+from a3gnn.errors import UsageError
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
+
+#: In place of a partition and of a mini-batch, where a rank has none to train.
+IDLE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An epoch of synchronous training, iteration by iteration.
+
+    Attributes:
+        partition: Whose mini-batch each rank trains, or `IDLE`, int64, shape (n_iterations, n_ranks).
+        batch: Which of that partition's mini-batches, counted from 0, or `IDLE`, same shape.
+    """
+
+    partition: NDArray[np.int64]
+    batch: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each rank's gradients in the mean of an iteration's mini-batches, same shape; 0 of idle ranks.
+
+        An idle rank still takes part in the reduction, so that none waits for it forever. Each row adds up to 1.
+        """
+        busy = (self.partition != IDLE).astype(np.float64)
+        return np.asarray(busy / busy.sum(axis=1, keepdims=True))
+
+    @property
+    def moved(self) -> NDArray[np.bool_]:
+        """Where a rank trains another one's mini-batch, bool, same shape."""
+        ranks = np.arange(self.partition.shape[1])
+        return np.asarray((self.partition != IDLE) & (self.partition != ranks))
+
+
+def two_stage_schedule(num_batches: Sequence[int]) -> Schedule:
+    """Returns the schedule of an epoch in which idle ranks train mini-batches of other partitions.
+
+    Each rank trains those of its own partition while there are any. Then it takes another's: ranks that are idle take
+    turns over the partitions that had some left when the iteration began.
+
+    Args:
+        num_batches: Mini-batches of each rank's partition.
+
+    Raises:
+        UsageError: There is no rank, or a number is no integer >= 0.
+    """
+    left = _checked(num_batches)
+    turn = 0
+    partitions: list[list[int]] = []
+    while any(left):
+        available = [rank for rank, count in enumerate(left) if count]
+        sources = [rank if count else IDLE for rank, count in enumerate(left)]
+        for rank in available:
+            left[rank] -= 1
+        for rank in (rank for rank, source in enumerate(sources) if source == IDLE):
+            if not any(left):
+                break
+            while not left[available[turn % len(available)]]:
+                turn += 1
+            sources[rank] = available[turn % len(available)]
+            left[sources[rank]] -= 1
+            turn += 1
+        partitions.append(sources)
+    return _numbered(np.array(partitions, dtype=np.int64).reshape(len(partitions), len(left)))
+
+
+def own_schedule(num_batches: Sequence[int]) -> Schedule:
+    """Returns the schedule without balancing: each rank trains its own partition, and then is idle.
+
+    Args:
+        num_batches: Mini-batches of each rank's partition.
+
+    Raises:
+        UsageError: There is no rank, or a number is no integer >= 0.
+    """
+    counts = np.array(_checked(num_batches), dtype=np.int64)
+    busy = np.arange(counts.max())[:, None] < counts
+    return _numbered(np.where(busy, np.arange(len(counts)), IDLE))
+
+
+def _checked(num_batches: Sequence[int]) -> list[int]:
+    """Returns the numbers as a new list."""
+    if not len(num_batches):
+        raise UsageError("num_batches must have a number for each rank, one at least, got none")
+    return [whole_number("num_batches", one, 0, "the mini-batches of a rank's partition") for one in num_batches]
+
+
+def _numbered(partition: NDArray[np.int64]) -> Schedule:
+    """Returns the schedule in which each partition's mini-batches come in order."""
+    batch = np.full_like(partition, IDLE)
+    for source in range(partition.shape[1]):
+        places = partition == source
+        batch[places] = np.arange(places.sum())
+    return Schedule(partition, batch)
+
 
 #: Of an idle rank: a mini-batch without seeds.
 _IDLE = PlannedBatch(0, 0, np.empty(0, dtype=np.int32))

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
-from a3gnn.hitgnn.algorithms.iterations import Iterations
+from a3gnn.hitgnn.algorithms.iterations import Iterations, Schedule
 from a3gnn.hitgnn.algorithms.stored import Stored
-from a3gnn.hitgnn.algorithms.two_stage_schedule import Schedule
 from a3gnn.hitgnn.platforms.lines import aligned
 from a3gnn.hitgnn.platforms.metadata import Platform
 from a3gnn.hitgnn.platforms.performance import (

@@ -21,7 +21,7 @@ from a3gnn.features.stores.store import ReadResult
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.stored import Stored
-from a3gnn.sampling.views import readonly
+from a3gnn.sampling.kernel_types import readonly
 
 #: What the store's counts say in place of a cache's policy.
 _POLICY = "stored"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -11,6 +11,11 @@ from a3gnn.option_names import option
 
 if TYPE_CHECKING:
     from a3gnn.hitgnn.algorithms.algorithm import Algorithm
+
+
+AlgorithmName = Literal["distdgl", "pagraph", "p3"]
+ALGORITHM_NAMES: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
+
 
 #: Knobs with the value that they must have, and the reason.
 _FIXED: tuple[tuple[str, Any, str], ...] = (

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from a3gnn.hybrid.assignment import Assignment, divide
-from a3gnn.hybrid.control.amounts import Bounds
-from a3gnn.hybrid.control.controller import Controller
+from a3gnn.hybrid.control.controller import Bounds, Controller
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
 from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind

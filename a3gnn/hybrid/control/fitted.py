@@ -4,18 +4,152 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.hybrid.assignment import Assignment
-from a3gnn.hybrid.control.amounts import Bounds
-from a3gnn.hybrid.control.divisions import Divisions
-from a3gnn.hybrid.control.scaling import Scaling
+from a3gnn.hybrid.assignment import Assignment, Threads
+from a3gnn.hybrid.control.controller import Bounds
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN
 from a3gnn.training.adapting.stage_times import StageTimes
+
+Values = NDArray[np.float64]
+
+#: Before anything is known, seconds are proportional to seeds and to one over threads, and other stages don't matter;
+#: the standard deviations of these exponents, and of the logarithm of measured seconds. Guesses.
+_EXPECTED, _SPREAD, _NOISE = np.array([1.0, -1.0, 0.0]), np.array([0.3, 0.3, 0.5]), 0.03
+#: Where the exponents may be: no stage gets slower with fewer seeds, more threads, or less beside it.
+_LOW, _HIGH = np.array([0.0, -1.2, 0.0]), np.array([1.2, 0.0, 3.0])
+
+
+class Scaling:
+    """Fits log seconds = a + b log seeds + c log threads + d beside by ridge regression towards b, c, d = 1, -1, 0.
+
+    `beside` is what another stage that shares a resource has, as a share of the mini-batch: trainers on processors
+    beside loading, which share the host's memory; sampling on accelerators beside training on them.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, float, float, float]] = []
+        self._level, self._exponents = 0.0, _EXPECTED
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return bool(self._rows)
+
+    def add(self, seeds: float, threads: float, beside: float, seconds: float) -> None:
+        """Takes a measurement: seconds of so many seeds (> 0) on so many threads (> 0; 1 where they don't matter)."""
+        self._rows.append((np.log(seeds), np.log(threads), beside, np.log(seconds)))
+        table = np.array(self._rows)
+        inputs, outputs = table[:, :3], table[:, 3]
+        mean_in, mean_out = inputs.mean(axis=0), outputs.mean()
+        centred = inputs - mean_in
+        left = outputs - mean_out - centred @ _EXPECTED
+        precision = centred.T @ centred / _NOISE**2 + np.diag(1 / _SPREAD**2)
+        found = _EXPECTED + np.linalg.solve(precision, centred.T @ left / _NOISE**2)
+        self._exponents = np.clip(found, _LOW, _HIGH)
+        self._level = float(mean_out - mean_in @ self._exponents)
+
+    def seconds(self, seeds: Values, threads: Values, beside: Values) -> Values:
+        """Returns the expected seconds, float64, of the shape that all broadcast to; 0 without seeds."""
+        logs = np.log(np.maximum(seeds, 1e-9)), np.log(np.maximum(threads, 1e-9))
+        by_seeds, by_threads, by_others = self._exponents
+        found = np.exp(self._level + by_seeds * logs[0] + by_threads * logs[1] + by_others * beside)
+        return np.where(seeds > 0, found, 0.0)
+
+
+#: Steps of the shares, of what accelerators sample, and the most numbers of threads per stage. Guesses: finer ones
+#: gain less than measurements scatter.
+_SHARE_STEPS, _SAMPLING_STEPS, _THREAD_STEPS = 64, 16, 24
+
+
+class Divisions:
+    """Divisions of the trainers, mini-batch and threads of one assignment.
+
+    Args:
+        like: Whose trainers, mini-batch and threads are divided.
+        table: Of each: seeds that processors train, seeds that accelerators sample, and the threads of sampling,
+            loading and training, float64, shape (5, n_divisions).
+
+    Attributes:
+        processor: Seeds that processors train; these and the others are float64, shape (n_divisions,).
+        accelerator: Seeds that accelerators train.
+        here: Seeds that processors sample.
+        there: Seeds that accelerators sample.
+        sampling: Threads for sampling.
+        loading: Threads for loading.
+        training: Threads for trainers.
+    """
+
+    def __init__(self, like: Assignment, table: NDArray[np.float64]) -> None:
+        self._like, self._table = like, table
+        self.processor, self.there, self.sampling, self.loading, self.training = table
+        self.accelerator, self.here = like.batch_size - self.processor, like.batch_size - self.there
+
+    @classmethod
+    def single(cls, assignment: Assignment) -> Self:
+        """Returns that of `assignment` alone."""
+        return cls(assignment, _row(assignment)[:, None])
+
+    @classmethod
+    def grid(cls, like: Assignment, bounds: Bounds) -> Self:
+        """Returns all on a grid; accelerators sample in some if they do in `like`.
+
+        Args:
+            like: As above.
+            bounds: Of shares; without threads to move, all divisions have those of `like`.
+        """
+        batch, total = like.batch_size, like.threads.total
+        most = min(bounds.accelerators, batch) if "accelerator" in like.kinds else 0
+        own = np.unique(np.maximum(np.round(np.linspace(0, batch, _SHARE_STEPS + 1)), batch - most))
+        steps = _SAMPLING_STEPS if like.sampled_on_accelerators else 0
+        sampled = np.round(np.linspace(0, batch, steps + 1))
+        if not bounds.threads:
+            return cls(like, _product(own, sampled, _threads(like.threads)[None, :]))
+        numbers = np.arange(0, total, -(-total // _THREAD_STEPS))
+        numbers[0] = 1
+        one, two = (axis.ravel() for axis in np.meshgrid(np.unique(numbers), np.unique(numbers)))
+        splits = np.stack([one, two, total - one - two], axis=1)
+        idle = np.array([[n, total - n, 0] for n in range(1, total)])
+        columns = [
+            _product(own[own > 0], sampled, splits[splits[:, 2] > 0]),
+            _product(own[own == 0], sampled, idle),
+        ]
+        return cls(like, np.concatenate(columns, axis=1))
+
+    def places(self, assignments: Iterable[Assignment]) -> NDArray[np.bool_]:
+        """Returns which divisions are one of `assignments`."""
+        found = np.zeros(self._table.shape[1], dtype=np.bool_)
+        for one in assignments:
+            found |= (self._table == _row(one)[:, None]).all(axis=0)
+        return found
+
+    def assignment(self, place: int) -> Assignment:
+        """Returns one of the divisions."""
+        share, sampled, *threads = (int(value) for value in self._table[:, place])
+        return self._like.divided(share, sampled, Threads(*threads))
+
+
+def _row(assignment: Assignment) -> NDArray[np.float64]:
+    shares = np.array([assignment.seeds_of("processor"), assignment.sampled_on_accelerators], dtype=np.float64)
+    return np.concatenate([shares, _threads(assignment.threads)])
+
+
+def _threads(threads: Threads) -> NDArray[np.float64]:
+    return np.array([threads.sampling, threads.loading, threads.training], dtype=np.float64)
+
+
+def _product(
+    shares: NDArray[np.float64], sampled: NDArray[np.float64], splits: NDArray[np.int64] | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns share, sampled seeds and threads of all combinations, shape (5, n)."""
+    places = np.indices((len(shares), len(sampled), len(splits))).reshape(3, -1)
+    return np.concatenate([[shares[places[0]], sampled[places[1]]], splits[places[2]].T], axis=0)
+
 
 #: Seeds of a stage, its threads, and what others have beside it.
 _Inputs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]

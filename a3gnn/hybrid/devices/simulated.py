@@ -13,11 +13,10 @@ from a3gnn.errors import MemoryLimitError, unknown_name
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
 from a3gnn.hybrid.devices.processor import ProcessorDevice
-from a3gnn.hybrid.model.speeds import AcceleratorSpeeds
+from a3gnn.hybrid.model.performance import AcceleratorSpeeds
 from a3gnn.hybrid.simulation.clock import Bandwidth, Event, VirtualClock
-from a3gnn.hybrid.simulation.named import ACCELERATORS
 from a3gnn.hybrid.simulation.operations import SimulatedModel, on_accelerator
-from a3gnn.hybrid.simulation.platform import SimulatedAccelerator
+from a3gnn.hybrid.simulation.platform import ACCELERATORS, SimulatedAccelerator
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.counts import Counts, counts_of

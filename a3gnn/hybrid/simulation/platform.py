@@ -119,3 +119,9 @@ class SimulatedPlatform:
     def can_sample(self) -> bool:
         """Whether there are accelerators, and all of them sample."""
         return bool(self.accelerators) and all(one.sampled_edges_per_s > 0 for one in self.accelerators)
+
+
+#: The table's peak performance and memory bandwidth, links of 16 GB/s; launches and flushes are guesses.
+U250 = SimulatedAccelerator(0.6e12, 77e9, 64e9, 16e9, launch_s=5e-5, samples_beside=True, pipelined=True, flush_s=5e-5)
+A5000 = SimulatedAccelerator(27.8e12, 768e9, 24e9, 16e9, launch_s=1e-5)
+ACCELERATORS = {"u250": U250, "a5000": A5000}

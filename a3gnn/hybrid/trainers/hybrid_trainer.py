@@ -19,15 +19,13 @@ from a3gnn.hybrid.control.adaptation import Adaptation
 from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
-from a3gnn.hybrid.trainers.adapting import adaptation_of, give_threads, schedule_of
-from a3gnn.hybrid.trainers.dividing import dividing_of
+from a3gnn.hybrid.trainers.adapting import adaptation_of, dividing_of, give_threads, schedule_of
 from a3gnn.hybrid.trainers.trainer_thread import DevicePeers, Synchroniser, TrainerThread, none_is_whole
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.devices import gpus_of
-from a3gnn.pipeline.divided import DividedBatch
+from a3gnn.pipeline.divided import DividedBatch, RepeatedWork, repeated_work
 from a3gnn.pipeline.pipeline import Pipeline
-from a3gnn.pipeline.repeated import RepeatedWork, repeated_work
+from a3gnn.pipeline.upload import gpus_of
 from a3gnn.pipeline.watch import StoppedError, Watch
 from a3gnn.ranks.joined_step import JoinedStep, warm_up
 from a3gnn.ranks.peers import Member

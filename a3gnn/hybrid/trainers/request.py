@@ -15,12 +15,9 @@ from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import AUTO, open_devices
-from a3gnn.hybrid.model.performance import ModelShape, PerformanceModel
-from a3gnn.hybrid.model.several import Division, fastest_division
-from a3gnn.hybrid.model.speeds import probed_speeds
+from a3gnn.hybrid.model.performance import Division, ModelShape, PerformanceModel, fastest_division, probed_speeds
 from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, Schedule, TrainerSampling
-from a3gnn.hybrid.trainers.adapting import schedule_of
-from a3gnn.hybrid.trainers.dividing import stage_threads
+from a3gnn.hybrid.trainers.adapting import schedule_of, stage_threads
 from a3gnn.layer_cost import OPERATORS
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from a3gnn.service.tables import TABLES
+from a3gnn.service.database import TABLES
 
 context.configure(
     connection=context.config.attributes["connection"],

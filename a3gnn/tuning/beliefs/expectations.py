@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,45 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import ENUMERABLE
 from a3gnn.space import Rows
-from a3gnn.tuning.beliefs.trial_cost import TrialCost
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.surrogate import Surrogate
+
+#: Seconds that a trial takes beside its training and timing, before any was measured: its process, the graph, the
+#: first mini-batches. Guess.
+_START_S = 2.0
+
+
+class TrialCost(NamedTuple):
+    """What trials of a tune take.
+
+    Attributes:
+        around_s: Seconds of a trial without its curve: its process, the graph, warm-up and timed windows.
+        eval_share: Seconds of evaluation per second of a curve's training.
+    """
+
+    around_s: float
+    eval_share: float = 0.0
+
+    @classmethod
+    def of(cls, history: History) -> Self:
+        """Returns what those of `history` that succeeded took, the median; a guess before there is one."""
+        measured = history.measured()
+        if not measured:
+            return cls(history.study.plan.timed_seconds + _START_S)
+        trained = sum(one.metrics.curve_train_seconds for one in measured)
+        evaluated = sum(one.metrics.curve_eval_seconds for one in measured)
+        around = (
+            one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds
+            for one in measured
+        )
+        return cls(max(median(around), 0.0), evaluated / trained if trained else 0.0)
+
+    def seconds(self, trained_s: float) -> float:
+        """Returns the seconds of a trial that trains its curve for `trained_s` seconds."""
+        return self.around_s + trained_s * (1 + self.eval_share)
 
 
 def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:

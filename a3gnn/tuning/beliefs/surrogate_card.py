@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from a3gnn.graphs.conversion.progress import ConversionProgress
+from a3gnn.notify import ConversionProgress
 from a3gnn.profiling.store.existing import existing_rows
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn_surrogate.card import ModelCard

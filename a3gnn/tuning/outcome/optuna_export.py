@@ -18,10 +18,10 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from a3gnn.domains import OneOf, Real, WholeOrTask
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Figures
-from a3gnn.graphs.conversion.progress import ConversionProgress
 from a3gnn.knobs import TASKS, Knob
 from a3gnn.learning_curve import NO_CURVE, CurveEnd
 from a3gnn.measurement import Failure
+from a3gnn.notify import ConversionProgress
 from a3gnn.objectives import Objectives
 from a3gnn.option_names import option
 from a3gnn.report.text import describe_breaches, describe_config, describe_figures

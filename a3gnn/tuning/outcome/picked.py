@@ -10,14 +10,13 @@ from typing import Any
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.figures import Figures
+from a3gnn.figures import Figures, Spread
 from a3gnn.limits import MEMORY_NAMES
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.report.front import Front, FrontRow
 from a3gnn.report.table import configuration, row, wrapped
 from a3gnn.report.text import show_quality, show_seconds, show_throughput
-from a3gnn.spread import Spread
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.request import TuneRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 from a3gnn.quick import QUICK
-from a3gnn.tuning.beliefs.trial_cost import TrialCost
+from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.run.trial_plan import timing_plan
 from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.study.history import History

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from a3gnn.figures import Spread, median_interval
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.quick import QUICK
-from a3gnn.spread import Spread, median_interval
 
 #: Alternations of the choice and the default that what is printed stands on.
 ALTERNATIONS = 1 if QUICK else 5

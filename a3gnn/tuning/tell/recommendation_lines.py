@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from a3gnn.report.table import configuration, row, wrapped
-from a3gnn.tuning.beliefs.forecast import Interval
-from a3gnn.tuning.beliefs.recommendation import Recommendation
+from a3gnn.tuning.beliefs.recommendation import Interval, Recommendation
 from a3gnn.units import format_size
 
 

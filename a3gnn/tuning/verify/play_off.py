@@ -10,12 +10,11 @@ from functools import partial
 from statistics import fmean, median
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures
+from a3gnn.figures import Figures, Spread
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.report.front import NO_GAIN, REJECTED
 from a3gnn.report.text import describe_breaches, describe_config
-from a3gnn.spread import Spread
 from a3gnn.tuning.engines.acquisition import learning_differently
 from a3gnn.tuning.run.play_off_plan import (
     FINALISTS,

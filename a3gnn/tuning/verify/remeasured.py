@@ -8,9 +8,8 @@ from math import inf
 from statistics import median
 from typing import NamedTuple
 
-from a3gnn.figures import Figures, Reference
+from a3gnn.figures import Figures, Reference, Spread
 from a3gnn.measurement import Metrics
-from a3gnn.spread import Spread
 from a3gnn.tuning.study.choice import Judged
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair, best_accuracy, seconds_in_turns, trained_alike
 

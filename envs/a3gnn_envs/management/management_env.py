@@ -85,12 +85,12 @@ class ManagementEnv(SingleEnv):
     """Divide a mini-batch's work and the host's threads by what was measured (HyScale-GNN, section IV-A).
 
     ## Observation: `Box`, float32, shape (num_observed,)
-    What the run tells: for simulated platforms `a3gnn.hybrid.control.situation.Situation` has the table.
+    What the run tells: for simulated platforms `a3gnn.hybrid.control.learned.Situation` has the table.
     Numbers are in [-2, 2].
 
     ## Action: `Discrete(num_actions)`
     What the run does with it: for simulated platforms stay, go back to the fastest division that was measured, or one
-    of `a3gnn.hybrid.control.moves.MOVES`: what Algorithm 1 can do, by several amounts.
+    of `a3gnn.hybrid.control.learned.MOVES`: what Algorithm 1 can do, by several amounts.
 
     ## Reward
     The logarithm to base 2 of the iteration's seconds before the action over those after it, less 0.005 for a change:

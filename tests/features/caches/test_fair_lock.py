@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from a3gnn.features.caches.fair_lock import FairLock
+from a3gnn.features.caches.dynamic import FairLock
 
 
 def queued(lock: FairLock, number: int, served: list[int]) -> threading.Thread:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.algorithms.two_stage_schedule import IDLE, Schedule, own_schedule, two_stage_schedule
+from a3gnn.hitgnn.algorithms.iterations import IDLE, Schedule, own_schedule, two_stage_schedule
 
 PARTITIONS = st.lists(st.integers(0, 40), min_size=1, max_size=9)
 

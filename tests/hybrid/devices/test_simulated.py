@@ -14,8 +14,8 @@ from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import open_devices
 from a3gnn.hybrid.devices.processor import ProcessorDevice
 from a3gnn.hybrid.devices.simulated import SimulatedDevice
-from a3gnn.hybrid.simulation.named import ACCELERATORS
 from a3gnn.hybrid.simulation.operations import SimulatedModel, on_accelerator
+from a3gnn.hybrid.simulation.platform import ACCELERATORS
 from a3gnn.sampling.counts import counts_of
 from a3gnn.sampling.share import cut
 from tests.hybrid.trainers.made import assigned, hybrid

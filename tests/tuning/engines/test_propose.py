@@ -20,13 +20,13 @@ from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.tuning.beliefs import expectations
 from a3gnn.tuning.beliefs.expectations import (
+    TrialCost,
     expected_trial_s,
     expected_trials_s,
     fit_surrogate,
     predict,
     smallest_memory,
 )
-from a3gnn.tuning.beliefs.trial_cost import TrialCost
 from a3gnn.tuning.engines.propose import ROUND_TRIALS, best_score, problem_of, propose, round_trials
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.request import TuneRequest

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from a3gnn.figures import Spread
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.spread import Spread
 from a3gnn.tuning.study.comparison import Comparison, Pair, accuracy_differences, tells_apart
 from a3gnn.tuning.verify.remeasured import judged_in_turns
 from tests.tuning.formulas import learnt

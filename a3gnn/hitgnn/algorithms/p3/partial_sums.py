@@ -2,21 +2,145 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from a3gnn.errors import UsageError
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.hitgnn.algorithms.exchange import Exchange, Exchanged
-from a3gnn.hitgnn.algorithms.p3.model import Part, SplitModel
-from a3gnn.hitgnn.algorithms.p3.optimizer import SplitOptimizer
-from a3gnn.hitgnn.algorithms.p3.structure import InputStructure, share_structures
+from a3gnn.hitgnn.algorithms.p3.model import Moved, Part, SplitModel, Swapping, swap
 from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.models.adam import Optimizer
+from a3gnn.models.batch_blocks import input_block
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.model import Model
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.ranks.group import TorchRanks
+from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.training.built_in import BuiltIn
+
+
+class SplitOptimizer:
+    """Updates this rank's weights, and has the state of all ranks' as of when it was last gathered.
+
+    Args:
+        inner: Adam over the weights of `split.model`, in their order.
+        split: The model.
+    """
+
+    def __init__(self, inner: Optimizer, split: SplitModel) -> None:
+        self._inner, self._split = inner, split
+        self._state = inner.state_dict()
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Of the optimiser within."""
+        return self._inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self._inner.param_groups = groups
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients."""
+        self._inner.zero_grad(set_to_none)
+
+    def step(self) -> None:
+        """Updates every weight that has a gradient."""
+        self._inner.step()
+
+    def gather(self) -> None:
+        """Has `state_dict` return the state of now; every rank calls it."""
+        self._state = self._mapped(self._inner.state_dict(), self._split.whole)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the whole model's state as of the last `gather`, or as it was loaded."""
+        return self._state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Sets the state of a whole model, of which this rank takes its columns."""
+        first, end = self._split.columns
+        self._inner.load_state_dict(self._mapped(state_dict, lambda whole: whole[:, first:end]))
+        self._state = state_dict
+
+    def _mapped(self, state: dict[str, Any], mapping: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        """Returns `state` with `mapping` applied to the moments of weights that are split."""
+        split = {id(weight) for weight in self._split.split_weights}
+        numbers = [i for i, weight in enumerate(self._split.model.parameters()) if id(weight) in split]
+
+        moments = {
+            number: {
+                name: mapping(value) if number in numbers and value.ndim == 2 else value
+                for name, value in sorted(own.items())
+            }
+            for number, own in sorted(state["state"].items())
+        }
+        return {**state, "state": moments}
+
+
+class InputStructure(NamedTuple):
+    """A mini-batch's input nodes, and the edges of its input layer.
+
+    Attributes:
+        n_id: Global ids of the input nodes, int32, shape (num_src,).
+        indptr: int32, shape (num_dst + 1,); destinations are the first of the sources.
+        indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
+    """
+
+    n_id: NDArray[np.int32]
+    indptr: NDArray[np.int32]
+    indices: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, subgraph: Subgraph) -> Self:
+        """Returns that of a whole mini-batch, or of what a rank without seeds keeps step with.
+
+        Raises:
+            UsageError: It is a share of one, whose degrees and dropout are the whole's.
+        """
+        if subgraph.share is not None and subgraph.share.num_seeds:
+            raise UsageError(
+                "mini-batches must be whole where features are split by column, got a share of one; give each rank "
+                "mini-batches of its own"
+            )
+        block = subgraph.block(0)
+        return cls(subgraph.n_id, block.indptr, block.indices)
+
+    def block(self, *, with_degrees: bool, device: torch.device | str = "cpu") -> LayerBlock:
+        """Returns the input layer's block on `device`, with the sampled in-degrees of its sources if asked for."""
+        indptr, indices = (torch.from_numpy(array).to(device) for array in (self.indptr, self.indices))
+        return input_block(indptr, indices, len(self.n_id), with_degrees=with_degrees)
+
+
+def share_structures(ranks: Swapping, own: InputStructure | None, moved: Moved) -> list[InputStructure | None]:
+    """Returns the structures of all ranks' mini-batches, in their order; every rank calls it.
+
+    Args:
+        ranks: All of them.
+        own: Of this rank's mini-batch; None where it has none.
+        moved: Where bytes are counted.
+    """
+    arrays = tuple(np.empty(0, dtype=np.int32) for _ in InputStructure._fields) if own is None else own
+    lengths = torch.tensor([len(array) for array in arrays])
+    told = swap(ranks, [lengths] * ranks.size, [len(lengths)] * ranks.size, moved)
+    flat = torch.from_numpy(np.concatenate(arrays))
+    found = swap(ranks, [flat] * ranks.size, [int(one.sum()) for one in told], moved)
+    split = [_split(one.tolist(), content.numpy()) for one, content in zip(told, found, strict=True)]
+    split[ranks.rank] = own
+    return split
+
+
+def _split(lengths: list[int], content: NDArray[np.int32]) -> InputStructure | None:
+    if not any(lengths):
+        return None
+    bounds = np.cumsum([0, *lengths]).tolist()
+    return InputStructure(*(content[low:high].copy() for low, high in pairwise(bounds)))
 
 
 class PartialSums(Exchange):

@@ -20,7 +20,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partitioning.coarsen_kernels import cut_edges
 from a3gnn.graphs.partitioning.metis import cut_by_metis, metis_seed, out_of_memory, symmetrised
 from a3gnn.hitgnn.algorithms.partitioning.balance_kernels import move_excess
-from a3gnn.hitgnn.algorithms.partitioning.number import check_parts
+from a3gnn.hitgnn.algorithms.partitioning.pagraph import check_parts
 
 # METIS 5's metis.h: the number of options, and the status of success and of missing memory.
 _NUM_OPTIONS, _OK, _NO_MEMORY = 40, 1, -3

@@ -8,10 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.checks import whole_number
+from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hitgnn.algorithms.partitioning.number import check_parts
 from a3gnn.hitgnn.algorithms.partitioning.pagraph_kernels import deal_out
 from a3gnn.seeding import generator
+
+
+def check_parts(graph: Graph, parts: int) -> None:
+    """Checks that `graph` can be cut into `parts` parts.
+
+    Raises:
+        UsageError: It is no integer from 1 to the number of nodes.
+    """
+    whole_number("parts", parts, 1, "one per rank")
+    if parts > graph.num_nodes:
+        raise UsageError(
+            f"parts must be in [1, {graph.num_nodes}] (the nodes of {graph.name}), got {parts}; take fewer ranks"
+        )
 
 
 class PaGraphParts(NamedTuple):

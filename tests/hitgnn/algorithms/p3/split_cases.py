@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.p3.model import Moved, Part, SplitModel
-from a3gnn.hitgnn.algorithms.p3.structure import InputStructure, share_structures
+from a3gnn.hitgnn.algorithms.p3.partial_sums import InputStructure, share_structures
 from a3gnn.models.batch_blocks import input_block
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.model import Model, build_model

@@ -10,7 +10,7 @@ import torch
 
 from a3gnn.errors import UsageError
 from a3gnn.hitgnn.algorithms.p3.model import Moved, Part, SplitModel, SplitTraffic
-from a3gnn.hitgnn.algorithms.p3.structure import InputStructure, share_structures
+from a3gnn.hitgnn.algorithms.p3.partial_sums import InputStructure, share_structures
 from a3gnn.sampling.share import cut
 from tests.hitgnn.algorithms.p3 import split_cases
 from tests.hitgnn.algorithms.p3.split_cases import (
