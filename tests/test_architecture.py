@@ -1,9 +1,11 @@
-"""Who may import whom, read from the sources; and what `a3gnn --help` loads."""
+"""Who may import whom, read from the sources, names of modules in strings included; and what `a3gnn --help` loads."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -21,8 +23,6 @@ VOCABULARY = {
     "__init__",
     "_fields",
     "_imports",
-    "addresses",
-    "breach",
     "characteristics",
     "checks",
     "config",
@@ -30,8 +30,8 @@ VOCABULARY = {
     "errors",
     "figures",
     "hardware",
-    "launch",
     "knobs",
+    "launch",
     "layer_cost",
     "learning_curve",
     "limits",
@@ -41,55 +41,80 @@ VOCABULARY = {
     "nvtps",
     "objectives",
     "option_names",
-    "outcome",
-    "own_model",
     "pareto",
     "prediction",
-    "printable",
     "quick",
     "search_values",
     "seeding",
     "setting",
     "space",
-    "spread",
-    "stored_fields",
     "task",
-    "tied_knobs",
     "tuned_file",
     "units",
     "version",
     "where",
 }
-#: Each room, and the rooms that it may import beside the vocabulary and itself.
-BELOW = {"storage", "threads"}
-ENGINE = BELOW | {"graphs", "sampling", "features", "parts", "runtime", "training"}
+#: Each room, lowest first, and the rooms that it may import beside the vocabulary and itself.
+SYSTEM = {"storage", "threads", "process"}
+DATA = SYSTEM | {"sampling", "graphs", "features", "parts"}
+MODELS = DATA | {"pipeline", "models", "ranks", "evaluation"}
 ALLOWED = {
     "storage": set(),
     "threads": {"storage"},
-    "process": BELOW,
-    "graphs": BELOW,
-    "sampling": BELOW | {"graphs"},
-    "features": BELOW | {"graphs", "sampling"},
-    "machine": BELOW | {"process", "features"},
-    "parts": BELOW | {"graphs", "sampling", "features"},
-    "runtime": BELOW | {"graphs", "sampling", "features", "parts"},
-    "training": (ENGINE | {"process", "machine"}) - {"training"},
-    "profiling": ENGINE | {"process", "machine"},
-    "algorithms": ENGINE | {"platforms"},
-    "search": {"a3gnn_envs"},
-    "a3gnn_surrogate": set(),
+    "process": {"storage", "threads"},
+    "sampling": {"storage"},
+    "graphs": {"storage"},
+    "features": {"storage", "threads", "graphs", "sampling"},
+    "machine": SYSTEM | {"features"},
+    "parts": {"storage", "threads", "graphs", "sampling", "features"},
+    "pipeline": {"storage", "threads", "graphs", "sampling", "features", "parts"},
+    "loader": {"threads", "graphs", "sampling", "parts", "pipeline"},
+    "models": DATA | {"pipeline"},
+    "ranks": DATA | {"pipeline", "models"},
+    "evaluation": DATA | {"models", "ranks"},
+    "training": MODELS | {"machine", "loader"},
+    "hybrid": {"threads", "graphs", "sampling", "parts", "pipeline", "ranks", "machine", "training"},
+    "apply": MODELS | {"machine", "loader", "training", "hybrid"},
+    "profiling": MODELS | {"machine", "training", "hybrid"},
     "a3gnn_envs": set(),
-    "platforms": {"search", "a3gnn_surrogate"},
+    "a3gnn_surrogate": set(),
+    "search": {"a3gnn_envs"},
+    "hitgnn": {"storage", "graphs", "sampling", "features", "pipeline", "models", "ranks", "training"}
+    | {"search", "a3gnn_surrogate"},
     "report": set(),
-    "hls": {"storage", "graphs", "sampling", "runtime", "training"},
-    "tuning": BELOW
-    | {"process", "graphs", "machine", "training", "profiling", "search", "report", "a3gnn_surrogate", "a3gnn_envs"},
+    "tuning": {"storage", "threads", "process", "graphs", "machine", "models", "evaluation", "training", "profiling"}
+    | {"search", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
-    "service": BELOW | {"process", "graphs", "training", "profiling", "report", "tuning", "page"},
-    "cli": BELOW
-    | {"graphs", "machine", "training", "profiling", "search", "report", "tuning", "runtime", "page", "service"}
-    | {"parts", "platforms", "hls", "algorithms"},
+    "service": {
+        "storage",
+        "threads",
+        "process",
+        "graphs",
+        "training",
+        "profiling",
+        "apply",
+        "report",
+        "tuning",
+        "page",
+    },
+    "cli": {
+        "storage",
+        "threads",
+        "graphs",
+        "machine",
+        "parts",
+        "training",
+        "evaluation",
+        "profiling",
+        "apply",
+        "hybrid",
+    }
+    | {"hitgnn", "search", "report", "tuning", "page", "service"},
 }
+#: Rooms above that a file names in strings alone: what whoever starts its processes runs or warms up there.
+NAMED = {"fork_server.py": {"sampling", "features", "models", "machine", "profiling"}}
+#: Floors of tuning, lowest first: each imports those before it.
+FLOORS = ("study", "beliefs", "engines", "tell", "outcome", "run", "verify")
 
 
 @cache
@@ -102,7 +127,16 @@ def imports(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
             names.add(node.module)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_module(node.value):
+            names.add(node.value.partition(":")[0])
     return frozenset(names)
+
+
+def _is_module(text: str) -> bool:
+    """Whether `text` is the name of a module of ours, or of something in one, as `"a3gnn.search.ppo:PpoSearcher"`."""
+    module = text.partition(":")[0]
+    top, *rest = module.split(".")
+    return bool(rest) and top in SOURCES and SOURCES[top].joinpath(*rest).with_suffix(".py").exists()
 
 
 def room(module: str) -> str | None:
@@ -131,8 +165,60 @@ def test_no_import_runs_up(home: str, path: Path) -> None:
             assert tops <= set(sys.stdlib_module_names) | {"numpy", "a3gnn"}
             assert {room(name) for name in imports(path)} <= {None}
         return
-    rooms = {room(name) for name in imports(path)} - {None, home}
+    rooms = {room(name) for name in imports(path)} - {None, home} - NAMED.get(path.name, set())
     assert rooms <= ALLOWED[home], f"{path} imports {rooms - ALLOWED[home]}"
+
+
+def test_rooms_lie_above_those_that_they_import() -> None:
+    below: set[str] = set()
+    for name, rooms in ALLOWED.items():
+        assert rooms <= below, f"{name} stands before {rooms - below}"
+        below.add(name)
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_a_floor_of_tuning_imports_those_below_it(floor: str) -> None:
+    banned = {
+        *FLOORS[FLOORS.index(floor) + 1 :],
+        *(path.stem for path in (ROOT / "a3gnn" / "tuning").glob("[a-z]*.py")),
+    }
+    for path in (ROOT / "a3gnn" / "tuning" / floor).glob("*.py"):
+        reached = {name.split(".")[2] for name in imports(path) if name.startswith("a3gnn.tuning.")}
+        assert not reached & banned, path
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = {}
+    for _, path in files():
+        loaded = _loaded(ast.parse(path.read_text(encoding="utf-8")).body)
+        graph[path] = {_file(name) for node in loaded for name in _names(node)} - {None, path}
+    TopologicalSorter(graph).prepare()  # raises a CycleError that names the circle
+
+
+def _loaded(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yields the imports that loading a module runs: not those within functions, or for types alone."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If | ast.Try) and not (
+            isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        ):
+            yield from _loaded(node.body)
+
+
+def _names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    else:
+        yield str(node.module)
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _file(module: str) -> Path | None:
+    """Returns the file of a module of ours; None for a package, and for others' modules."""
+    top, *rest = module.split(".")
+    path = SOURCES[top].joinpath(*rest).with_suffix(".py") if top in SOURCES and rest else None
+    return path if path is not None and path.exists() else None
 
 
 #: Parts of a room that must not know of each other, whatever the room may import.

@@ -25,7 +25,7 @@ from a3gnn.hitgnn.algorithms.stored import by_dimension
 from tests.training.ranks.launched import ended, run_loop
 
 needs_ranks = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
-EXAMPLE = Path(__file__).parents[1] / "examples" / "hitgnn_programs.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "hitgnn_programs.py"
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
