@@ -34,8 +34,8 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
         A3GNNError: None of the tunes has chosen.
         UsageError: An option is not what it must be.
     """
-    from a3gnn.tuning.run.machines import machines_lines, ranked, why_no_best
-    from a3gnn.tuning.run.machines import tune_machines as run
+    from a3gnn.tuning.machines import machines_lines, ranked, why_no_best
+    from a3gnn.tuning.machines import tune_machines as run
     from a3gnn.tuning.study.arguments import check_places
 
     arguments = {**asked, "task": asked["task"].to_dict()}

@@ -1,4 +1,4 @@
-"""The process of one of several tunes, which `a3gnn.tuning.run.machines` starts.
+"""The process of one of several tunes, which `a3gnn.tuning.machines` starts.
 
 It reads one JSON object from stdin:
 

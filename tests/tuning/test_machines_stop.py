@@ -9,8 +9,8 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import ExecutorChoice
-from a3gnn.tuning.run import machines
-from a3gnn.tuning.run.machines import MachineTune, tune_machines
+from a3gnn.tuning import machines
+from a3gnn.tuning.machines import MachineTune, tune_machines
 from a3gnn.tuning.study.budget import ask_to_stop, stop_is_asked
 
 
