@@ -15,7 +15,7 @@ from a3gnn.task import Task
 from a3gnn.where import ALWAYS, NEVER, where
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
-Device = Literal["cpu", "cuda"]
+DeviceName = Literal["cpu", "cuda"]
 FeatureTier = Literal["ram", "disk"]
 CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "clock", "auto"]
 SeedOrder = Literal["random", "proximity"]
@@ -27,7 +27,7 @@ InputAggregation = Literal["sampled", "full"]
 Adapt = Literal["off", "on"]
 
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
-DEVICES: tuple[Device, ...] = get_args(Device)
+DEVICES: tuple[DeviceName, ...] = get_args(DeviceName)
 FEATURE_TIERS: tuple[FeatureTier, ...] = get_args(FeatureTier)
 STATIC_POLICIES: tuple[CachePolicy, ...] = ("degree", "access", "presample")
 DYNAMIC_POLICIES: tuple[CachePolicy, ...] = ("fifo", "lru", "lfu", "clock")
@@ -74,7 +74,7 @@ class TrainConfig:
         help="Weight of a cached neighbour against an uncached one, >= 1; 1 samples uniformly.",
         search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=(*DYNAMIC_POLICIES, "auto")),
         learns=ALWAYS, show=Phrase(4, "bias {:g}", ~where(cache_bytes=0)))
-    sampling_device: Device = knob(
+    sampling_device: DeviceName = knob(
         "cpu", OneOf(DEVICES), "Where neighbours are sampled: cpu or cuda.", later=False,
         at=at.only_where(at.has_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
         show=Phrase(8, "sampling on {}"))

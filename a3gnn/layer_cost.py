@@ -57,7 +57,7 @@ OPERATORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layer(Generic[N]):
+class LayerCost(Generic[N]):
     """One layer of a mini-batch.
 
     Attributes:
@@ -105,11 +105,11 @@ class Passes:
         """Of backward propagation alone."""
         return Passes(self.update - 1, self.first_update - 1, self.aggregation - 1, self.first_aggregation - 1)
 
-    def of_update(self, layer: Layer[Any]) -> int:
+    def of_update(self, layer: LayerCost[Any]) -> int:
         """Returns how often the update of `layer` runs."""
         return self.first_update if layer.first else self.update
 
-    def of_aggregation(self, layer: Layer[Any]) -> int:
+    def of_aggregation(self, layer: LayerCost[Any]) -> int:
         """Returns how often the aggregation of `layer` runs."""
         return self.first_aggregation if layer.first else self.aggregation
 
@@ -120,7 +120,7 @@ COUNTED_PASSES = Passes()
 EQUATION_10_PASSES = Passes(update=2)
 
 
-def update_flops(layer: Layer[N], ops: Operators, width_out: int, passes: Passes = COUNTED_PASSES) -> N:
+def update_flops(layer: LayerCost[N], ops: Operators, width_out: int, passes: Passes = COUNTED_PASSES) -> N:
     """Returns the multiplications and additions of the linear maps in -> out, 2 m n k per product (Eq. 12).
 
     Args:
@@ -133,12 +133,12 @@ def update_flops(layer: Layer[N], ops: Operators, width_out: int, passes: Passes
     return passes.of_update(layer) * 2.0 * mapped * (layer.width_in * width_out)
 
 
-def output_flops(layer: Layer[N], ops: Operators, passes: Passes = COUNTED_PASSES) -> N:
+def output_flops(layer: LayerCost[N], ops: Operators, passes: Passes = COUNTED_PASSES) -> N:
     """Returns the same of the maps out -> out; their inputs need gradients in the first layer, too."""
     return passes.update * 2.0 * layer.destinations * (layer.width_out**2 * ops.maps_output)
 
 
-def aggregated_bytes(layer: Layer[N], ops: Operators, message: N | float, passes: Passes = COUNTED_PASSES) -> N:
+def aggregated_bytes(layer: LayerCost[N], ops: Operators, message: N | float, passes: Passes = COUNTED_PASSES) -> N:
     """Returns the bytes that aggregation reads, `message` bytes per edge (Eq. 11)."""
     return passes.of_aggregation(layer) * ops.edge_passes * layer.edges * message
 
@@ -148,7 +148,7 @@ def map_parameters(ops: Operators, width_in: int, width_out: int) -> int:
     return width_in * width_out * (ops.maps_destinations + ops.maps_sources) + width_out**2 * ops.maps_output
 
 
-def message_width(layer: Layer[Any], ops: Operators, *, maps_first: bool = True) -> int:
+def message_width(layer: LayerCost[Any], ops: Operators, *, maps_first: bool = True) -> int:
     """Returns the values per edge.
 
     Args:

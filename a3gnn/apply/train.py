@@ -15,7 +15,7 @@ from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.graphs.split import Split
 from a3gnn.hybrid.schedule import STALL_S, TrainerSampling
-from a3gnn.hybrid.trainers.opening import Said, open_several, open_trainer
+from a3gnn.hybrid.trainers.opening import NamedTrainers, open_several, open_trainer
 from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
@@ -32,7 +32,7 @@ from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.curve import first_point
-from a3gnn.training.progress import Progress, Target
+from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult, make_result
@@ -139,7 +139,7 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
-    said = Said(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
+    said = NamedTrainers(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)
     limit, shares = checked_limit(option("host_memory_limit"), host_memory_limit), Split.of(split, split_seed)
@@ -227,7 +227,7 @@ def train(
         return result
 
 
-def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> Target:
+def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> TargetAccuracy:
     """Returns the target; what it takes to find its points counts as evaluation.
 
     Raises:
@@ -243,7 +243,7 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
     begin = perf_counter()
     first = first_point(trainer)
     done.eval_s += perf_counter() - begin
-    return Target(accuracy, first, ends)
+    return TargetAccuracy(accuracy, first, ends)
 
 
 def _check(epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object) -> None:

@@ -19,7 +19,7 @@ from a3gnn.units import parse_budget, parse_duration, parse_size
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Size(click.ParamType[int]):
+class SizeType(click.ParamType[int]):
     """A size such as 512MiB or 4GiB, as bytes."""
 
     name = "size"
@@ -32,7 +32,7 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-class SizeLimit(Size):
+class SizeLimit(SizeType):
     """A size that a process could keep to, as bytes."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -123,7 +123,7 @@ class Integers(click.ParamType[tuple[int, ...]]):
             self.fail(f"{self._what}; got {value!r}", param, ctx)
 
 
-class Model(click.ParamType[str]):
+class ModelType(click.ParamType[str]):
     """A built-in model, or the factory of the user's own as package.module:function."""
 
     name = "model"
@@ -145,7 +145,7 @@ def import_from_here() -> None:
         sys.path.insert(0, os.getcwd())
 
 
-class Shares(click.ParamType[str]):
+class SharesType(click.ParamType[str]):
     """Shares of train, validation and test nodes, such as 0.6,0.2,0.2, as text."""
 
     name = "train,val,test"
@@ -167,7 +167,7 @@ def split_options(command: F) -> F:
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, help="Decides which nodes --split takes."
     )(command)
-    return click.option("--split", type=Shares(), metavar="TRAIN,VAL,TEST", help=shares)(command)
+    return click.option("--split", type=SharesType(), metavar="TRAIN,VAL,TEST", help=shares)(command)
 
 
 METRIC = click.Choice((AUTO, *METRIC_NAMES))
@@ -183,9 +183,9 @@ NORM_HELP = "What normalises rows between layers."
 RESIDUAL_HELP = "Every layer but the first adds its own input rows to its output."
 WEIGHTS = click.Choice(CLASS_WEIGHTS)
 WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
-MODEL = Model()
+MODEL = ModelType()
 MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
-SIZE = Size()
+SIZE = SizeType()
 SIZE_LIMIT = SizeLimit()
 LIMIT = Limit()
 ANY_LIMIT = AnyLimit()

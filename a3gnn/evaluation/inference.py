@@ -21,7 +21,7 @@ from a3gnn.features.rows.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import LEAST_POINTS
 from a3gnn.models.feature_rows import FeatureRows
-from a3gnn.models.layers.layer import Layer, Work
+from a3gnn.models.layers.layer import Layer, LayerShapes
 from a3gnn.models.model import Model
 from a3gnn.ranks.exchange import RowExchange
 from a3gnn.ranks.peers import Ranks
@@ -141,13 +141,13 @@ class Inference:
         yield from outputs
 
     def cost(self, model: Model) -> float:
-        """Returns the cost of `logits` in bytes moved, as `Work` counts it: by the graph and the model's shape alone.
+        """Returns the cost of `logits` in bytes moved, by the graph and the model's shape (`LayerShapes`).
 
         A table counts where it would pay, whether or not it can be kept.
         """
         if self._aggregator is not None:
             first, rows = model.layers[0], len(self._needed[0])
-            cost = Work(rows, rows, 0).aggregate_first(first.in_channels, first.out_channels)
+            cost = LayerShapes(rows, rows, 0).aggregate_first(first.in_channels, first.out_channels)
         else:
             cost = model.cost(0, self._work(self._inputs, self._needed[0], sparse=self._graph.features.is_sparse))
         later = range(1, len(model.layers))
@@ -224,8 +224,8 @@ class Inference:
             yield ids, model.with_shortcut(i, layer.update(block, aggregated, rows, mapped), rows)
             place += len(ids)
 
-    def _work(self, inputs: NDArray[np.int32], outputs: NDArray[np.int32], *, sparse: bool = False) -> Work:
-        return Work(len(inputs), len(outputs), self._around.count(outputs), sparse=sparse)
+    def _work(self, inputs: NDArray[np.int32], outputs: NDArray[np.int32], *, sparse: bool = False) -> LayerShapes:
+        return LayerShapes(len(inputs), len(outputs), self._around.count(outputs), sparse=sparse)
 
     def _matrix(self, layer: int, name: str, rows: int, columns: int) -> Tensor:
         """Returns the scratch matrix of a layer under `name`, float32, (rows, columns), which evaluations share."""

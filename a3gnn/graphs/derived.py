@@ -24,7 +24,7 @@ from a3gnn.storage.stamp import forget, verify_once
 _PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")
 
 #: indptr, int64, and indices, int32, ascending in each row.
-Rows = tuple[NDArray[np.int64], NDArray[np.int32]]
+DerivedRows = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 def write_parts(graph: GraphArrays, path: Path, parts: NDArray[np.int32]) -> None:
@@ -69,7 +69,7 @@ def write_rows(
         settle(draft)
 
 
-def read_rows(graph: GraphArrays, folder: Path) -> Rows:
+def read_rows(graph: GraphArrays, folder: Path) -> DerivedRows:
     """Returns rows from `folder` as memory maps; what they hold is verified once.
 
     Raises:

@@ -18,12 +18,12 @@ from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.loader.loader_config import ConfigLike, fanouts_of, loader_config
-from a3gnn.loader.loader_rules import Asked, InputNodes, check_together, sampling_of
+from a3gnn.loader.loader_rules import InputNodes, LoaderArguments, check_together, sampling_of
 from a3gnn.loader.pyg_batch import PygBatches
 from a3gnn.loader.pyg_edges import subgraph_type_of
 from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
 from a3gnn.loader.seed_plan import SeedPlan
-from a3gnn.loader.worker_cores import Worker, WorkerCores, checked_cores
+from a3gnn.loader.worker_cores import LoaderThread, WorkerCores, checked_cores
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.sampling.share import Shares
@@ -58,7 +58,7 @@ class EpochIterator:
         self._batches.close()
 
     @property
-    def _workers(self) -> list[Worker]:
+    def _workers(self) -> list[LoaderThread]:
         """The workers that have begun, under the name that torch's iterators have for them."""
         return [] if self._pinned is None else self._pinned.workers
 
@@ -127,7 +127,7 @@ class SeedLoader(DataLoader[Any]):
         config: Its `batch_size` and workers are used.
     """
 
-    def __init__(self, num_seeds: int, asked: Asked, config: TrainConfig) -> None:
+    def __init__(self, num_seeds: int, asked: LoaderArguments, config: TrainConfig) -> None:
         places: Any = range(num_seeds)
         if asked.batch_sampler is not None:
             super().__init__(places, batch_sampler=asked.batch_sampler)
@@ -251,7 +251,7 @@ class Loader(SeedLoader):
         seed = whole_number("seed", seed, 0)
         if transform is not None and not callable(transform):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
-        asked = Asked(
+        asked = LoaderArguments(
             replace=flag("replace", replace),
             disjoint=flag("disjoint", disjoint),
             subgraph_type=subgraph_type_of(subgraph_type, directed),

@@ -110,7 +110,7 @@ def _checked(input_id: Any, count: int) -> NDArray[np.int64]:
     return names.astype(np.int64)
 
 
-class Asked(NamedTuple):
+class LoaderArguments(NamedTuple):
     """What a `Loader` is asked for that other arguments or knobs may stand against; as its arguments of these names."""
 
     replace: bool
@@ -125,7 +125,7 @@ class Asked(NamedTuple):
     share: tuple[int, int] | None = None
 
 
-def check_together(asked: Asked, config: TrainConfig, batch_size: int | None) -> None:
+def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int | None) -> None:
     """Checks that arguments ask for nothing that other ones, or the configuration's knobs, rule out.
 
     Raises:
@@ -153,7 +153,7 @@ def check_together(asked: Asked, config: TrainConfig, batch_size: int | None) ->
         )
 
 
-def _check_share(asked: Asked) -> None:
+def _check_share(asked: LoaderArguments) -> None:
     """Checks that shares of mini-batches are what each rank would have of the whole, and of the same whole."""
     whole = isinstance(asked.share, tuple) and [type(number) for number in asked.share] == [int, int]
     if not whole:
@@ -171,7 +171,7 @@ def _check_share(asked: Asked) -> None:
             )
 
 
-def sampling_of(source: Source, asked: Asked, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:
+def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:
     """Returns what is to be sampled in place of the source's graph; None where that does.
 
     Raises:

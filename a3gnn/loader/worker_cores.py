@@ -11,7 +11,7 @@ from a3gnn.errors import UsageError
 from a3gnn.threads import affinity
 
 
-class Worker(NamedTuple):
+class LoaderThread(NamedTuple):
     """A worker thread: its id as the system counts threads and processes."""
 
     pid: int
@@ -30,13 +30,13 @@ class WorkerCores:
     def __init__(self, cores: Sequence[frozenset[int]]) -> None:
         self._cores = cores
         self._lock = threading.Lock()
-        self.workers: list[Worker] = []
+        self.workers: list[LoaderThread] = []
 
     def __call__(self) -> None:
         """Pins the calling thread."""
         with self._lock:
             affinity.pin(self._cores[len(self.workers)])
-            self.workers.append(Worker(threading.get_native_id()))
+            self.workers.append(LoaderThread(threading.get_native_id()))
 
 
 def checked_cores(given: Iterable[Any] | None, num_workers: int) -> list[frozenset[int]]:

@@ -7,7 +7,7 @@ import dataclasses
 import torch
 from torch import Tensor
 
-from a3gnn.models.layers.block import LayerBlock, Whole
+from a3gnn.models.layers.block import LayerBlock, WholeBlock
 from a3gnn.models.layers.layer_kernels import count_in_edges
 from a3gnn.pipeline.batch import MiniBatch, TorchBlock
 from a3gnn.sampling.subgraph import Subgraph
@@ -66,7 +66,7 @@ def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
     degrees, device = whole.in_degrees, block.indptr.device
     if degrees is not None:
         degrees = degrees.index_select(0, places).to(device)
-    return dataclasses.replace(block, in_degrees=degrees, whole=Whole(whole, places.to(device)))
+    return dataclasses.replace(block, in_degrees=degrees, whole=WholeBlock(whole, places.to(device)))
 
 
 def _in_degrees(part: TorchBlock) -> Tensor:

@@ -13,7 +13,7 @@ from a3gnn.features.rows.table import Aggregator
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.gcn import GCNLayer
-from a3gnn.models.layers.layer import Layer, Work, linear, make_norm
+from a3gnn.models.layers.layer import Layer, LayerShapes, linear, make_norm
 from a3gnn.models.layers.sage import SAGELayer
 from a3gnn.models.layers.sparse_linear import by_column
 from a3gnn.seeding import derive
@@ -130,8 +130,8 @@ class Model(nn.Module):
         shortcut = self.shortcuts[i - 1]
         return out + (linear(own, shortcut.weight) if isinstance(shortcut, nn.Linear) else own)
 
-    def cost(self, i: int, work: Work) -> float:
-        """Returns what layer `i` costs with the norm before it and its residual connection, in the units of `Work`."""
+    def cost(self, i: int, work: LayerShapes) -> float:
+        """Returns the cost of layer `i`, its norm and its residual connection, in the units of `LayerShapes`."""
         layer = self.layers[i]
         cost = layer.cost(work)
         if i and self.norms:

@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphServerError
 from a3gnn.graphs.arrays import row_spans
-from a3gnn.parts.link import Listener, PartLink, Traffic, TrafficCounter
+from a3gnn.parts.link import LinkTraffic, Listener, PartLink, TrafficCounter
 from a3gnn.parts.part_kernels import put_rows
-from a3gnn.parts.protocol import ASKED_BYTES, MAX_IDS, Draw, Key, column_request, neighbours_request, rows_request
+from a3gnn.parts.protocol import (
+    ASKED_BYTES,
+    MAX_IDS,
+    Key,
+    NeighbourDraw,
+    column_request,
+    neighbours_request,
+    rows_request,
+)
 
 #: Requests for a column that are under way at once. Guess.
 _COLUMN_REQUESTS = 4
@@ -60,7 +68,7 @@ class PartsClient:
         return [link.address for link in self._links]
 
     @property
-    def traffic(self) -> Traffic:
+    def traffic(self) -> LinkTraffic:
         """What was asked so far."""
         return self._counter.traffic
 
@@ -68,7 +76,7 @@ class PartsClient:
         """Ends the connections."""
         self._close()
 
-    def neighbours(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: Draw) -> NDArray[np.int32]:
+    def neighbours(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
         """Returns in-neighbours of `ids`, row by row, int32.
 
         Args:

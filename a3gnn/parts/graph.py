@@ -17,7 +17,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
-from a3gnn.parts.protocol import Draw
+from a3gnn.parts.protocol import NeighbourDraw
 from a3gnn.units import count, format_size
 
 #: Bytes of rows that are asked for at once, where any number of them is read. Guess.
@@ -133,7 +133,7 @@ class PartedGraph(Graph):
         degrees = self.indptr[ids.astype(np.int64) + 1] - self.indptr[ids]
         return degrees if fanout < 0 else np.minimum(degrees, fanout)
 
-    def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: Draw) -> NDArray[np.int32]:
+    def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
         """Returns in-neighbours of `ids`, row by row, `counts` (`counts(ids, draw.fanout)`) of each: int32.
 
         Raises:
@@ -149,7 +149,7 @@ class PartedGraph(Graph):
         """
         counts = self.counts(ids)
         indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        return indptr, self.draw(ids, counts, Draw(-1))
+        return indptr, self.draw(ids, counts, NeighbourDraw(-1))
 
     @cached_property
     def entries(self) -> NDArray[np.int64]:

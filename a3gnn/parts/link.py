@@ -20,7 +20,7 @@ from a3gnn.parts.protocol import METHODS, SERVICE, TOKEN_HEADER, TOKEN_VARIABLE
 from a3gnn.units import count, format_duration, format_size
 
 
-class Traffic(NamedTuple):
+class LinkTraffic(NamedTuple):
     """Counts since a graph's parts were opened.
 
     Attributes:
@@ -37,9 +37,9 @@ class Traffic(NamedTuple):
     retries: int = 0
     waited_s: float = 0.0
 
-    def since(self, before: Traffic) -> Traffic:
+    def since(self, before: LinkTraffic) -> LinkTraffic:
         """Returns what was counted after `before`."""
-        return Traffic(*map(operator.sub, self, before))
+        return LinkTraffic(*map(operator.sub, self, before))
 
     @property
     def text(self) -> str:
@@ -57,15 +57,15 @@ class TrafficCounter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._traffic = Traffic()
+        self._traffic = LinkTraffic()
 
-    def add(self, more: Traffic) -> None:
+    def add(self, more: LinkTraffic) -> None:
         """Adds `more` to the counts."""
         with self._lock:
-            self._traffic = Traffic(*map(operator.add, self._traffic, more))
+            self._traffic = LinkTraffic(*map(operator.add, self._traffic, more))
 
     @property
-    def traffic(self) -> Traffic:
+    def traffic(self) -> LinkTraffic:
         """The counts so far, all of one moment."""
         return self._traffic
 
@@ -204,11 +204,11 @@ class PartLink:
         if self._down is not None:
             self._down = None
             self._listener.notify(f"{self.name} at {self.address} answers again")
-        self._counter.add(Traffic(1, sent, received))
+        self._counter.add(LinkTraffic(1, sent, received))
 
     def waited(self, waited_s: float) -> None:
         """Notes for how long an answer was waited for, whether it came or not."""
-        self._counter.add(Traffic(waited_s=waited_s))
+        self._counter.add(LinkTraffic(waited_s=waited_s))
 
     def failed(self, answer: Answer, error: Any, since: float, attempts: int) -> None:
         """Notes a failed attempt at `answer`, of which the first one failed at `since`, by the monotonic clock.
@@ -240,7 +240,7 @@ class PartLink:
         with self._lock:
             if code == "DEADLINE_EXCEEDED" and answer.calls is self._calls:
                 self._connect()
-        self._counter.add(Traffic(retries=1))
+        self._counter.add(LinkTraffic(retries=1))
 
 
 class Answer:

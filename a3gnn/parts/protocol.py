@@ -4,7 +4,7 @@
 |---|---|---|
 | About | nothing | JSON: the part, the graph, and what the columns hold |
 | Column | key, name (16 bytes), first row, end (uint64 each) | rows of a column of the part's nodes |
-| Neighbours | key, `Draw`, node ids (int32) | sampled in-neighbours (int32), row by row, of known lengths |
+| Neighbours | key, `NeighbourDraw`, node ids (int32) | sampled in-neighbours (int32), row by row, of known lengths |
 | Rows | key, 2 or 4 (bytes per value), node ids (int32) | feature rows, float16 or float32 |
 
 The key names the cut and the part, so that no server of another graph is ever taken for the one that was there before.
@@ -61,7 +61,7 @@ class Key(NamedTuple):
         return _KEY.pack(self.cut, self.part)
 
 
-class Draw(NamedTuple):
+class NeighbourDraw(NamedTuple):
     """How in-neighbours are drawn: `fanout` per node, -1 for all, by random numbers that the others key."""
 
     fanout: int
@@ -71,7 +71,7 @@ class Draw(NamedTuple):
     batch: int = 0
 
 
-def neighbours_request(key: Key, draw: Draw, ids: NDArray[np.int32]) -> bytes:
+def neighbours_request(key: Key, draw: NeighbourDraw, ids: NDArray[np.int32]) -> bytes:
     """Returns the request for in-neighbours of `ids`."""
     return key.pack() + _DRAW.pack(*draw) + ids.tobytes()
 
@@ -99,13 +99,13 @@ def read_key(request: bytes) -> tuple[Key, memoryview]:
     return Key(*_KEY.unpack_from(request)), memoryview(request)[_KEY.size :]
 
 
-def read_draw(rest: memoryview) -> tuple[Draw, NDArray[np.int32]]:
+def read_draw(rest: memoryview) -> tuple[NeighbourDraw, NDArray[np.int32]]:
     """Returns what `neighbours_request` was given.
 
     Raises:
         RefusedError: It is not such a request.
     """
-    draw = Draw(*_unpacked(_DRAW, rest))
+    draw = NeighbourDraw(*_unpacked(_DRAW, rest))
     if draw.fanout < 1 and draw.fanout != -1:
         raise RefusedError("INVALID_ARGUMENT", f"a fanout must be >= 1, or -1 for all, got {draw.fanout}")
     return draw, _ids(rest[_DRAW.size :])

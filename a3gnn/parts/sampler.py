@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.part_kernels import put_rows
-from a3gnn.parts.protocol import Draw
+from a3gnn.parts.protocol import NeighbourDraw
 from a3gnn.sampling.kernel_types import readonly
 from a3gnn.sampling.relabelling import forget, relabel
 from a3gnn.sampling.sample_kernels import MAX_EDGES, grown
@@ -60,7 +60,7 @@ class PartedSampler:
                 raise too_many_edges()
             ends.append(total + np.cumsum(counts))
             total += drawn
-            found = graph.draw(nodes, counts, Draw(fanout, hop, self._seed, epoch, batch))
+            found = graph.draw(nodes, counts, NeighbourDraw(fanout, hop, self._seed, epoch, batch))
             n_id, first = grown(n_id[:count], min(count + drawn, num_nodes) + 1), count
             count = relabel(found, position, n_id, count)
             edges.append(found)

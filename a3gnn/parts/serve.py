@@ -87,7 +87,7 @@ def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tup
     ]
     workers = ThreadPoolExecutor(max(2, 2 * available_cores()))
     server = grpc.server(workers, options=options, maximum_concurrent_rpcs=_MOST_AT_ONCE)
-    budget = Budget(_MOST_BYTES)
+    budget = AnswerBytes(_MOST_BYTES)
     handlers = {name: _handler(grpc, answers.methods[name], token, budget) for name in METHODS}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
     port = _listen(server, host, port)
@@ -99,7 +99,7 @@ def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tup
         workers.shutdown()
 
 
-class Budget:
+class AnswerBytes:
     """Bytes of answers that are on their way, which a client that doesn't read keeps here. Thread-safe.
 
     Args:
@@ -123,7 +123,7 @@ class Budget:
             self._taken -= num_bytes
 
 
-def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | None, budget: Budget) -> Any:
+def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | None, budget: AnswerBytes) -> Any:
     expected = None if token is None else f"Bearer {token}".encode()
 
     def answered(request: bytes, context: Any) -> bytes:

@@ -18,7 +18,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import Sampled, Sampler, Stages
+from a3gnn.pipeline.stages import SampledBatch, Sampler, Stages
 from a3gnn.pipeline.watch import Watch
 from a3gnn.sampling.share import Shares, cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
@@ -190,7 +190,7 @@ class Loaded:
         seconds: Of loading.
     """
 
-    sampled: Sampled
+    sampled: SampledBatch
     shares: tuple[MiniBatch, ...]
     weights: tuple[int, ...]
     seconds: float
@@ -221,7 +221,7 @@ class DividedStages(Stages):
         stages = partial(self.sample, epoch), self.load, self.transfer
         return prefetched(planned, stages, depths, self._dividing.threads)
 
-    def sample(self, epoch: int, planned: PlannedBatch) -> Sampled:
+    def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`: of the whole, or of all shares beside each other."""
         watch, weights = self._dividing.watch, self._dividing.weights
         if not self._dividing.independent:
@@ -232,13 +232,13 @@ class DividedStages(Stages):
             if high > low:
                 with watch.at("sampling", epoch, planned.index, trainer):
                     parts.append(self._sampler.sample(planned.seeds[low:high], epoch, planned.index))
-        return Sampled(epoch, planned.index, side_by_side(parts), perf_counter() - begin)
+        return SampledBatch(epoch, planned.index, side_by_side(parts), perf_counter() - begin)
 
-    def gather(self, sampled: Sampled) -> DividedBatch:
+    def gather(self, sampled: SampledBatch) -> DividedBatch:
         """Returns the mini-batch with each share's features and labels, on its device or on the way there."""
         return self.transfer(self.load(sampled))
 
-    def load(self, sampled: Sampled) -> Loaded:
+    def load(self, sampled: SampledBatch) -> Loaded:
         """Returns each share of the mini-batch with its features and labels, on the host."""
         whole, dividing, begin = sampled.subgraph, self._dividing, perf_counter()
         weights, shares = dividing.weights, []

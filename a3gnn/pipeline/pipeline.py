@@ -35,7 +35,7 @@ from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
-from a3gnn.pipeline.stages import Sampled, Sampler, Stages
+from a3gnn.pipeline.stages import SampledBatch, Sampler, Stages
 from a3gnn.pipeline.upload import BufferPool, checked_device
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.sampler import NeighbourSampler
@@ -291,11 +291,11 @@ class Pipeline:
         return self._overlapped(partial(stages.complete if mode == "mode1" else stages.sample, epoch), planned)
 
     def _overlapped(
-        self, work: Callable[[PlannedBatch], MiniBatch | Sampled], planned: Iterable[PlannedBatch]
+        self, work: Callable[[PlannedBatch], MiniBatch | SampledBatch], planned: Iterable[PlannedBatch]
     ) -> Generator[MiniBatch, None, None]:
         stages, overlap = self._stages, self._overlap
 
-        def on_worker(due: tuple[PlannedBatch, bool]) -> MiniBatch | Sampled:
+        def on_worker(due: tuple[PlannedBatch, bool]) -> MiniBatch | SampledBatch:
             batch, beside_training = due
             with pool.limited(1 if beside_training else pool.usable_cores()):
                 return work(batch)
@@ -305,7 +305,7 @@ class Pipeline:
         with closing(ordered_map(on_worker, due, *threads)) as results:  # a traceback keeps this frame, and workers
             last: float | None = None
             for result in results:
-                yield stages.gather(result) if isinstance(result, Sampled) else result
+                yield stages.gather(result) if isinstance(result, SampledBatch) else result
                 now = perf_counter()
                 if last is not None:
                     overlap.count(now - last)

@@ -27,7 +27,7 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sampled:
+class SampledBatch:
     """A mini-batch after its first stage."""
 
     epoch: int
@@ -75,20 +75,20 @@ class Stages:
         self._dtype = dtype
         self._upload = None if self._device.type == "cpu" else Upload(self._device)
 
-    def sample(self, epoch: int, planned: PlannedBatch) -> Sampled:
+    def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`."""
         begin = perf_counter()
         subgraph = self._sampler.sample(planned.seeds, epoch, planned.index)
-        return Sampled(epoch, planned.index, subgraph, perf_counter() - begin)
+        return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin)
 
-    def gather(self, sampled: Sampled) -> MiniBatch:
+    def gather(self, sampled: SampledBatch) -> MiniBatch:
         """Returns the mini-batch with its features and labels, on the device or on their way there."""
         if self._upload is None:
             return self._on_host(sampled)
         with self._upload.stream():
             return self._upload.send(self._on_host(sampled))
 
-    def _on_host(self, sampled: Sampled, *, locked: bool = False) -> MiniBatch:
+    def _on_host(self, sampled: SampledBatch, *, locked: bool = False) -> MiniBatch:
         """Returns the mini-batch on the host, read to page-locked memory if `locked`; or where rows are cached."""
         begin = perf_counter()
         subgraph = sampled.subgraph

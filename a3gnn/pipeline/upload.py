@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from a3gnn.config import DEVICES, Device
+from a3gnn.config import DEVICES, DeviceName
 from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.rows.tensors import lent
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from a3gnn.pipeline.batch import MiniBatch
 
 
-def checked_device(device: Any, sampling_device: Device = "cpu") -> str:
+def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:
     """Returns `device` as text: cpu, or cuda with its number if it has one.
 
     Args:

@@ -15,9 +15,9 @@ from a3gnn.option_names import option
 from a3gnn.units import format_duration
 
 #: What is done for each mini-batch: HyScale-GNN's four stages, what follows propagation apart from it.
-Stage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation", "update"]
+WatchedStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation", "update"]
 #: Those in which a trainer waits for others.
-_TRAINING: tuple[Stage, ...] = ("propagation", "synchronisation")
+_TRAINING: tuple[WatchedStage, ...] = ("propagation", "synchronisation")
 #: Spans that are kept: some thousand mini-batches of two trainers. Guess.
 _KEPT = 1 << 14
 
@@ -34,7 +34,7 @@ class Span(NamedTuple):
         end: Likewise.
     """
 
-    stage: Stage
+    stage: WatchedStage
     epoch: int
     batch: int
     trainer: int | None
@@ -50,7 +50,7 @@ class StoppedError(Exception):
 class _Work:
     """Work that is under way; `since` it began, or waited for others last."""
 
-    stage: Stage
+    stage: WatchedStage
     epoch: int
     batch: int
     trainer: int | None
@@ -75,7 +75,7 @@ class Watch:
         self.spans: deque[Span] = deque(maxlen=_KEPT)
 
     @contextmanager
-    def at(self, stage: Stage, epoch: int, batch: int, trainer: int | None = None) -> Iterator[None]:
+    def at(self, stage: WatchedStage, epoch: int, batch: int, trainer: int | None = None) -> Iterator[None]:
         """Within it, the calling thread works at `stage` of a mini-batch, for `trainer` or for all.
 
         Raises:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 
-class Program(NamedTuple):
+class ChildProgram(NamedTuple):
     """What `subprocess` takes to start a program.
 
     Attributes:
@@ -39,10 +39,10 @@ class Program(NamedTuple):
         )
 
 
-def as_program(module: str) -> Program:
+def as_program(module: str) -> ChildProgram:
     """Returns the program that runs `module`, which has this process' environment and import paths."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-    return Program([sys.executable, "-P", "-m", module], {**os.environ, "PYTHONPATH": path})
+    return ChildProgram([sys.executable, "-P", "-m", module], {**os.environ, "PYTHONPATH": path})
 
 
 #: `prctl(2)`: the signal that a process gets when its parent ends.

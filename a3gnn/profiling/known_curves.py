@@ -1,4 +1,4 @@
-"""`KnownCurves`: what is known of learning curves in one setting, by learning key."""
+"""`StoredCurves`: what is known of learning curves in one setting, by learning key."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def drop_oldest(root: Path, most_bytes: int = MOST_BYTES) -> None:
         taken -= size
 
 
-class KnownCurves:
+class StoredCurves:
     """The longest curve of each `Setting.curve_key`: configurations of one key learn the same.
 
     Where measured times choose, that is to rounding (`TrainConfig.learning_key`).

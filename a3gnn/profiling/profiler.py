@@ -16,7 +16,7 @@ from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
-from a3gnn.profiling.known_curves import KnownCurves, drop_oldest
+from a3gnn.profiling.known_curves import StoredCurves, drop_oldest
 from a3gnn.profiling.partition_failures import PartitionFailures
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
@@ -61,7 +61,7 @@ class Profiler:
         self._own = executor is None
         self._executor = executor if executor is not None else LocalExecutor(notify)
         self._notify = notify
-        self.curves = KnownCurves(setting)
+        self.curves = StoredCurves(setting)
         self._own_ids: set[str] = set()
         self._unmade = PartitionFailures()
         for row in store.rows(graph=setting.graph.fingerprint, hardware=setting.hardware.fingerprint):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from a3gnn.ranks.shared_norm import Statistics
 
 
-class Told(NamedTuple):
+class StepMessage(NamedTuple):
     """What trainers tell each other with their gradients, summed: losses, and who wants to stop, and why."""
 
     loss: float = 0.0
@@ -56,7 +56,7 @@ class JoinedStep:
         self._memory, self._should_stop = memory, should_stop
         self._statistics = _joined(model, peers)
         self._weights, self._peers = list(model.parameters()), peers
-        self._told = Told()
+        self._told = StepMessage()
         self.counts = torch.empty(0, dtype=torch.float64)
         self.seconds = 0.0
 
@@ -94,7 +94,7 @@ class JoinedStep:
 
     def exchange(self, loss: Tensor) -> Tensor:
         """Overwrites each gradient by the sum of all trainers', and returns the sum of their parts of the loss."""
-        told = Told(loss.item(), self._should_stop(), self._memory.is_over)
+        told = StepMessage(loss.item(), self._should_stop(), self._memory.is_over)
         begin, message = perf_counter(), self._message
         message[: len(told)] = message.new_tensor(told)
         places: list[tuple[Tensor, Tensor]] = []
@@ -108,7 +108,7 @@ class JoinedStep:
         self._peers.sum(message[:end])
         for grad, part in places:
             grad.copy_(part)
-        self._told = Told(*message[: len(told)].tolist())
+        self._told = StepMessage(*message[: len(told)].tolist())
         self.counts.copy_(message[len(told) : len(told) + len(self.counts)])
         self.seconds += perf_counter() - begin
         return message[0].clone()
@@ -120,7 +120,7 @@ class JoinedStep:
 
     @cached_property
     def _message(self) -> Tensor:
-        numbers = sum(weight.numel() for weight in self._weights) + len(Told._fields) + len(self.counts)
+        numbers = sum(weight.numel() for weight in self._weights) + len(StepMessage._fields) + len(self.counts)
         return self._weights[0].detach().new_empty(numbers)
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ from fastapi import Depends, Request, Response
 from fastapi import Path as InPath
 
 from a3gnn.service.orders import MOST
-from a3gnn.service.problems import MEDIA_TYPE, Problem
+from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.service import Service
 
 #: A number in a path.
@@ -61,7 +61,7 @@ async def form_of(request: Request, most: int) -> dict[str, str]:
     try:
         found = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)
     except ValueError as error:
-        raise Problem(422, "usage", f"the form may have {most} fields; got more") from error
+        raise ProblemDetails(422, "usage", f"the form may have {most} fields; got more") from error
     return {name: values[0] for name, values in found.items()}
 
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from a3gnn.errors import A3GNNError
 from a3gnn.service.answers import PROBLEM_SCHEMA
 from a3gnn.service.home import Places
-from a3gnn.service.problems import MEDIA_TYPE, Problem
+from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.routers import events, graphs, measurements, pages, studies, suggestions, system, trainings
 from a3gnn.service.security import Guard
 from a3gnn.service.service import Service
@@ -51,7 +51,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
     app.state.service = service
     for module in _ROUTERS:
         app.include_router(module.router)
-    for kind in (Problem, A3GNNError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
+    for kind in (ProblemDetails, A3GNNError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _answer)
     _describe_problems(app)
     app.state.guard = Guard(app, settings)
@@ -63,7 +63,7 @@ def _describe_problems(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         found = made()
-        found.setdefault("components", {}).setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+        found.setdefault("components", {}).setdefault("schemas", {})["ProblemDetails"] = PROBLEM_SCHEMA
         return found
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -76,23 +76,23 @@ async def _answer(request: Request, error: Exception) -> Response:
     return Response(json.dumps(problem.to_dict()), problem.status, headers, media_type=MEDIA_TYPE)
 
 
-def _problem(error: Exception, places: Places) -> Problem:
+def _problem(error: Exception, places: Places) -> ProblemDetails:
     """Returns what is said of `error`; files are called as `places` does, but for what the request itself named."""
-    if isinstance(error, Problem):
+    if isinstance(error, ProblemDetails):
         return error
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
         detail = f"{error.detail}; GET /docs lists what the server answers"
-        return Problem(error.status_code, "http", detail)
+        return ProblemDetails(error.status_code, "http", detail)
     if isinstance(error, SQLAlchemyError):
-        return Problem(503, "store", "the database does not answer; nothing was changed: ask again later")
-    problem = Problem.of(error)
+        return ProblemDetails(503, "store", "the database does not answer; nothing was changed: ask again later")
+    problem = ProblemDetails.of(error)
     problem.detail = places.shown(problem.detail)
     return problem
 
 
-def _invalid(error: RequestValidationError) -> Problem:
+def _invalid(error: RequestValidationError) -> ProblemDetails:
     """Returns what is wrong with a request: where, the rule, and the value."""
     faults = []
     for fault in error.errors():
@@ -101,6 +101,6 @@ def _invalid(error: RequestValidationError) -> Problem:
     named = "; ".join(f"{one['where']}: {one['rule']}, got {one['got']}" for one in faults[:_NAMED])
     more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
     unread = any(fault["type"] == "json_invalid" for fault in error.errors())
-    return Problem(
+    return ProblemDetails(
         400 if unread else 422, "request", f"{named}{more}; GET /docs says what is taken", faults=faults[:_NAMED]
     )

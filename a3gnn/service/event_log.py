@@ -15,7 +15,7 @@ LAST = ("finished", "stopped", "failed")
 _CHUNK = 1 << 20
 
 
-class Event(NamedTuple):
+class LogLine(NamedTuple):
     """One line of the log.
 
     Attributes:
@@ -63,7 +63,7 @@ class EventLog:
         except FileNotFoundError:
             return 0
 
-    def since(self, place: int) -> Iterator[Event]:
+    def since(self, place: int) -> Iterator[LogLine]:
         """Yields the events from `place` on, an event's id or 0; lines that a crash cut short are left out.
 
         A place in the middle of a line is one at its end.
@@ -79,6 +79,6 @@ class EventLog:
             while (line := file.readline(_CHUNK)).endswith(b"\n"):
                 try:
                     fields = json.loads(line)
-                    yield Event(file.tell(), fields["kind"], fields["data"])
+                    yield LogLine(file.tell(), fields["kind"], fields["data"])
                 except (ValueError, KeyError, TypeError):
                     continue

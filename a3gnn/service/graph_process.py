@@ -27,7 +27,7 @@ from numpy.lib import format as npy
 
 from a3gnn.errors import GraphError
 from a3gnn.process.child import take_order, take_stdout
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.units import format_size
 
 #: Members that a graph's file may have: its arrays, and some that are not read.
@@ -109,7 +109,7 @@ def main() -> None:
     try:
         found = _examined(order)
     except Exception as error:
-        problem = Problem.of(error)
+        problem = ProblemDetails.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
         problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # where it lies is nobody's

@@ -21,7 +21,7 @@ from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import GRAPHS, JOBS, inserted_id
 from a3gnn.service.home import Home
 from a3gnn.service.jail import admitted
-from a3gnn.service.problems import Problem, conflict, not_found
+from a3gnn.service.problems import ProblemDetails, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.turns import Turns
 
@@ -208,12 +208,12 @@ class GraphShelf:
                 )
             found: dict[str, Any] = json.loads(ended.stdout)
         except (subprocess.SubprocessError, ValueError) as error:
-            raise Problem(
+            raise ProblemDetails(
                 422,
                 "graph",
                 "the graph can't be read: the process that looks at it ended before it could tell of it, as where it "
                 "takes more memory or time than it may; a smaller graph may be registered",
             ) from error
         if "error" in found:
-            raise Problem.from_dict(self._home.places.shown_in(found["error"]))
+            raise ProblemDetails.from_dict(self._home.places.shown_in(found["error"]))
         return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 if TYPE_CHECKING:
     from sqlalchemy import RowMapping
 
-Kind = Literal["study", "training"]
+JobKind = Literal["study", "training"]
 #: queued: waits for its turn, or to go on; running; finished: by itself; stopped: asked to, with the best so far where
 #: anything was measured; failed: its error says why.
 Status = Literal["queued", "running", "finished", "stopped", "failed"]
@@ -41,7 +41,7 @@ class Job:
     """
 
     id: int
-    kind: Kind
+    kind: JobKind
     name: str
     graph: int
     study: int | None

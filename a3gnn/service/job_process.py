@@ -24,7 +24,7 @@ from typing import Any
 from a3gnn.process.child import interrupt_by_sigterm, take_order, take_stdout
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.service.home import JobFolder, Places
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
 from a3gnn.units import count
@@ -50,7 +50,7 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
     except KeyboardInterrupt:
         return {"status": "stopped"}
     except Exception as error:
-        problem = Problem.of(error)
+        problem = ProblemDetails.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
         return {"status": "failed", "error": folder.places.shown_in(problem.to_dict())}

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import JOBS, inserted_id
-from a3gnn.service.job import Job, Kind
+from a3gnn.service.job import Job, JobKind
 from a3gnn.service.problems import conflict, not_found, too_many
 
 
@@ -30,7 +30,7 @@ class JobFilter:
         limit: At most so many.
     """
 
-    kind: Kind
+    kind: JobKind
     statuses: tuple[str, ...] = ()
     graph: int | None = None
     study: int | None = None
@@ -69,7 +69,7 @@ class Jobs:
 
     def add(
         self,
-        kind: Kind,
+        kind: JobKind,
         name: str,
         graph: int,
         arguments: Mapping[str, Any],
@@ -102,7 +102,7 @@ class Jobs:
             number = inserted_id(connection.execute(sa.insert(JOBS).values(values)))
         return self.get(number)
 
-    def get(self, number: int, kind: Kind | None = None) -> Job:
+    def get(self, number: int, kind: JobKind | None = None) -> Job:
         """Returns the job with this number, of the kind if one is given.
 
         Raises:
@@ -172,7 +172,7 @@ class Jobs:
         with self._changing() as connection:
             connection.execute(sa.update(JOBS).where(JOBS.c.id == number).values(values))
 
-    def ask_to_stop(self, number: int, kind: Kind) -> Job:
+    def ask_to_stop(self, number: int, kind: JobKind) -> Job:
         """Returns the job, which is stopped if it was waiting, and asked to stop if it runs.
 
         Raises:

@@ -34,7 +34,7 @@ _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
 )
 
 
-class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
+class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
     """An answer that says what went wrong.
 
     Attributes:
@@ -52,7 +52,7 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         self.status, self.kind, self.detail, self.more = status, kind, detail, more
 
     @classmethod
-    def of(cls, error: Exception) -> Problem:
+    def of(cls, error: Exception) -> ProblemDetails:
         """Returns the problem that `error` is to people; of what a3gnn did not raise on purpose nothing is told."""
         for kind, name, status in _KINDS:
             if isinstance(error, kind):
@@ -62,7 +62,7 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         return cls(500, "internal", "the server failed at this request; its log says where")
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Problem:
+    def from_dict(cls, fields: dict[str, Any]) -> ProblemDetails:
         """Returns the problem of `to_dict`."""
         more = {name: value for name, value in fields.items() if name not in ("type", "title", "status", "detail")}
         return cls(fields["status"], str(fields["type"]).rpartition(":")[2], fields["detail"], **more)
@@ -79,24 +79,24 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         }
 
 
-def not_found(what: str, number: object) -> Problem:
+def not_found(what: str, number: object) -> ProblemDetails:
     """Returns what is said of something that is not there."""
     plural = {"study": "studies"}.get(what, f"{what}s")
-    return Problem(404, "not-found", f"there is no {what} {number}; GET /{plural} lists those that there are")
+    return ProblemDetails(404, "not-found", f"there is no {what} {number}; GET /{plural} lists those that there are")
 
 
-def conflict(detail: str) -> Problem:
+def conflict(detail: str) -> ProblemDetails:
     """Returns what is said of something that can't be done now."""
-    return Problem(409, "conflict", detail)
+    return ProblemDetails(409, "conflict", detail)
 
 
-def too_many(detail: str) -> Problem:
+def too_many(detail: str) -> ProblemDetails:
     """Returns what is said where a bound on how many is reached."""
-    return Problem(429, "too-many", f"{detail}; wait until one has ended, or stop one")
+    return ProblemDetails(429, "too-many", f"{detail}; wait until one has ended, or stop one")
 
 
-def busy(detail: str) -> Problem:
+def busy(detail: str) -> ProblemDetails:
     """Returns what is said where too many wait for the same work."""
-    problem = Problem(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as Retry-After says")
+    problem = ProblemDetails(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as Retry-After says")
     problem.headers = {"Retry-After": str(_AGAIN_S)}
     return problem

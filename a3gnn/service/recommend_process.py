@@ -13,7 +13,7 @@ import traceback
 from typing import Any
 
 from a3gnn.process.child import take_stdout
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.threads import wait_policy
 
 
@@ -32,7 +32,7 @@ def _answer(arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         return recommend(task=Task.from_dict(arguments.pop("task")), **arguments).to_dict()
     except Exception as error:
-        problem = Problem.of(error)
+        problem = ProblemDetails.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
         return {"error": problem.to_dict()}

@@ -11,7 +11,7 @@ from typing import Any
 from a3gnn.process.child import as_program
 from a3gnn.process.memory import described_status
 from a3gnn.service.home import Places
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.turns import Turns
 
 #: Answers that are kept: what stands on the same measurements has the same answer. Guess.
@@ -55,7 +55,7 @@ class Recommender:
                 answer = self._kept(key) or self._answered(order)  # someone before it may have asked the same
                 self._keep(key, answer)
         if "error" in answer:
-            raise Problem.from_dict(answer["error"])
+            raise ProblemDetails.from_dict(answer["error"])
         return answer
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Recommender:
             return self._answers.get(key)
 
     def _keep(self, key: tuple[str, str], answer: dict[str, Any]) -> None:
-        if "error" in answer and Problem.from_dict(answer["error"]).kind not in _LASTING:
+        if "error" in answer and ProblemDetails.from_dict(answer["error"]).kind not in _LASTING:
             return
         with self._mutex:
             self._answers[key] = answer
@@ -90,7 +90,7 @@ class Recommender:
         except (OSError, ValueError):
             self.close()
             ended = described_status(process.returncode)
-            raise Problem(
+            raise ProblemDetails(
                 500, "failed", f"the process that predicts ended with {ended}; ask again, which starts another"
             ) from None
         return answer

@@ -12,7 +12,7 @@ from a3gnn.process.child import start_program
 from a3gnn.process.memory import described_status
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.tuning.study.budget import ask_to_stop
 
 #: Seconds after which a process that was told to end is killed, and one that was asked to choose first: a tune looks
@@ -73,7 +73,7 @@ class RunningJob:
             text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
             ended = described_status(status)
             detail = f"its process ended with {ended}; POST .../resume goes on after its last trial: {text}"
-            return Outcome("failed", Problem(500, "failed", self.folder.places.shown(detail)).to_dict())
+            return Outcome("failed", ProblemDetails(500, "failed", self.folder.places.shown(detail)).to_dict())
 
     def stop(self) -> None:
         """Has it end now: a study that has measured something with the best so far, anything else as it is.

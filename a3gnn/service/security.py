@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.requests import cookie_parser
 
 from a3gnn.checks import ANY_ADDRESS, LOOPBACK
-from a3gnn.service.problems import MEDIA_TYPE, Problem
+from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.settings import ServiceSettings
 
 Scope = MutableMapping[str, Any]
@@ -88,7 +88,7 @@ class Guard:
                 await self._app(scope, receive, noted)
             else:
                 await self._app(scope, body.receive, checked)
-        except Problem as problem:
+        except ProblemDetails as problem:
             wants_page = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
             if problem.status == 401 and wants_page and scope["method"] == "GET":
                 await _see(b"/login", noted)
@@ -103,11 +103,11 @@ class Guard:
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
             if name in (b"host", b"authorization", b"origin", b"content-length") and name.decode() in headers:
-                raise Problem(400, "bad-request", f"a request must have one {name.decode()} header, got several")
+                raise ProblemDetails(400, "bad-request", f"a request must have one {name.decode()} header, got several")
             headers[name.decode("latin-1")] = value.decode("latin-1")
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
-            raise Problem(
+            raise ProblemDetails(
                 421,
                 "host",
                 f"the server must be addressed as one of {', '.join(sorted(self._hosts))}, got {host!r}; a3gnn serve "
@@ -125,7 +125,7 @@ class Guard:
         origin = headers.get("origin")
         foreign = origin is not None and _netloc(origin) != host.lower()
         if method not in _SAFE and (foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site")):
-            raise Problem(
+            raise ProblemDetails(
                 403,
                 "origin",
                 f"a change must be asked for from a page of this server, or by a program, got the origin {origin!r}; "
@@ -138,7 +138,7 @@ class Guard:
             given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
         assert self._token is not None, "there is one"
         if not hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode()):
-            raise Problem(
+            raise ProblemDetails(
                 401,
                 "token",
                 "a request must carry the server's token, as in: Authorization: Bearer TOKEN; a browser gets it at "
@@ -185,8 +185,8 @@ def _netloc(origin: str) -> str | None:
         return None
 
 
-def _too_large() -> Problem:
-    return Problem(
+def _too_large() -> ProblemDetails:
+    return ProblemDetails(
         413, "too-large", f"a request may hold {MAX_BODY_BYTES:,} bytes; graphs are sent to POST /graphs/upload"
     )
 
@@ -197,7 +197,7 @@ async def _see(path: bytes, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _answer(problem: Problem, send: Send) -> None:
+async def _answer(problem: ProblemDetails, send: Send) -> None:
     body = json.dumps(problem.to_dict()).encode()
     headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
     if problem.status == 401:

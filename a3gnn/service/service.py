@@ -19,10 +19,10 @@ from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.service.database import open_service_database
-from a3gnn.service.event_log import Event, EventLog
+from a3gnn.service.event_log import EventLog, LogLine
 from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
 from a3gnn.service.home import Home, JobFolder
-from a3gnn.service.job import Job, Kind
+from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import conflict
 from a3gnn.service.recommender import Recommender
@@ -79,7 +79,7 @@ class EventStreams:
             self.readers -= 1
 
 
-def _encoded(event: Event) -> bytes:
+def _encoded(event: LogLine) -> bytes:
     return f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(event.data)}\n\n".encode()
 
 
@@ -170,7 +170,7 @@ class Service:
         self.recommender.close()
         self._engine.dispose()
 
-    def job(self, kind: Kind, number: int) -> tuple[Job, JobFolder]:
+    def job(self, kind: JobKind, number: int) -> tuple[Job, JobFolder]:
         """Returns a job and its folder, for what is read of its files.
 
         Raises:
@@ -185,7 +185,7 @@ class Service:
         return job, self.home.of(job)
 
     def begin(
-        self, kind: Kind, name: str, graph: KnownGraph, arguments: Mapping[str, Any], study: int | None = None
+        self, kind: JobKind, name: str, graph: KnownGraph, arguments: Mapping[str, Any], study: int | None = None
     ) -> Job:
         """Returns a new job at the end of the queue.
 
@@ -213,7 +213,7 @@ class Service:
 
         return self._tell(self.jobs.requeue(job, arguments, prepare))
 
-    def stop(self, kind: Kind, number: int) -> Job:
+    def stop(self, kind: JobKind, number: int) -> Job:
         """Returns a job that was asked to stop, as it is when it has, or after two seconds.
 
         A study that was asked before, 20 seconds ago or more, is ended even if it has not chosen.
@@ -234,7 +234,7 @@ class Service:
             job = self.jobs.get(number, kind)
         return job
 
-    def delete(self, kind: Kind, number: int) -> None:
+    def delete(self, kind: JobKind, number: int) -> None:
         """Removes a job that has ended, with its files.
 
         Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
 from a3gnn.service.home import JobFolder
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 
 #: The files, in the order in which they are read: where the state says that the tune has finished, the last two are
 #: there.
@@ -41,7 +41,7 @@ def pieces(folder: JobFolder, name: FileName, graph: str) -> Iterator[bytes]:
     try:
         file = (folder.run / name).open("rb")
     except FileNotFoundError:
-        raise Problem(
+        raise ProblemDetails(
             404, "not-found", f"the study has no {name} so far; GET .../files lists those that it has"
         ) from None
     if Path(name).suffix == ".jsonl":

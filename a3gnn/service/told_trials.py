@@ -14,7 +14,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics, StageSeconds
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.service.problems import Problem, conflict
+from a3gnn.service.problems import ProblemDetails, conflict
 from a3gnn.storage.atomic import write_text
 
 #: Seconds between two looks for an answer. Guess.
@@ -79,7 +79,7 @@ class Suggestions:
         if asked is None or asked["number"] != number:
             raise conflict(f"trial {number} does not wait for figures; POST .../suggestions says which one does")
         if told.get("failure") is None and asked["plan"]["curve"] is not None and not told["batches"]:
-            raise Problem(
+            raise ProblemDetails(
                 422,
                 "usage",
                 f"trial {number} asks for a learning curve (plan.curve): batches and val_accuracy must have a point at "

@@ -17,7 +17,7 @@ from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
 from a3gnn.service.job import Job
 from a3gnn.service.jobs import Jobs
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.service.study_files import summary
 from a3gnn.service.told_trials import Suggestions
@@ -114,7 +114,7 @@ class QueueWorker(threading.Thread):
                 folder.events.append("status", status="running")
                 self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
                 given_up.pop_all()  # the running job closes it
-            except Problem as problem:
+            except ProblemDetails as problem:
                 self._end(job, Outcome("failed", problem.to_dict()))
             except Exception:  # no memory for a process, no room on the disk, no database: later, perhaps
                 self._jobs.update(job.id, status="queued")

@@ -23,7 +23,7 @@ from a3gnn.storage.stamp import STAMP
 #: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
 #: surrogate: what is fitted to measurements. kernels: compiled code. draft: what a process that
 #: ended left behind.
-Kind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "kernels", "draft"]
+EntryKind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "kernels", "draft"]
 
 #: Our kernels' folders; the others are numba's own, of the user's functions or of an older version of a3gnn.
 _KERNELS = re.compile(rf"{KERNEL_FOLDER.pattern}|.+_[0-9a-f]{{40}}")
@@ -47,7 +47,7 @@ class Entry:
         keep: Why it must not be removed now; nothing where it may be.
     """
 
-    kind: Kind
+    kind: EntryKind
     name: str
     path: Path
     num_bytes: int

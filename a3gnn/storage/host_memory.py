@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-Controller = Literal["memory", "cpu"]
+GroupController = Literal["memory", "cpu"]
 
 #: This process's groups, and where their trees are mounted.
 _GROUPS, _MOUNTS = "/proc/self/cgroup", "/proc/self/mountinfo"
@@ -85,17 +85,17 @@ def _quota(group: Group) -> float | None:
         return None
 
 
-def _groups(controller: Controller) -> tuple[Group, ...]:
+def _groups(controller: GroupController) -> tuple[Group, ...]:
     """Returns the groups of a controller that hold this process, its own first in each tree."""
     return _groups_of(controller, tuple(_lines(_GROUPS)), _MOUNTS, _USUAL)
 
 
 @functools.lru_cache(maxsize=8)  # a process may be moved, which changes its paths; mounts of the trees stay
-def _groups_of(controller: Controller, paths: tuple[str, ...], mounts: str, usual: str) -> tuple[Group, ...]:
+def _groups_of(controller: GroupController, paths: tuple[str, ...], mounts: str, usual: str) -> tuple[Group, ...]:
     return tuple({group.folder: group for tree in _trees(controller, paths, mounts, usual) for group in tree}.values())
 
 
-def _trees(controller: Controller, paths: tuple[str, ...], mounts: str, usual: str) -> Iterator[list[Group]]:
+def _trees(controller: GroupController, paths: tuple[str, ...], mounts: str, usual: str) -> Iterator[list[Group]]:
     """Yields of each tree the groups that hold this process, its own first."""
     for version, path, names in _own_paths(controller, paths):
         folders = [usual] if version == 2 else [f"{usual}/{name}" for name in names]
@@ -105,7 +105,7 @@ def _trees(controller: Controller, paths: tuple[str, ...], mounts: str, usual: s
             yield [Group(mount.folder / folder, version) for folder in (inner, *inner.parents)]
 
 
-def _own_paths(controller: Controller, lines: Iterable[str]) -> list[tuple[int, str, frozenset[str]]]:
+def _own_paths(controller: GroupController, lines: Iterable[str]) -> list[tuple[int, str, frozenset[str]]]:
     """Returns version, path and names of the trees in which this process's groups may have the controller."""
     found = []
     for line in lines:

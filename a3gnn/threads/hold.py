@@ -17,7 +17,7 @@ class _Before:
     """What a thread had before it was first held, and how many holds are on it."""
 
     thread: int
-    share: pool.Share
+    share: pool.ThreadShare
     threads: int
     helpers: frozenset[int]
     cores: frozenset[int]

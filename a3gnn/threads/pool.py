@@ -26,7 +26,7 @@ _helpers: ThreadPoolExecutor | None = None
 
 
 @dataclass(slots=True)
-class Share:
+class ThreadShare:
     """What one thread may use.
 
     Attributes:
@@ -49,11 +49,11 @@ def size() -> int:
     return share().threads or usable_cores()
 
 
-def share() -> Share:
+def share() -> ThreadShare:
     """Returns the calling thread's share, which any thread may change."""
-    found: Share | None = getattr(_local, "share", None)
+    found: ThreadShare | None = getattr(_local, "share", None)
     if found is None:
-        found = _local.share = Share()
+        found = _local.share = ThreadShare()
     return found
 
 

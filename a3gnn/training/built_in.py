@@ -20,7 +20,7 @@ from a3gnn.models.adam import Optimizer, make_adam
 from a3gnn.models.batch_blocks import blocks_of
 from a3gnn.models.layers.aggregation import warm_up
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.models.layers.layer import Work
+from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.models.loss import loss_of, loss_weight
 from a3gnn.models.model import Model, build_model
 from a3gnn.pipeline.batch import MiniBatch
@@ -130,10 +130,10 @@ class BuiltIn:
         sparse = self._graph.features.is_sparse
         tabled, total, rows = len(self.model.layers) - subgraph.num_layers, 0.0, subgraph.num_nodes
         if tabled:  # the input layer reads a table
-            total += self.evaluated.cost(0, Work(rows, rows, 0, sparse, True, False))
+            total += self.evaluated.cost(0, LayerShapes(rows, rows, 0, sparse, True, False))
         for place in range(subgraph.num_layers):
             block, i = subgraph.block(place), place + tabled
-            work = Work(block.num_src, block.num_dst, len(block.indices), sparse and not i, True, i > 0)
+            work = LayerShapes(block.num_src, block.num_dst, len(block.indices), sparse and not i, True, i > 0)
             total += self.evaluated.cost(i, work)
         return total
 

@@ -8,8 +8,8 @@ from time import perf_counter
 
 from a3gnn.learning_curve import next_point
 from a3gnn.machine.energy import EnergyMeter
-from a3gnn.training.progress import EpochResult, Point, Progress, Target
-from a3gnn.training.step import Step, Work
+from a3gnn.training.progress import EpochResult, Point, Progress, TargetAccuracy
+from a3gnn.training.step import EpochWork, Step
 from a3gnn.training.trainer import Trainer
 
 
@@ -19,7 +19,7 @@ def fit(
     *,
     epochs: int,
     patience: int | None,
-    target: Target | None = None,
+    target: TargetAccuracy | None = None,
     meter: EnergyMeter | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
     on_epoch: Callable[[EpochResult], None] = lambda result: None,
@@ -42,7 +42,7 @@ def fit(
     while not progress.is_over(epochs, patience):
         if _train_rest(trainer, progress, target, meter, on_step, on_point):
             return
-        work = trainer.over_ranks(Work(*progress.under_way.work))
+        work = trainer.over_ranks(EpochWork(*progress.under_way.work))
         begin = perf_counter()
         last = progress.points[-1] if progress.points else None
         if last is not None and last.batches == _trained(trainer, progress):
@@ -55,7 +55,7 @@ def fit(
 def _train_rest(
     trainer: Trainer,
     progress: Progress,
-    target: Target | None,
+    target: TargetAccuracy | None,
     meter: EnergyMeter,
     on_step: Callable[[Step], None],
     on_point: Callable[[Point], None],
@@ -84,7 +84,7 @@ def _train_rest(
 def _is_at_end(
     trainer: Trainer,
     progress: Progress,
-    target: Target | None,
+    target: TargetAccuracy | None,
     meter: EnergyMeter,
     on_point: Callable[[Point], None],
 ) -> bool:

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
-from a3gnn.training.step import Step, TrainerStep, Work, WorkFigures, by_rank
+from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_rank
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetAccuracy:
     """A quality on validation nodes, by the task's metric, that training is to reach.
 
     Attributes:
@@ -113,7 +113,7 @@ class EpochTotals:
         stages: Seconds in sample, gather, transfer, train.
         seconds: Seconds of training that passed.
         trainers: Of each trainer of this process, where there are several, the fields of its `TrainerStep`, summed.
-        work: `Work`, of this rank.
+        work: `EpochWork`, of this rank.
         traffic: Of each rank of a synchronous algorithm, the fields of its `Traffic`, summed.
     """
 
@@ -142,11 +142,11 @@ class EpochTotals:
         if step.traffic:
             own = [one.to_dict() for one in step.traffic]
             self.traffic = by_rank([self.traffic, own]) if self.traffic else own
-        self.work = list(Work(*self.work).plus((*step.traversed, joules)))
+        self.work = list(EpochWork(*self.work).plus((*step.traversed, joules)))
 
     def add_joules(self, joules: float) -> None:
         """Counts `joules` that were read between mini-batches."""
-        self.work = list(Work(*self.work).plus((0.0, 0.0, joules)))
+        self.work = list(EpochWork(*self.work).plus((0.0, 0.0, joules)))
 
     def forget_work(self) -> None:
         """Has the epoch's figures be not known: of what ranks counted before a stop, one rank's is kept alone."""
@@ -211,7 +211,7 @@ class Progress:
         done = len(self.epochs)
         return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
 
-    def finish_epoch(self, val_accuracy: float, eval_s: float, work: Work) -> EpochResult:
+    def finish_epoch(self, val_accuracy: float, eval_s: float, work: EpochWork) -> EpochResult:
         """Adds the epoch under way, with the `work` of all ranks, to the finished ones and returns it."""
         total = self.under_way
         result = EpochResult(

@@ -15,11 +15,11 @@ from a3gnn.metric import Metric
 from a3gnn.nvtps import nvtps_per_gb_per_s
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import AdaptingTrainer
-from a3gnn.training.progress import Progress, Target
+from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import Alone
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.run import ended_at
-from a3gnn.training.step import Work, WorkFigures
+from a3gnn.training.step import EpochWork, WorkFigures
 from a3gnn.training.trainer import Trainer
 
 
@@ -121,7 +121,7 @@ def make_result(
     folder: Path,
     seconds: float,
     stolen_share: float,
-    target: Target | None,
+    target: TargetAccuracy | None,
     test_accuracy: float,
     energy: str,
     us: Alone,
@@ -186,7 +186,7 @@ def _figures(trainer: Trainer, done: Progress) -> WorkFigures:
     if done.epochs:
         return WorkFigures(*(_median([getattr(one, name) for one in done.epochs]) for name in WorkFigures._fields))
     under_way = done.under_way
-    found = WorkFigures.of(trainer.over_ranks(Work(*under_way.work)), under_way.seconds)
+    found = WorkFigures.of(trainer.over_ranks(EpochWork(*under_way.work)), under_way.seconds)
     whole = trainer.batches_per_epoch / under_way.batches
     return found._replace(kilojoules=None if found.kilojoules is None else found.kilojoules * whole)
 

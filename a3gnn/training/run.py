@@ -14,7 +14,7 @@ from a3gnn.machine.energy import EnergyMeter
 from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
 from a3gnn.training.fit import fit
-from a3gnn.training.progress import EpochResult, Point, Progress, Target
+from a3gnn.training.progress import EpochResult, Point, Progress, TargetAccuracy
 from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
@@ -78,7 +78,7 @@ def run(
     *,
     epochs: int,
     patience: int | None,
-    target: Target | None,
+    target: TargetAccuracy | None,
     progress: bool,
     notify: Callable[[str], None],
     meter: EnergyMeter | None = None,
@@ -152,7 +152,7 @@ def run(
             raise type(stop)(_how_to_go_on(stop, done, folder.path)) from error
 
 
-def ended_at(target: Target | None, done: Progress) -> bool:
+def ended_at(target: TargetAccuracy | None, done: Progress) -> bool:
     """Returns whether training ended where `target` was reached."""
     return target is not None and target.ends and done.reached(target.accuracy) is not None
 
@@ -172,7 +172,7 @@ def _line(result: EpochResult, metric: Metric) -> str:
     )
 
 
-def _reached(point: Point, target: Target, metric: Metric) -> str:
+def _reached(point: Point, target: TargetAccuracy, metric: Metric) -> str:
     whole = format_duration(point.train_s + point.eval_s)
     return (
         f"validation reached {metric.show(target.accuracy)} after {point.batches} mini-batches: "

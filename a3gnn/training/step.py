@@ -88,7 +88,7 @@ def traversed(parts: Iterable[Subgraph]) -> Traversed:
     )
 
 
-class Work(NamedTuple):
+class EpochWork(NamedTuple):
     """Sums over mini-batches; NaN of what is not known.
 
     Attributes:
@@ -124,7 +124,7 @@ class WorkFigures(NamedTuple):
     kilojoules: float | None = None
 
     @classmethod
-    def of(cls, work: Work, seconds: float) -> Self:
+    def of(cls, work: EpochWork, seconds: float) -> Self:
         """Returns the figures of `work`, which took `seconds` of training."""
         found = float(nvtps(work.nodes, seconds)), mteps(work.edges, seconds), work.joules / 1e3
         return cls(*(None if math.isnan(figure) else figure for figure in found))

@@ -38,7 +38,7 @@ from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Learner, LearningRate, Replica, checked_loss
 from a3gnn.training.own_learner import Own
-from a3gnn.training.step import Step, Work, step_of
+from a3gnn.training.step import EpochWork, Step, step_of
 
 
 class Stateful(Protocol):
@@ -222,7 +222,7 @@ class Trainer:
         """Of several trainers of this process, what a result says of them; None of this one alone."""
         return None
 
-    def over_ranks(self, work: Work) -> Work:
+    def over_ranks(self, work: EpochWork) -> EpochWork:
         """Returns the sum of all ranks' `work`; every rank calls it."""
         return work.over(None if self._member is None else self._member.ranks)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.hybrid.assignment import Assignment
-from a3gnn.hybrid.control.controller import Bounds
+from a3gnn.hybrid.control.controller import ShareBounds
 from a3gnn.hybrid.control.learned import NUM_ACTIONS, NUM_OBSERVED, Network, Situation
 from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from a3gnn.training.adapting.drift import iteration_of
@@ -35,7 +35,7 @@ _ENVS = 32
 class SimulatedRun:
     """Training on a simulated platform, whose division actions change (`a3gnn_envs.management.management_env.Run`)."""
 
-    def __init__(self, training: SimulatedTraining, start: Assignment, bounds: Bounds) -> None:
+    def __init__(self, training: SimulatedTraining, start: Assignment, bounds: ShareBounds) -> None:
         self._training, self._situation, self._number = training, Situation(bounds), 0
         self._go_on(start)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.control.controller import Algorithm1, Bounds, Controller
+from a3gnn.hybrid.control.controller import Algorithm1, Controller, ShareBounds
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.control.learned import Learned, Network
 from a3gnn.hybrid.simulation.operations import (
@@ -186,12 +186,12 @@ class Managed20:
     changes: int
 
 
-def bounds_of(training: SimulatedTraining, batch: int = BATCH) -> Bounds:
+def bounds_of(training: SimulatedTraining, batch: int = BATCH) -> ShareBounds:
     """Returns what of a mini-batch of `batch` seeds fits into the accelerators' memory."""
     fits = (
         most_seeds(one, training.model, training.counts, training.schedule) for one in training.platform.accelerators
     )
-    return Bounds(min(sum(fits), batch))
+    return ShareBounds(min(sum(fits), batch))
 
 
 def controller(name: str, training: SimulatedTraining, batch: int, learned: Path | None = None) -> Controller:

@@ -62,7 +62,7 @@ _RIDGE_ALPHA = 1.0
 _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
 
 
-class Learner(Protocol):
+class Regressor(Protocol):
     """A regressor of one output; features are float32, shape (n, n_features), y and sample weights float64, (n,)."""
 
     def tune(self, folds: Sequence[Fold], sample_weight: Array) -> Self:
@@ -191,7 +191,7 @@ def _decision_tree(seed: int) -> Baseline:
     return Baseline(tree, "sample_weight")
 
 
-_LEARNERS: dict[str, Callable[[int], Learner]] = {
+_LEARNERS: dict[str, Callable[[int], Regressor]] = {
     "xgboost": BoostedTrees,
     "linear": _linear,
     "tree": _decision_tree,
@@ -199,7 +199,7 @@ _LEARNERS: dict[str, Callable[[int], Learner]] = {
 }
 
 
-def make_learner(name: str, seed: int) -> Learner:
+def make_learner(name: str, seed: int) -> Regressor:
     """Returns the unfitted learner `name`: xgboost; linear or tree, the baselines; or none.
 
     Raises:

@@ -13,7 +13,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.layer_cost import (
     COUNTED_PASSES,
     OPERATORS,
-    Layer,
+    LayerCost,
     aggregated_bytes,
     map_parameters,
     message_width,
@@ -197,7 +197,9 @@ def _input_bytes(columns: Columns, volume: BatchVolume, task: Task, graph: Graph
     return np.asarray(share * volume.input_nodes * served_row_bytes(columns, task, graph))
 
 
-def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Iterator[Layer[Array]]:
+def _layers(
+    columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics
+) -> Iterator[LayerCost[Array]]:
     """Yields the layers, the input layer first; layer l computes the nodes that are seen after hop L - 1 - l.
 
     An input layer that reads a table has no edges.
@@ -209,4 +211,4 @@ def _layers(columns: Columns, volume: BatchVolume, task: Task, graph: GraphChara
         edges = np.sum(volume.edges[: hop + 1], axis=0)
         edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
         sources, destinations = volume.nodes[hop + 1], volume.nodes[hop]
-        yield Layer(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)
+        yield LayerCost(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.learner import Features, Fold, Folds, Learner, NoLearner, graph_folds, half_width
+from a3gnn_surrogate.learner import Features, Fold, Folds, NoLearner, Regressor, graph_folds, half_width
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
@@ -75,7 +75,7 @@ class ResidualModel:
         kinds: What they are multiplied by, by the kind of configuration.
     """
 
-    learner: Learner
+    learner: Regressor
     intercept: float
     variances: VarianceComponents
     scale_unseen: float
@@ -107,7 +107,7 @@ def prior_model(output: str, coverage: float) -> ResidualModel:
 
 
 def fit_residual_model(
-    source: RowSource, output: int, weights: Array, make: Callable[[], Learner], coverage: float, seed: int
+    source: RowSource, output: int, weights: Array, make: Callable[[], Regressor], coverage: float, seed: int
 ) -> ResidualModel:
     """Returns the model of the residual of `output`, fitted to the rows that have it; the prior where they are few.
 

@@ -19,7 +19,7 @@ from a3gnn.version import __version__
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES
 from a3gnn_surrogate.known_curves import KnownCurves
-from a3gnn_surrogate.learner import THREADS, BoostedTrees, Learner, NoLearner
+from a3gnn_surrogate.learner import THREADS, BoostedTrees, NoLearner, Regressor
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel
 from a3gnn_surrogate.scores import KindFactors
@@ -130,7 +130,7 @@ def _model_fields(model: ResidualModel) -> dict[str, Any]:
 
 
 def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) -> ResidualModel:
-    learner: Learner = NoLearner()
+    learner: Regressor = NoLearner()
     if fields["trees"] is not None:
         learner = BoostedTrees(seed, fields["trees"])
         if fields["trees"]:

@@ -26,7 +26,7 @@ from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matr
 from a3gnn_surrogate.fit_corrections import CorrectionFit
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.learner import Learner, make_learner
+from a3gnn_surrogate.learner import Regressor, make_learner
 from a3gnn_surrogate.measured_setting import latest_reference_accuracies
 from a3gnn_surrogate.points import knob_points, setting_key, task_graph_key
 from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
@@ -275,7 +275,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return np.ascontiguousarray(features[:, [FEATURE_NAMES.index(name) for name in self.feature_names_]])
 
     @property
-    def _make(self) -> Callable[[], Learner]:
+    def _make(self) -> Callable[[], Regressor]:
         return lambda: make_learner(self.learner, self.seed)
 
     def _check_parameters(self) -> None:

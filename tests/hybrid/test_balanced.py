@@ -12,7 +12,7 @@ import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.balanced import Balanced
-from a3gnn.hybrid.control.controller import Algorithm1, Bounds, Controller
+from a3gnn.hybrid.control.controller import Algorithm1, Controller, ShareBounds
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import drifts
@@ -62,7 +62,7 @@ def start(shares: tuple[int, ...] = (500, 500), threads: tuple[int, ...] = (1, 1
 def balanced(
     schedule: Schedule = IN_TURN, threads: tuple[int, ...] = (1, 1), most: tuple[int | None, ...] = (), **others: Any
 ) -> Balanced:
-    def between(bounds: Bounds, hysteresis: float) -> Controller:
+    def between(bounds: ShareBounds, hysteresis: float) -> Controller:
         return FittedScaling(bounds, schedule, hysteresis)
 
     return Balanced(between, schedule, threads, lambda: most or (None,) * len(threads), **others)
@@ -195,8 +195,8 @@ def test_algorithm_1_moves_no_threads_where_stages_have_their_own():
     kinds: tuple[TrainerKind, ...] = ("processor", "accelerator")
     first = start((600, 400), (1, 0), kinds)
     times = StageTimes(kinds, 0.1, 0.0, 5.0, (0.0, 0.1), (0.2, 0.2), 0.0, 5.0)
-    assert Algorithm1(Bounds(BATCH, threads=False)).adjust(first, times) is first
-    assert Algorithm1(Bounds(BATCH)).adjust(dataclasses.replace(first, trainer_threads=()), times) != first
+    assert Algorithm1(ShareBounds(BATCH, threads=False)).adjust(first, times) is first
+    assert Algorithm1(ShareBounds(BATCH)).adjust(dataclasses.replace(first, trainer_threads=()), times) != first
 
 
 def test_a_drift_is_of_a_stage_that_matters():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.control.controller import Action, Algorithm1, Bounds, apply
+from a3gnn.hybrid.control.controller import Action, Algorithm1, ShareBounds, apply
 from a3gnn.hybrid.control.fitted import Divisions, FittedScaling, Scaling
 from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from a3gnn.training.adapting.recorded import Managed
@@ -44,7 +44,7 @@ times = st.builds(measured, *(st.floats(1e-4, 10.0) for _ in range(6)))
 @settings(max_examples=30, deadline=None)
 @given(start=assignments, steps=st.lists(times, min_size=1, max_size=4), most=st.integers(BATCH // 2, BATCH))
 def test_the_mini_batch_and_the_threads_stay_whole_and_no_stage_starves(controller, start, steps, most):
-    managing, current = controller(Bounds(most)), start
+    managing, current = controller(ShareBounds(most)), start
     for step in steps:
         current = managing.adjust(current, step)
         assert current.batch_size == BATCH
@@ -57,7 +57,7 @@ def test_the_mini_batch_and_the_threads_stay_whole_and_no_stage_starves(controll
 
 def test_algorithm1_moves_what_makes_both_equally_long():
     start = division(own=424)
-    moved = Algorithm1(Bounds(BATCH)).adjust(start, measured(accelerator=3.0, processor=1.0))
+    moved = Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=3.0, processor=1.0))
     own = moved.seeds_of("processor")
     assert 3.0 / 600 * (BATCH - own) == pytest.approx(1.0 / 424 * own, rel=0.01)
     assert moved.threads == start.threads
@@ -65,7 +65,9 @@ def test_algorithm1_moves_what_makes_both_equally_long():
 
 def test_algorithm1_takes_threads_from_the_fastest_stage_on_processors():
     start = division(threads=(4, 4, 8))
-    moved = Algorithm1(Bounds(BATCH)).adjust(start, measured(loading=4.0, here=0.5, processor=1.0, accelerator=0.1))
+    moved = Algorithm1(ShareBounds(BATCH)).adjust(
+        start, measured(loading=4.0, here=0.5, processor=1.0, accelerator=0.1)
+    )
     assert moved.threads == Threads(1, 7, 8)  # 4 * 4 / 7 s and 0.5 * 4 / 1 s
     assert moved.shares == start.shares
 
@@ -74,12 +76,13 @@ def test_swapping_what_two_stages_took_changes_the_action():
     start = division()
     for controller in (Algorithm1, FittedScaling):
         slow_loading, slow_sampling = (
-            controller(Bounds(BATCH)).adjust(start, measured(**{name: 5.0})) for name in ("loading", "here")
+            controller(ShareBounds(BATCH)).adjust(start, measured(**{name: 5.0})) for name in ("loading", "here")
         )
         assert slow_loading.threads.loading > slow_sampling.threads.loading
         assert slow_loading.threads.sampling < slow_sampling.threads.sampling
         slow_processor, slow_accelerator = (
-            controller(Bounds(BATCH)).adjust(start, measured(**{name: 5.0})) for name in ("processor", "accelerator")
+            controller(ShareBounds(BATCH)).adjust(start, measured(**{name: 5.0}))
+            for name in ("processor", "accelerator")
         )
         assert (
             slow_processor.seeds_of("processor") < start.seeds_of("processor") < slow_accelerator.seeds_of("processor")
@@ -88,13 +91,13 @@ def test_swapping_what_two_stages_took_changes_the_action():
 
 def test_what_is_within_the_hysteresis_stays():
     start = division(own=341)
-    assert Algorithm1(Bounds(BATCH)).adjust(start, measured(accelerator=1.04)) is start
-    assert Algorithm1(Bounds(BATCH)).adjust(start, measured(accelerator=1.10)) is not start
+    assert Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=1.04)) is start
+    assert Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=1.10)) is not start
 
 
 def test_fitted_scaling_stays_with_the_best_it_measured_where_nothing_helps():
     """Whatever the division, an iteration takes as long: it tries a few, and returns to the first."""
-    controller, start = FittedScaling(Bounds(BATCH)), division()
+    controller, start = FittedScaling(ShareBounds(BATCH)), division()
     current, tried = start, []
     for _ in range(12):
         current = controller.adjust(current, measured())
@@ -103,20 +106,22 @@ def test_fitted_scaling_stays_with_the_best_it_measured_where_nothing_helps():
 
 
 def test_a_bound_on_the_accelerators_memory_holds_back_what_they_are_given():
-    moved = Algorithm1(Bounds(700)).adjust(division(own=400), measured(processor=50.0, accelerator=0.1, transfer=0.1))
+    moved = Algorithm1(ShareBounds(700)).adjust(
+        division(own=400), measured(processor=50.0, accelerator=0.1, transfer=0.1)
+    )
     assert moved.seeds_of("accelerator") == 700
 
 
 def test_a_share_keeps_a_seed_and_a_stage_a_thread():
     start = division(own=2, threads=(1, 1, 1))
     work = Action("work", "training on processors", "accelerators")
-    assert apply(work, start, 100.0, 1e-9, Bounds(BATCH)).seeds_of("processor") == 1
+    assert apply(work, start, 100.0, 1e-9, ShareBounds(BATCH)).seeds_of("processor") == 1
     threads = Action("threads", "loading", "sampling on processors")
-    assert apply(threads, start, 100.0, 1e-9, Bounds(BATCH)) == start
+    assert apply(threads, start, 100.0, 1e-9, ShareBounds(BATCH)) == start
 
 
 def test_fitted_scaling_leaves_out_a_trainer_that_costs_more_than_it_gives():
-    controller, current = FittedScaling(Bounds(BATCH)), division(own=100, threads=(1, 1, 14))
+    controller, current = FittedScaling(ShareBounds(BATCH)), division(own=100, threads=(1, 1, 14))
 
     def run(one: Assignment) -> StageTimes:
         own = one.seeds_of("processor")
@@ -131,7 +136,7 @@ def test_fitted_scaling_leaves_out_a_trainer_that_costs_more_than_it_gives():
 
 
 def test_fitted_scaling_forgets_what_it_measured_once_the_machine_has_changed():
-    controller, start = FittedScaling(Bounds(BATCH)), division(own=341)
+    controller, start = FittedScaling(ShareBounds(BATCH)), division(own=341)
     balanced = measured(transfer=0.5)
     current = start
     for _ in range(8):
@@ -160,7 +165,7 @@ def test_scaling_learns_what_another_stage_costs():
 
 
 def test_divisions_keep_the_threads_of_stages_that_have_their_own():
-    divisions = Divisions.grid(division(), Bounds(700, threads=False))
+    divisions = Divisions.grid(division(), ShareBounds(700, threads=False))
     assert {divisions.assignment(place).threads for place in range(len(divisions.processor))} == {Threads(4, 4, 8)}
     assert divisions.processor.min() == BATCH - 700
 

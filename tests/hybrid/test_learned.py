@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import StoreError
 from a3gnn.hybrid.assignment import Assignment, Threads, trainer_kinds
-from a3gnn.hybrid.control.controller import Algorithm1, Bounds
+from a3gnn.hybrid.control.controller import Algorithm1, ShareBounds
 from a3gnn.hybrid.control.learned import BACK, MOVES, NUM_ACTIONS, NUM_OBSERVED, STAY, Learned, Network, Situation
 from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import StageTimes
@@ -48,7 +48,7 @@ def measured(draw: st.DrawFn) -> tuple[Assignment, StageTimes]:
 @given(found=measured(), action=st.integers(0, NUM_ACTIONS - 1), most=st.integers(1, BATCH))
 def test_whatever_is_done_the_mini_batch_and_the_threads_stay_whole(found, action, most):
     assignment, times = found
-    situation = Situation(Bounds(most))
+    situation = Situation(ShareBounds(most))
     seen = situation.see(assignment, times)
     assert seen.shape == (NUM_OBSERVED,)
     assert seen.dtype == np.float32
@@ -66,7 +66,7 @@ def test_whatever_is_done_the_mini_batch_and_the_threads_stay_whole(found, actio
 @given(found=measured())
 def test_untrained_it_does_what_algorithm_1_does(found):
     assignment, times = found
-    bounds = Bounds(BATCH)
+    bounds = ShareBounds(BATCH)
     learned = Learned(bounds, untrained()).adjust(assignment, times)
     assert learned == Algorithm1(bounds, hysteresis=0.0).adjust(assignment, times)
 
@@ -80,7 +80,7 @@ def test_every_move_moves_something_somewhere():
         seconds = rng.uniform(1e-3, 1e-2, 6)
         times = StageTimes(kinds, *seconds[:3], (0.0, seconds[3]), tuple(seconds[4:]), 0.0).with_iteration(1e-2)
         for action in range(2, NUM_ACTIONS):
-            situation = Situation(Bounds(BATCH))
+            situation = Situation(ShareBounds(BATCH))
             situation.see(assignment, times)
             if situation.act(action) != assignment:
                 done.add(action)
@@ -93,7 +93,7 @@ def test_going_back_finds_the_fastest_division_until_the_machine_changes():
     first = Assignment(kinds, (512, 512), 0, Threads(2, 2, 2))
     second = dataclasses.replace(first, shares=(256, 768))
     times = StageTimes(kinds, 1e-3, 0.0, 1e-3, (0.0, 1e-3), (5e-3, 5e-3), 0.0)
-    situation = Situation(Bounds(BATCH))
+    situation = Situation(ShareBounds(BATCH))
     situation.see(first, times.with_iteration(5e-3))
     situation.see(second, times.with_iteration(9e-3))
     assert situation.act(BACK) == first
@@ -105,7 +105,7 @@ def test_going_back_finds_the_fastest_division_until_the_machine_changes():
 
 
 def test_it_manages_a_simulated_platform(training, assignment):
-    run = Managed(Learned(Bounds(BATCH), untrained()), assignment, iterations=4)
+    run = Managed(Learned(ShareBounds(BATCH), untrained()), assignment, iterations=4)
     training.run(run)
     assert len(run.history) == 4
     assert run.current != assignment

@@ -7,11 +7,11 @@ from torch_geometric.data import Data
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.loader.loader_rules import Asked, InputNodes, sampling_of
+from a3gnn.loader.loader_rules import InputNodes, LoaderArguments, sampling_of
 from a3gnn.loader.pyg_source import source_of
 
 EDGES = torch.tensor([[2, 0, 1, 1], [0, 1, 2, 0]])
-NOTHING = Asked(
+NOTHING = LoaderArguments(
     replace=False,
     disjoint=False,
     subgraph_type="directional",

@@ -14,8 +14,8 @@ from a3gnn.parts.part import Part, open_part
 from a3gnn.parts.protocol import (
     MAX_IDS,
     METHODS,
-    Draw,
     Key,
+    NeighbourDraw,
     RefusedError,
     column_request,
     neighbours_request,
@@ -60,7 +60,7 @@ def test_foreign_nodes_are_refused(served: PartAnswers, part: Part, key: Key) ->
     for ids in (foreign, [-1], [2**31 - 1], [int(part.nodes[0]), *foreign]):
         array = np.array(ids, dtype=np.int32)
         for method, request in (
-            ("Neighbours", neighbours_request(key, Draw(3), array)),
+            ("Neighbours", neighbours_request(key, NeighbourDraw(3), array)),
             ("Rows", rows_request(key, FLOAT32, array)),
         ):
             code, message = refused(served, method, request)
@@ -73,7 +73,7 @@ def test_another_part_and_another_cut_are_refused(served: PartAnswers, part: Par
     for other in (Key(part.cut, 2), Key(bytes(16), part.number)):
         requests = {
             "Column": column_request(other, "nodes", 0, 1),
-            "Neighbours": neighbours_request(other, Draw(3), part.nodes[:1]),
+            "Neighbours": neighbours_request(other, NeighbourDraw(3), part.nodes[:1]),
             "Rows": rows_request(other, FLOAT32, part.nodes[:1]),
         }
         assert refused(served, method, requests[method])[0] == "FAILED_PRECONDITION"
@@ -85,7 +85,7 @@ def test_too_much_is_refused(served: PartAnswers, part: Part, key: Key, monkeypa
     monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 100)
     ids = part.nodes[:50]
     for method, request in (
-        ("Neighbours", neighbours_request(key, Draw(-1), ids)),
+        ("Neighbours", neighbours_request(key, NeighbourDraw(-1), ids)),
         ("Rows", rows_request(key, FLOAT32, ids)),
         ("Column", column_request(key, "labels", 0, 50)),
     ):

@@ -182,7 +182,7 @@ class Call:
 
 
 def test_answers_on_their_way_keep_a_budget() -> None:
-    budget = serve.Budget(100)
+    budget = serve.AnswerBytes(100)
     answer = serve._handler(grpc, bytes.upper, None, budget).unary_unary
     first, second = Call(), Call()
     answer(b"a" * 60, first)
@@ -196,7 +196,7 @@ def test_answers_on_their_way_keep_a_budget() -> None:
 
 
 def test_a_single_answer_may_have_more() -> None:
-    budget = serve.Budget(100)
+    budget = serve.AnswerBytes(100)
     assert budget.take(1000)
     assert not budget.take(1)
     budget.give_back(1000)

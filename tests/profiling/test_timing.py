@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.timing import MOST_REPEATS, Epochs, Machine, Timing, Window, time_windows
+from a3gnn.profiling.trial.timing import MOST_REPEATS, Clocks, Epochs, Timing, Window, time_windows
 from a3gnn.threads.stolen_time import stretch
 
 
@@ -47,8 +47,8 @@ class Work:
 
     def machine(
         self, other_seconds: Callable[[], float] = lambda: 0.0, stolen_seconds: Callable[[], float] = lambda: 0.0
-    ) -> Machine:
-        return Machine(other_seconds, stolen_seconds, 2, self.clock)
+    ) -> Clocks:
+        return Clocks(other_seconds, stolen_seconds, 2, self.clock)
 
     @property
     def epoch_s(self) -> float:

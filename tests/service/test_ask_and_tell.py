@@ -12,7 +12,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.service.client import Client
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.told_trials import Suggestions, told_outcome
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -70,12 +70,12 @@ def test_one_suggestion_waits_at_a_time_and_is_answered_once(tmp_path: Path) -> 
     assert suggestions.ask({"plan": {"curve": None}}) == 1
     assert suggestions.ask({"plan": {"curve": {}}}) == 2
     assert suggestions.open()["number"] == 2
-    with pytest.raises(Problem, match="trial 1 does not wait"):
+    with pytest.raises(ProblemDetails, match="trial 1 does not wait"):
         suggestions.tell(1, TOLD)
-    with pytest.raises(Problem, match="asks for a learning curve"):
+    with pytest.raises(ProblemDetails, match="asks for a learning curve"):
         suggestions.tell(2, {**TOLD, "batches": []})
     suggestions.tell(2, TOLD)
-    with pytest.raises(Problem, match="trial 2 does not wait"):
+    with pytest.raises(ProblemDetails, match="trial 2 does not wait"):
         suggestions.tell(2, TOLD)
     assert suggestions.answer(2) == TOLD
     assert suggestions.open() is None
@@ -95,7 +95,7 @@ def test_what_was_told_before_a_restart_counts_where_the_same_is_asked(tmp_path:
     assert after.ask(asked) == 2  # once more, and what was told has been counted
     after.set_aside()
     assert after.open() is None
-    with pytest.raises(Problem, match="trial 2 does not wait"):
+    with pytest.raises(ProblemDetails, match="trial 2 does not wait"):
         after.tell(2, TOLD)
     assert after.ask(asked) == 2
     after.tell(2, {**TOLD, "detail": "late"})
@@ -103,7 +103,7 @@ def test_what_was_told_before_a_restart_counts_where_the_same_is_asked(tmp_path:
     assert after.ask(asked) == 3
     after.set_aside()
     assert after.ask(other) == 4
-    with pytest.raises(Problem, match="trial 3 does not wait"):
+    with pytest.raises(ProblemDetails, match="trial 3 does not wait"):
         after.tell(3, TOLD)
     assert after.open() == {"number": 4, **other}
 

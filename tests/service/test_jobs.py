@@ -22,9 +22,9 @@ from a3gnn.service import job_process, running_job
 from a3gnn.service.database import open_service_database
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home, JobFolder, Places
-from a3gnn.service.job import Job, Kind
+from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import JobFilter, Jobs
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.running_job import RunningJob
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
@@ -69,13 +69,13 @@ def test_a_job_is_begun_by_one_server_where_it_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "other"), [("study", "training"), ("training", "study")])
-def test_a_stop_reaches_jobs_of_its_kind_alone(tmp_path: Path, kind: Kind, other: Kind) -> None:
+def test_a_stop_reaches_jobs_of_its_kind_alone(tmp_path: Path, kind: JobKind, other: JobKind) -> None:
     engine = open_service_database(str(tmp_path / "service.sqlite"))
     jobs = Jobs(engine, "here", 10)
     waits, runs = jobs.add(kind, "", 1, {}, None), jobs.add(kind, "", 1, {}, None)
     assert jobs.claim(runs)
     for job, status in ((waits, "queued"), (runs, "running")):
-        with pytest.raises(Problem, match=f"there is no {other} {job.id}"):
+        with pytest.raises(ProblemDetails, match=f"there is no {other} {job.id}"):
             jobs.ask_to_stop(job.id, other)
         assert (jobs.get(job.id).status, jobs.get(job.id).stop_asked) == (status, False)
     assert jobs.ask_to_stop(waits.id, kind).status == "stopped"
@@ -135,7 +135,7 @@ def test_failures_are_forgotten_once_that_was_asked_for_whatever_has_the_study_g
     with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
         job = service.jobs.add("study", "", 1, {}, None)
         flag = service.home.of(job).retries
-        with pytest.raises(Problem, match="waits or runs already"):
+        with pytest.raises(ProblemDetails, match="waits or runs already"):
             service.resume(job, {}, forget=True)
         assert not flag.exists()
         service.stop("study", job.id)
@@ -167,7 +167,7 @@ def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path
                 meet.wait(30)
                 try:
                     service.resume(job, {}, forget=forget)
-                except Problem:
+                except ProblemDetails:
                     return False
                 return True
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.service.home import Places
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.recommender import Recommender
 from a3gnn.task import Task
 
@@ -21,8 +21,8 @@ def recommender(tmp_path: Path) -> Iterator[Recommender]:
 def test_what_may_pass_is_asked_again_and_what_stays_is_not(recommender: Recommender, tmp_path: Path) -> None:
     store, arguments = tmp_path / "store.sqlite", {"task": Task().to_dict()}
 
-    def problem() -> Problem:
-        with pytest.raises(Problem) as found:
+    def problem() -> ProblemDetails:
+        with pytest.raises(ProblemDetails) as found:
             recommender.ask("people.npz", arguments, "none")
         return found.value
 
@@ -33,9 +33,9 @@ def test_what_may_pass_is_asked_again_and_what_stays_is_not(recommender: Recomme
     assert absent.detail != damaged.detail
     assert str(tmp_path) not in damaged.detail
     wrong = arguments | {"priority": "nonsense"}
-    with pytest.raises(Problem, match="nonsense"):
+    with pytest.raises(ProblemDetails, match="nonsense"):
         recommender.ask("people.npz", wrong, "none")
     recommender.close()
-    with pytest.raises(Problem, match="nonsense"):
+    with pytest.raises(ProblemDetails, match="nonsense"):
         recommender.ask("people.npz", wrong, "none")
     assert recommender._process is None  # nothing was asked of one

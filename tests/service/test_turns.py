@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.turns import Turns
 
 
@@ -18,7 +18,7 @@ def test_few_are_let_in_and_few_wait() -> None:
             with turns.one():
                 inside.release()
                 return "done" if leave.wait(30) else "forgotten"
-        except Problem as problem:
+        except ProblemDetails as problem:
             return f"{problem.status} {problem.headers}"
 
     refused = "429 {'Retry-After': '5'}"

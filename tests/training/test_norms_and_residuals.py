@@ -17,7 +17,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.batch_blocks import blocks_of
-from a3gnn.models.layers.layer import Work
+from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.models.model import Model, build_model
 from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.task import Task
@@ -201,7 +201,7 @@ def test_aggregated_features_give_the_same_logits(small_folder_graph: Graph) -> 
 
 
 def test_norms_and_residuals_cost_something():
-    work, costs = Work(900, 300, 4_000, trains=True, needs_input=True), []
+    work, costs = LayerShapes(900, 300, 4_000, trains=True, needs_input=True), []
     for norm, residual in itertools.product(("none", "batch"), (False, True)):
         costs.append(build_model(make_task("sage", norm, residual), 6, 3).cost(1, work))
     assert costs[0] < min(costs[1:3])

@@ -16,7 +16,7 @@ from a3gnn.training.progress import EpochTotals, Progress
 from a3gnn.training.rank_folders import FollowerFolder, LeaderFolder
 from a3gnn.training.run import run
 from a3gnn.training.run_folder import SaveTimer
-from a3gnn.training.step import Work
+from a3gnn.training.step import EpochWork
 from a3gnn.training.trainer import Trainer
 
 
@@ -65,7 +65,7 @@ def test_figures_of_an_epoch_that_was_counted_by_ranks_that_are_gone_are_not_tol
         folders = LeaderFolder(path, resume=True, ranks=group), FollowerFolder(group)  # type: ignore[arg-type]
         found = [folder.begin(trainer, known) for folder in folders]
     assert found[0].under_way.seeds == 64
-    work = Work(*found[0].under_way.work).plus(found[1].under_way.work)
+    work = EpochWork(*found[0].under_way.work).plus(found[1].under_way.work)
     ended = found[0].finish_epoch(0.5, 0.1, work)
     assert (ended.nvtps, ended.mteps, ended.kilojoules) == (None, None, None)
 

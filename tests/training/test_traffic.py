@@ -6,7 +6,7 @@ import json
 
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.progress import EpochResult, EpochTotals, Progress
-from a3gnn.training.step import Step, Traffic, Traversed, Work, by_rank
+from a3gnn.training.step import EpochWork, Step, Traffic, Traversed, by_rank
 
 ONE = Traffic(batches=1, seeds=10, rows=100, hits=75, host_bytes=1600, gradient_bytes=80)
 OTHER = Traffic(batches=1, moved=1, seeds=5, rows=50, hits=5, host_bytes=2880, gradient_bytes=80)
@@ -36,7 +36,7 @@ def test_an_epoch_has_the_sums_of_its_mini_batches_and_a_checkpoint_keeps_them()
     progress.under_way.add(step(0, ONE, OTHER), 0.4, joules=2.0)
     progress = Progress.from_dict(json.loads(json.dumps(progress.to_dict())))
     progress.under_way.add(step(1, OTHER, IDLE), 0.4, joules=2.0)
-    result = progress.finish_epoch(0.5, 0.1, Work(*progress.under_way.work))
+    result = progress.finish_epoch(0.5, 0.1, EpochWork(*progress.under_way.work))
     expected = [Traffic.sum([ONE, OTHER]).to_dict(), Traffic.sum([OTHER, IDLE]).to_dict()]
     assert result.traffic == expected
     written = json.loads(json.dumps(result.to_dict()))
@@ -47,5 +47,5 @@ def test_an_epoch_has_the_sums_of_its_mini_batches_and_a_checkpoint_keeps_them()
 def test_without_an_algorithm_nothing_is_written_of_it():
     totals = EpochTotals()
     totals.add(step(0), 0.4, joules=2.0)
-    result = Progress(under_way=totals).finish_epoch(0.5, 0.1, Work(*totals.work))
+    result = Progress(under_way=totals).finish_epoch(0.5, 0.1, EpochWork(*totals.work))
     assert not {"traffic", "trainers"} & set(result.to_dict())

@@ -23,7 +23,7 @@ from a3gnn.sampling.share import cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.progress import EpochTotals, Progress
-from a3gnn.training.step import Step, Work, WorkFigures, traversed
+from a3gnn.training.step import EpochWork, Step, WorkFigures, traversed
 from a3gnn.training.trainer import Trainer
 from tests.machine.rapl_folder import RaplFolder, two_packages
 
@@ -201,14 +201,14 @@ def test_progress_of_a_former_version_has_no_figures_of_what_it_did_not_count() 
     del former["under_way"]["work"]
     progress = Progress.from_dict(former)
     progress.under_way.add_joules(5.0)
-    finished = progress.finish_epoch(0.5, 0.1, Work(*progress.under_way.work))
+    finished = progress.finish_epoch(0.5, 0.1, EpochWork(*progress.under_way.work))
     assert (finished.nvtps, finished.mteps, finished.kilojoules) == (None, None, None)
     former["under_way"]["batches"] = 0  # it ended between two epochs
     assert Progress.from_dict(former).under_way.work == [0.0, 0.0, 0.0]
 
 
 def test_figures_are_none_of_what_is_not_known() -> None:
-    assert WorkFigures.of(Work(1000.0, 3e6, math.nan), 2.0) == (500.0, 1.5, None)
+    assert WorkFigures.of(EpochWork(1000.0, 3e6, math.nan), 2.0) == (500.0, 1.5, None)
 
 
 def test_subgraphs_of_one_layer_count(tiny_folder_graph: Graph) -> None:

@@ -18,7 +18,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.process import memory
-from a3gnn.profiling.known_curves import KnownCurves
+from a3gnn.profiling.known_curves import StoredCurves
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import OwnModel, Task
@@ -192,7 +192,7 @@ def test_curves_are_shared_only_where_training_repeats(package, tiny_folder_grap
     curve = LearningCurve((4, 8), (0.5, 0.6), CurveEnd.BUDGET)
     for repeats in (True, False):
         setting = setting_of(package, tiny_folder_graph, hardware, repeats=repeats)
-        known = KnownCurves(setting)
+        known = StoredCurves(setting)
         metrics = dataclasses.replace(make_metrics(1.0, 2**20, 0.6), curve=curve, curve_first=4)
         known.learn(Measurement(TrainConfig(), setting, metrics, 0, 1.0, 5, "now", "id"))
         other = TrainConfig(parallel_mode="mode1", num_workers=2)

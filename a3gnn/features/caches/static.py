@@ -17,10 +17,10 @@ from a3gnn.features.caches.slot_map import FixedMap
 from a3gnn.features.rows.stored import DenseRows, SparseRows
 from a3gnn.features.rows.table import RowTable
 
-Stored = TypeVar("Stored", DenseRows, SparseRows)
+StoredRows = TypeVar("StoredRows", DenseRows, SparseRows)
 
 
-class Split(NamedTuple):
+class HitsAndMisses(NamedTuple):
     """Ids split into a tier's hits and misses, each in order; all int32.
 
     Attributes:
@@ -37,7 +37,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tier(Generic[Stored]):
+class Tier(Generic[StoredRows]):
     """Rows of some nodes, copied to faster memory.
 
     Attributes:
@@ -46,10 +46,10 @@ class Tier(Generic[Stored]):
     """
 
     position: NDArray[np.int32]
-    rows: Stored
+    rows: StoredRows
 
     @classmethod
-    def of(cls, source: Stored, nodes: NDArray[np.int32], num_nodes: int) -> Self:
+    def of(cls, source: StoredRows, nodes: NDArray[np.int32], num_nodes: int) -> Self:
         """Returns the tier that holds the rows of `nodes` (distinct)."""
         return cls(FixedMap(nodes, num_nodes).position, source.take(nodes))
 
@@ -79,9 +79,9 @@ class SparseTier(Tier[SparseRows]):
 
     __slots__ = ()
 
-    def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> Split:
+    def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> HitsAndMisses:
         """Returns `ids`, whose rows go to rows `where` of an output, as hits and misses."""
-        return Split(*kernels.split(self.position, ids, where))
+        return HitsAndMisses(*kernels.split(self.position, ids, where))
 
 
 AnyTier = TypeVar("AnyTier", bound=Tier[Any])
@@ -142,7 +142,7 @@ class SparseStaticCache(_FixedRows[SparseTier]):
         """The cached rows."""
         return self._tier.rows
 
-    def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> Split:
+    def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> HitsAndMisses:
         """Returns `ids`, whose rows go to rows `where` of an output, as hits and misses, and counts them."""
         begin = perf_counter()
         split = self._tier.split(ids, where)

@@ -19,7 +19,7 @@ from a3gnn.ranks.group import TorchRanks
 from a3gnn.units import count
 
 #: Takes the graph, the number of ranks and a seed; returns the part of each node, integers in [0, ranks).
-Partitioner = Callable[[Graph, int, int], NDArray[np.integer]]
+AssignsParts = Callable[[Graph, int, int], NDArray[np.integer]]
 #: Takes the graph, the part of each node, int32, a rank, and how many there are; returns what that rank keeps.
 Storing = Callable[[Graph, NDArray[np.int32], int, int], Stored]
 
@@ -42,7 +42,7 @@ class Algorithm:
     """
 
     name: str
-    partition: Partitioner
+    partition: AssignsParts
     storing: Storing
     exchange: ExchangeMaker | None = None
     balanced: bool = True

@@ -22,7 +22,7 @@ IDLE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RankSchedule:
     """An epoch of synchronous training, iteration by iteration.
 
     Attributes:
@@ -52,7 +52,7 @@ class Schedule:
         return np.asarray((self.partition != IDLE) & (self.partition != ranks))
 
 
-def two_stage_schedule(num_batches: Sequence[int]) -> Schedule:
+def two_stage_schedule(num_batches: Sequence[int]) -> RankSchedule:
     """Returns the schedule of an epoch in which idle ranks train mini-batches of other partitions.
 
     Each rank trains those of its own partition while there are any. Then it takes another's: ranks that are idle take
@@ -84,7 +84,7 @@ def two_stage_schedule(num_batches: Sequence[int]) -> Schedule:
     return _numbered(np.array(partitions, dtype=np.int64).reshape(len(partitions), len(left)))
 
 
-def own_schedule(num_batches: Sequence[int]) -> Schedule:
+def own_schedule(num_batches: Sequence[int]) -> RankSchedule:
     """Returns the schedule without balancing: each rank trains its own partition, and then is idle.
 
     Args:
@@ -105,13 +105,13 @@ def _checked(num_batches: Sequence[int]) -> list[int]:
     return [whole_number("num_batches", one, 0, "the mini-batches of a rank's partition") for one in num_batches]
 
 
-def _numbered(partition: NDArray[np.int64]) -> Schedule:
+def _numbered(partition: NDArray[np.int64]) -> RankSchedule:
     """Returns the schedule in which each partition's mini-batches come in order."""
     batch = np.full_like(partition, IDLE)
     for source in range(partition.shape[1]):
         places = partition == source
         batch[places] = np.arange(places.sum())
-    return Schedule(partition, batch)
+    return RankSchedule(partition, batch)
 
 
 #: Of an idle rank: a mini-batch without seeds.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
-from a3gnn.hitgnn.algorithms.iterations import Iterations, Schedule
+from a3gnn.hitgnn.algorithms.iterations import Iterations, RankSchedule
 from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.hitgnn.platforms.lines import aligned
 from a3gnn.hitgnn.platforms.metadata import Platform
@@ -64,7 +64,7 @@ class DryRun:
     """
 
     algorithm: Algorithm
-    schedule: Schedule
+    schedule: RankSchedule
     iterations: list[list[RankBatch | None]]
     widths: tuple[int, ...]
     stored_bytes: int
@@ -134,7 +134,7 @@ def _counted(sampler: NeighbourSampler, batch: PlannedBatch, kept: NDArray[np.bo
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration:
+class PredictedIteration:
     """The mini-batches that devices train at once.
 
     Attributes:
@@ -317,7 +317,7 @@ def _estimate(
 ) -> AlgorithmEstimate:
     seconds, moved_bytes = 0.0, 0.0
     for row in run.iterations:
-        iteration = Iteration.of(row, run.widths, like)
+        iteration = PredictedIteration.of(row, run.widths, like)
         seconds += iteration.seconds(platform, parts, given)
         moved_bytes += iteration.moved_bytes(given)
     scale = len(run.schedule) / len(run.iterations)

@@ -18,7 +18,7 @@ from a3gnn.errors import A3GNNError, MissingDependencyError
 from a3gnn.hitgnn.hls.case import Case, LayerResult
 from a3gnn.hitgnn.hls.generate import Design
 
-Program = Literal["simulate", "opencl_host"]
+HlsProgram = Literal["simulate", "opencl_host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class KernelCall:
     depths: Mapping[str, int]
 
 
-def build(folder: Path, program: Program) -> Path:
+def build(folder: Path, program: HlsProgram) -> Path:
     """Returns the absolute path of the compiled `program` of the accelerator in `folder`.
 
     Raises:

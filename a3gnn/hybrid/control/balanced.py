@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from a3gnn.hybrid.assignment import Assignment, divide
-from a3gnn.hybrid.control.controller import Bounds, Controller
+from a3gnn.hybrid.control.controller import Controller, ShareBounds
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
 from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
@@ -61,7 +61,7 @@ class Balanced:
 
     def __init__(
         self,
-        between: Callable[[Bounds, float], Controller],
+        between: Callable[[ShareBounds, float], Controller],
         schedule: Schedule,
         threads: Sequence[int],
         most_seeds: Callable[[], Sequence[int | None]],
@@ -190,7 +190,7 @@ class Balanced:
             return assignment
         if self._between is None:
             error = standard_error([iteration_of(times) for times in self._windows]) / self._seconds()
-            bounds = Bounds(self._most_on_accelerators(assignment), threads=False)
+            bounds = ShareBounds(self._most_on_accelerators(assignment), threads=False)
             self._between = self._make(bounds, max(self._hysteresis, _CLEAR * error))
         mean, self._fresh = StageTimes.mean(self._windows[-self._fresh :]), 0
         return self._between.adjust(assignment, mean)

@@ -99,7 +99,7 @@ _THREADS: dict[BalancedStage, str] = {
 }
 
 
-class Bounds(NamedTuple):
+class ShareBounds(NamedTuple):
     """What may be changed, and how far.
 
     Attributes:
@@ -111,7 +111,7 @@ class Bounds(NamedTuple):
     threads: bool = True
 
 
-def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, bounds: Bounds) -> Assignment:
+def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, bounds: ShareBounds) -> Assignment:
     """Returns `assignment` with as much moved as makes both stages equally long; itself where nothing is to be moved.
 
     Seconds are taken as proportional to seeds, and to one over threads. A stage keeps a seed and a thread at least, and
@@ -131,7 +131,7 @@ def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, 
     return with_moved_seeds(action, assignment, round(moved), bounds)
 
 
-def with_moved_seeds(action: Action, assignment: Assignment, moved: int, bounds: Bounds) -> Assignment:
+def with_moved_seeds(action: Action, assignment: Assignment, moved: int, bounds: ShareBounds) -> Assignment:
     """Returns `assignment` with `moved` seeds of `action.slow` given to `action.fast`, as far as bounds allow."""
     left = max(seeds_of(action.slow, assignment) - max(moved, 0), 1)
     batch, own, there = assignment.batch_size, assignment.seeds_of("processor"), assignment.sampled_on_accelerators
@@ -198,7 +198,7 @@ class Algorithm1:
         hysteresis: Share by which the bottleneck must take longer than the stage that is to help it.
     """
 
-    def __init__(self, bounds: Bounds, hysteresis: float = _HYSTERESIS) -> None:
+    def __init__(self, bounds: ShareBounds, hysteresis: float = _HYSTERESIS) -> None:
         self._bounds, self._hysteresis = bounds, hysteresis
 
     def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.hybrid.assignment import Assignment, Threads
-from a3gnn.hybrid.control.controller import Bounds
+from a3gnn.hybrid.control.controller import ShareBounds
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN
 from a3gnn.training.adapting.stage_times import StageTimes
 
-Values = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 #: Before anything is known, seconds are proportional to seeds and to one over threads, and other stages don't matter;
 #: the standard deviations of these exponents, and of the logarithm of measured seconds. Guesses.
@@ -54,7 +54,7 @@ class Scaling:
         self._exponents = np.clip(found, _LOW, _HIGH)
         self._level = float(mean_out - mean_in @ self._exponents)
 
-    def seconds(self, seeds: Values, threads: Values, beside: Values) -> Values:
+    def seconds(self, seeds: Array, threads: Array, beside: Array) -> Array:
         """Returns the expected seconds, float64, of the shape that all broadcast to; 0 without seeds."""
         logs = np.log(np.maximum(seeds, 1e-9)), np.log(np.maximum(threads, 1e-9))
         by_seeds, by_threads, by_others = self._exponents
@@ -96,7 +96,7 @@ class Divisions:
         return cls(assignment, _row(assignment)[:, None])
 
     @classmethod
-    def grid(cls, like: Assignment, bounds: Bounds) -> Self:
+    def grid(cls, like: Assignment, bounds: ShareBounds) -> Self:
         """Returns all on a grid; accelerators sample in some if they do in `like`.
 
         Args:
@@ -214,7 +214,7 @@ class FittedScaling:
     """
 
     def __init__(
-        self, bounds: Bounds, schedule: Schedule = TWO_STAGE_PREFETCHING, hysteresis: float = LEAST_GAIN
+        self, bounds: ShareBounds, schedule: Schedule = TWO_STAGE_PREFETCHING, hysteresis: float = LEAST_GAIN
     ) -> None:
         self._bounds, self._schedule, self._hysteresis = bounds, schedule, hysteresis
         self._divisions: Divisions | None = None

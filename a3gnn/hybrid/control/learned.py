@@ -20,7 +20,7 @@ from a3gnn.hybrid.control.controller import (
     PROCESSOR_STAGES,
     Action,
     BalancedStage,
-    Bounds,
+    ShareBounds,
     apply,
     balanced_seconds,
     decide,
@@ -61,7 +61,9 @@ MOVES: tuple[Move, ...] = (
 NUM_ACTIONS = 2 + len(MOVES)
 
 
-def moved(move: Move, assignment: Assignment, seconds: Mapping[BalancedStage, float], bounds: Bounds) -> Assignment:
+def moved(
+    move: Move, assignment: Assignment, seconds: Mapping[BalancedStage, float], bounds: ShareBounds
+) -> Assignment:
     """Returns `assignment` after `move`; itself where a stage of it has no work, or none is to be moved.
 
     Args:
@@ -117,7 +119,7 @@ class Situation:
         bounds: Of shares.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ShareBounds) -> None:
         self._bounds = bounds
         self._before: float | None = None
         self._last = STAY
@@ -255,7 +257,7 @@ class Learned:
         network: As trained.
     """
 
-    def __init__(self, bounds: Bounds, network: Network) -> None:
+    def __init__(self, bounds: ShareBounds, network: Network) -> None:
         self._situation, self._network = Situation(bounds), network
 
     def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:

@@ -14,7 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
 from a3gnn.hybrid.devices.processor import ProcessorDevice
 from a3gnn.hybrid.model.performance import AcceleratorSpeeds
-from a3gnn.hybrid.simulation.clock import Bandwidth, Event, VirtualClock
+from a3gnn.hybrid.simulation.clock import Bandwidth, ClockEvent, VirtualClock
 from a3gnn.hybrid.simulation.operations import SimulatedModel, on_accelerator
 from a3gnn.hybrid.simulation.platform import ACCELERATORS, SimulatedAccelerator
 from a3gnn.option_names import option
@@ -105,7 +105,7 @@ class SimulatedDevice(ProcessorDevice):
         seconds = self._accelerator.link_latency_s + size / self._link.bytes_per_s
         return self._passed(lambda: self.clock.flow(size, size / seconds, {self._link: 1.0}))
 
-    def _passed(self, begin: Callable[[], Event]) -> float:
+    def _passed(self, begin: Callable[[], ClockEvent]) -> float:
         """Returns the seconds until the event that `begin` returns, on the clock, which is then there."""
         with self._lock:
             before = self.clock.now

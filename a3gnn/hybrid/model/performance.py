@@ -13,7 +13,7 @@ from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.layer_cost import (
     COUNTED_PASSES,
     OPERATORS,
-    Layer,
+    LayerCost,
     Operators,
     Passes,
     aggregated_bytes,
@@ -166,12 +166,12 @@ class ModelShape:
         pairs = zip(self.widths, self.widths[1:], strict=False)
         return sum(map_parameters(self.operators, wide, out) for wide, out in pairs)
 
-    def layers(self, counts: Counts) -> Iterator[Layer[float]]:
+    def layers(self, counts: Counts) -> Iterator[LayerCost[float]]:
         """Yields the layers, the input layer first."""
         depth = len(self.widths) - 1
         for place, (sources, nodes, edges) in enumerate(counts.layers):
             wide, out = self.widths[place], self.widths[place + 1]
-            yield Layer(wide, out, sources, nodes, edges, place == 0, place == depth - 1)
+            yield LayerCost(wide, out, sources, nodes, edges, place == 0, place == depth - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ class PerformanceModel:
     def _aggregated(self, counts: Counts) -> float:
         return sum(self._read_bytes(layer, self.passes) for layer in self.shape.layers(counts))
 
-    def _read_bytes(self, layer: Layer[float], passes: Passes) -> float:
+    def _read_bytes(self, layer: LayerCost[float], passes: Passes) -> float:
         """Returns the bytes that a trainer's aggregation reads: none in the first layer if loading sums its rows."""
         if layer.first and self.shape.fused_gather:
             return 0.0
@@ -316,7 +316,7 @@ class PerformanceModel:
         return rows * self._row_bytes
 
 
-class Division(NamedTuple):
+class PredictedDivision(NamedTuple):
     """Shares and what they are predicted to take.
 
     Attributes:
@@ -336,7 +336,7 @@ def fastest_division(
     ahead: int = 1,
     fits: Callable[[int], bool] = lambda share: True,
     parts: int = 64,
-) -> Division:
+) -> PredictedDivision:
     """Returns the fastest division of `batch` seeds by `model`, which may leave processors or accelerators out.
 
     Trainers of a kind have equal shares. Of equally fast divisions it is the one with the fewest seeds on processors.
@@ -365,7 +365,9 @@ def _divisions(
             yield (*divide(own, [1.0] * processors), *there)
 
 
-def _predicted(model: PerformanceModel, shares: tuple[int, ...], threads: Sequence[int], ahead: int) -> Division:
+def _predicted(
+    model: PerformanceModel, shares: tuple[int, ...], threads: Sequence[int], ahead: int
+) -> PredictedDivision:
     here, there = shares[: len(threads)], shares[len(threads) :]
     nobody = (0,) * len(there)
     processors, accelerators = trainer_kinds(1)[:1] * len(here), trainer_kinds(len(there))[1:]
@@ -382,4 +384,4 @@ def _predicted(model: PerformanceModel, shares: tuple[int, ...], threads: Sequen
         model.synchronisation((sum(here), *there)),
     )
     memory = model.host_memory((0, *there)) + sum(model.host_memory((share, *nobody)) for share in here)
-    return Division(shares, times.with_iteration(max(model.iteration(times), memory)))
+    return PredictedDivision(shares, times.with_iteration(max(model.iteration(times), memory)))

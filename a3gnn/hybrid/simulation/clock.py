@@ -20,7 +20,7 @@ from a3gnn.errors import UsageError
 _ROUNDING = 1e-9
 
 
-class Event:
+class ClockEvent:
     """Something that happens once; processes wait for it by yielding it."""
 
     __slots__ = ("_waiting", "happened")
@@ -44,7 +44,7 @@ class Event:
             self._waiting.append(resume)
 
 
-Process: TypeAlias = Generator[Event, None, None]
+Process: TypeAlias = Generator[ClockEvent, None, None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class _Flow:
     left: float
     cap: float
     uses: Mapping[Bandwidth, float]
-    done: Event
+    done: ClockEvent
     rate: float = 0.0
     bytes: float = field(init=False)
 
@@ -93,9 +93,9 @@ class VirtualClock:
             self.now, _, happen = heapq.heappop(self._due)
             happen()
 
-    def start(self, process: Process) -> Event:
+    def start(self, process: Process) -> ClockEvent:
         """Starts `process` now; returns the event of its end."""
-        ended = Event()
+        ended = ClockEvent()
 
         def resume() -> None:
             for event in process:
@@ -107,16 +107,16 @@ class VirtualClock:
         resume()
         return ended
 
-    def after(self, seconds: float) -> Event:
+    def after(self, seconds: float) -> ClockEvent:
         """Returns an event `seconds` from now."""
-        event = Event()
+        event = ClockEvent()
         heapq.heappush(self._due, (self.now + seconds, next(self._order), event.trigger))
         return event
 
-    def all_of(self, events: Iterable[Event]) -> Event:
+    def all_of(self, events: Iterable[ClockEvent]) -> ClockEvent:
         """Returns the event of the last of `events`."""
         waited = list(events)
-        gathered, left = Event(), [len(waited)]
+        gathered, left = ClockEvent(), [len(waited)]
 
         def one() -> None:
             left[0] -= 1
@@ -129,7 +129,7 @@ class VirtualClock:
             event.then(one)
         return gathered
 
-    def flow(self, size: float, cap: float, uses: Mapping[Bandwidth, float]) -> Event:
+    def flow(self, size: float, cap: float, uses: Mapping[Bandwidth, float]) -> ClockEvent:
         """Returns the event at which `size` bytes have flowed.
 
         Args:
@@ -146,7 +146,7 @@ class VirtualClock:
         uses = {resource: weight for resource, weight in uses.items() if weight > 0}
         if not uses or size <= 0:
             return self.after(max(size, 0.0) / cap)
-        flow = _Flow(size, bound, uses, Event())
+        flow = _Flow(size, bound, uses, ClockEvent())
         self._advance()
         self._flows.append(flow)
         self._share()
@@ -216,11 +216,11 @@ class Slots:
 
     def __init__(self, free: int) -> None:
         self._free = free
-        self._asked: list[Event] = []
+        self._asked: list[ClockEvent] = []
 
-    def take(self) -> Event:
+    def take(self) -> ClockEvent:
         """Returns the event at which a place is the caller's."""
-        event = Event()
+        event = ClockEvent()
         self._asked.append(event)
         self._serve()
         return event

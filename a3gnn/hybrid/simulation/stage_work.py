@@ -10,7 +10,7 @@ import numpy as np
 
 from a3gnn.checks import whole_number
 from a3gnn.hybrid.assignment import Assignment, divide
-from a3gnn.hybrid.simulation.clock import Bandwidth, Event, Process, VirtualClock
+from a3gnn.hybrid.simulation.clock import Bandwidth, ClockEvent, Process, VirtualClock
 from a3gnn.hybrid.simulation.operations import (
     HostWork,
     SimulatedModel,
@@ -29,7 +29,7 @@ from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 MeasuredStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation"]
 
 
-class Span(NamedTuple):
+class SimulatedSpan(NamedTuple):
     """Some work of one stage for one mini-batch.
 
     Attributes:
@@ -59,7 +59,7 @@ class Trace:
         assignments: Of each mini-batch.
     """
 
-    spans: list[Span] = field(default_factory=list)
+    spans: list[SimulatedSpan] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     edges: list[float] = field(default_factory=list)
     times: list[StageTimes] = field(default_factory=list)
@@ -245,7 +245,7 @@ class StageWork:
         yield self._clock.all_of([self._sent("to", place, size) for place in active])
         self._measure("synchronisation", batch, None, begin)
 
-    def _sent(self, way: Literal["to", "from"], place: int, size: float) -> Event:
+    def _sent(self, way: Literal["to", "from"], place: int, size: float) -> ClockEvent:
         """Returns the event at which `size` bytes have passed the link to or from accelerator `place`."""
         device = self._platform.accelerators[place]
         bandwidth = device.link_bytes_per_s
@@ -253,7 +253,7 @@ class StageWork:
         uses = {self._links[place, way]: 1.0, self._memory: self._platform.sent_host_bytes}
         return self._clock.flow(size, effective / self._jittered(1.0), uses)
 
-    def _device_time(self, place: int, seconds: float) -> Event:
+    def _device_time(self, place: int, seconds: float) -> ClockEvent:
         """Returns the event at which accelerator `place` has worked for `seconds`; two tasks at once share its time."""
         return self._clock.flow(seconds, 1.0, {self._devices[place]: 1.0})
 
@@ -261,14 +261,14 @@ class StageWork:
         sigma = self._platform.jitter
         return seconds * math.exp(sigma * self._random.standard_normal() - sigma**2 / 2) if sigma else seconds
 
-    def _timed(self, stage: PipelineStage, batch: BatchInFlight, trainer: int | None, done: Event) -> Process:
+    def _timed(self, stage: PipelineStage, batch: BatchInFlight, trainer: int | None, done: ClockEvent) -> Process:
         begin = self._clock.now
         yield done
         self._measure(stage, batch, trainer, begin)
 
     def _measure(self, stage: MeasuredStage, batch: BatchInFlight, trainer: int | None, begin: float) -> None:
         batch.seconds[stage, trainer] = self._clock.now - begin
-        self._trace.spans.append(Span(stage, batch.number, trainer, begin, self._clock.now))
+        self._trace.spans.append(SimulatedSpan(stage, batch.number, trainer, begin, self._clock.now))
 
     def _on_processor(self, threads: int, share: int) -> HostWork:
         return on_processor(self._platform.processor, threads, self._model, self._counts.at(share))

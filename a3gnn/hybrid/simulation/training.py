@@ -57,7 +57,7 @@ def check_memory(
 _FILL, _COUNTED, _DRAIN = 6, 6, 4
 
 
-class Division(Protocol):
+class DividesWork(Protocol):
     """Who decides how mini-batches are divided."""
 
     def assignment(self) -> Assignment | None:
@@ -87,7 +87,7 @@ class SimulatedTraining:
     """What is trained on which simulated platform.
 
     Nothing is computed but time. Trainers that compute on the CPU, in a simulated accelerator's place, can do so in
-    `Division.measured`, which is called once per mini-batch, in order, with the division that it had.
+    `DividesWork.measured`, which is called once per mini-batch, in order, with the division that it had.
 
     Attributes:
         platform: The host and its accelerators.
@@ -103,7 +103,7 @@ class SimulatedTraining:
     schedule: Schedule = TWO_STAGE_PREFETCHING
     seed: int = 0
 
-    def run(self, division: Division) -> Trace:
+    def run(self, division: DividesWork) -> Trace:
         """Trains until `division` ends it.
 
         Raises:
@@ -137,7 +137,7 @@ class SimulatedTraining:
 class _Pipeline:
     """One run: a process for each group of stages, and queues of bounded depth between them."""
 
-    def __init__(self, training: SimulatedTraining, division: Division) -> None:
+    def __init__(self, training: SimulatedTraining, division: DividesWork) -> None:
         self._training, self._division = training, division
         self._clock = VirtualClock()
         self._trace = Trace()

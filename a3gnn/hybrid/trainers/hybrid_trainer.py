@@ -42,7 +42,7 @@ from a3gnn.training.trainer import Trainer
 _SAMPLED_AGAIN = 4
 
 
-class Told:
+class TrainersTotals:
     """Tells of trainers, and of what their shares repeat, which is counted once for the same ones.
 
     Args:
@@ -177,7 +177,7 @@ class HybridTrainer(Trainer):
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled, self.gpus = False, gpus_of(device.memory for device in devices)
-        self._told, self._begun = Told(self.devices, self._pipeline, prefetch, independent=independent), 0.0
+        self._told, self._begun = TrainersTotals(self.devices, self._pipeline, prefetch, independent=independent), 0.0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -77,7 +77,7 @@ def device_names(trainers: int) -> str:
     return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
 
 
-class Said(NamedTuple):
+class NamedTrainers(NamedTuple):
     """What is said of trainers whose names the configuration gives; see `Trainers`.
 
     Attributes:
@@ -98,7 +98,7 @@ class Said(NamedTuple):
 def open_several(
     request: TrainRequest,
     asked: Trainers | None,
-    said: Said,
+    said: NamedTrainers,
     us: Alone,
     run: str | Path | None,
     notify: Callable[[str], None],

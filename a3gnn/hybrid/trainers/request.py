@@ -15,7 +15,13 @@ from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import AUTO, open_devices
-from a3gnn.hybrid.model.performance import Division, ModelShape, PerformanceModel, fastest_division, probed_speeds
+from a3gnn.hybrid.model.performance import (
+    ModelShape,
+    PerformanceModel,
+    PredictedDivision,
+    fastest_division,
+    probed_speeds,
+)
 from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, Schedule, TrainerSampling
 from a3gnn.hybrid.trainers.adapting import schedule_of, stage_threads
 from a3gnn.layer_cost import OPERATORS
@@ -111,7 +117,7 @@ def _model(
     return PerformanceModel(ModelShape(task.model, widths, fused, maps_first=True), counts, speeds, schedule)
 
 
-def _why(shares: Sequence[int], found: Division) -> str:
+def _why(shares: Sequence[int], found: PredictedDivision) -> str:
     times = found.times
     assert times.iteration is not None, "it was predicted"
     slowest = max(times.by_stage, key=times.by_stage.__getitem__)

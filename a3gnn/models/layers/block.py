@@ -15,7 +15,7 @@ from a3gnn.features.rows.tensors import csr
 from a3gnn.models.layers.layer_kernels import by_source
 
 
-class Whole(NamedTuple):
+class WholeBlock(NamedTuple):
     """The whole mini-batch's block of a layer, beside a share's.
 
     Attributes:
@@ -46,7 +46,7 @@ class LayerBlock:
     num_src: int
     dst: slice | Tensor
     in_degrees: Tensor | None = None
-    whole: Whole | None = None
+    whole: WholeBlock | None = None
 
     @property
     def num_dst(self) -> int:

@@ -13,19 +13,19 @@ from torch_geometric.utils import softmax
 from a3gnn.features.rows.tensors import csr
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
-from a3gnn.models.layers.layer import Layer, Work, linear
+from a3gnn.models.layers.layer import Layer, LayerShapes, linear
 
 #: Of LeakyReLU: Veličković et al., 2018, section 2.1.
 NEGATIVE_SLOPE = 0.2
-#: What torch takes for an edge's score, softmax and product in each head, forward and backward, in `Work`'s units.
+#: Cost of an edge's score, softmax and product per head, forward and backward, in the units of `LayerShapes`.
 #: Guess.
 EDGE_COST = 3000
 # What of that the forward pass takes. Guess, from what evaluations of two graphs take on two cores.
 _FORWARD_SHARE = 0.1
 
 
-def edges_cost(work: Work, heads: int) -> float:
-    """Returns what the softmax and the weighted sum over the edges cost, in the units of `Work`."""
+def edges_cost(work: LayerShapes, heads: int) -> float:
+    """Returns what the softmax and the weighted sum over the edges cost, in the units of `LayerShapes`."""
     return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
 
 
@@ -144,12 +144,12 @@ class EdgeAttention(Layer):
         self.dropout = dropout
         self.edge_bytes = 64 + 40 * heads + 4 * self.edge_rows * heads * self.width
 
-    def maps_first(self, work: Work) -> bool:
+    def maps_first(self, work: LayerShapes) -> bool:
         """Returns True: the attention reads mapped rows."""
         return True
 
-    def cost(self, work: Work) -> float:
-        """Returns what the layer costs, in the units of `Work`: backward writes the rows of edges as forward does."""
+    def cost(self, work: LayerShapes) -> float:
+        """Returns the layer's cost in the units of `LayerShapes`: backward writes the rows of edges as forward does."""
         mapped = self.heads * self.width
         rows = 4 * self.edge_rows * work.num_edges * mapped * (2 if work.trains else 1)
         maps = sum(len(weight) for weight in self.input_weights)

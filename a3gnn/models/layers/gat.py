@@ -27,7 +27,7 @@ from a3gnn.models.layers.edge_attention import (
     edges_cost,
     with_self_loops,
 )
-from a3gnn.models.layers.layer import Layer, Work, linear, work_of
+from a3gnn.models.layers.layer import Layer, LayerShapes, linear, work_of
 from a3gnn.models.layers.product import multiply, sum_of_products
 from a3gnn.threads import pool
 
@@ -193,12 +193,12 @@ class GATLayer(Layer):
         """`W` of all heads; see `Layer.input_weights`."""
         return [self.lin.weight]
 
-    def maps_first(self, work: Work) -> bool:
+    def maps_first(self, work: LayerShapes) -> bool:
         """Returns True: the attention reads mapped rows."""
         return True
 
-    def cost(self, work: Work) -> float:
-        """Returns what the layer costs, in the units of `Work`; without gradients it maps first."""
+    def cost(self, work: LayerShapes) -> float:
+        """Returns what the layer costs, in the units of `LayerShapes`; without gradients it maps first."""
         if work.trains and not work.sparse and self._attends_first(work):
             return work.aggregate_first(self.in_channels, self.lin.weight.shape[0], heads=self.heads)
         edges = edges_cost(work, self.heads)
@@ -232,7 +232,7 @@ class GATLayer(Layer):
         score, target = ((by_head * part).sum(dim=2) for part in (self.att_src, self.att_dst))
         return self._output(self._attend(block, by_head, score, target.index_select(0, block.dst_ids), attention))
 
-    def _attends_first(self, work: Work) -> bool:
+    def _attends_first(self, work: LayerShapes) -> bool:
         """Returns whether to sum input rows by each head's attention before they are mapped."""
         widths = self.in_channels, self.lin.weight.shape[0]
         mapping = work.map_first(*widths) + EDGE_COST * work.num_edges * self.heads

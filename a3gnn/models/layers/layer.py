@@ -29,7 +29,7 @@ _FLOPS_PER_BYTE = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LayerShapes:
     """The shapes that a layer's cost depends on.
 
     Attributes:
@@ -65,7 +65,7 @@ class Work:
         added = 4 * self.num_dst * out_channels * (5 if self.trains else 3)
         if in_channels == out_channels:
             return added
-        own = Work(self.num_dst, self.num_dst, 0, trains=self.trains, needs_input=self.needs_input)
+        own = LayerShapes(self.num_dst, self.num_dst, 0, trains=self.trains, needs_input=self.needs_input)
         return added + own.map_first(in_channels, out_channels)
 
     def aggregate_first(self, in_channels: int, out_channels: int, heads: int = 1) -> float:
@@ -120,13 +120,13 @@ class Layer(nn.Module, ABC):
         self.in_channels = in_channels
         self.out_channels = out_channels
 
-    def maps_first(self, work: Work) -> bool:
+    def maps_first(self, work: LayerShapes) -> bool:
         """Returns whether the linear map should come before the aggregation: always for a sparse input."""
         widths = self.in_channels, self.out_channels
         return work.sparse or work.map_first(*widths) < work.aggregate_first(*widths)
 
-    def cost(self, work: Work) -> float:
-        """Returns what the layer costs, in the units of `Work`, by the cheaper order."""
+    def cost(self, work: LayerShapes) -> float:
+        """Returns what the layer costs, in the units of `LayerShapes`, by the cheaper order."""
         widths = self.in_channels, self.out_channels
         return work.map_first(*widths) if work.sparse else min(work.map_first(*widths), work.aggregate_first(*widths))
 
@@ -208,14 +208,14 @@ class Layer(nn.Module, ABC):
         """
 
 
-def work_of(block: LayerBlock, x: Tensor) -> Work:
+def work_of(block: LayerBlock, x: Tensor) -> LayerShapes:
     """Returns the shapes of a layer on `block` whose input is `x`.
 
     Of a share they are the whole mini-batch's: which order a layer takes decides the last bits, and what it drops.
     """
     block = block if block.whole is None else block.whole.block
     sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
-    return Work(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)
+    return LayerShapes(block.num_src, block.num_dst, block.indices.numel(), sparse, trains, trains and x.requires_grad)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -20,7 +20,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.pipeline.allocation.allocate import STAGES, Allocation, Stage, StageModel, allocate, fit
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import Sampled, Stages
+from a3gnn.pipeline.stages import SampledBatch, Stages
 from a3gnn.threads import affinity, pool
 from a3gnn.threads.hold import held
 from a3gnn.threads.ordered_map import ordered_map
@@ -180,14 +180,14 @@ class IsolatedRun:
             closing(self._loaded(epoch, planned)) as results,
         ):
             for result in results:
-                yield self._gathered(result) if isinstance(result, Sampled) else result
+                yield self._gathered(result) if isinstance(result, SampledBatch) else result
 
-    def _loaded(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch | Sampled, None, None]:
+    def _loaded(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch | SampledBatch, None, None]:
         if self._mode == "sequential":
             return (self._stages.sample(epoch, batch) for batch in planned)
         return ordered_map(partial(self._load, epoch), planned, self._workers)
 
-    def _load(self, epoch: int, planned: PlannedBatch) -> MiniBatch | Sampled:
+    def _load(self, epoch: int, planned: PlannedBatch) -> MiniBatch | SampledBatch:
         """Returns what a worker makes of `planned`."""
         with self._sampling.entered():
             if self._mode == "mode1" and self._allocation.pooled:
@@ -198,7 +198,7 @@ class IsolatedRun:
         with self._gather.entered():
             return self._stages.gather(sampled)
 
-    def _gathered(self, sampled: Sampled) -> MiniBatch:
+    def _gathered(self, sampled: SampledBatch) -> MiniBatch:
         """Returns the mini-batch, gathered on the caller's thread."""
         with pool.limited(self._allocation.gather, self._places["gather"]):
             return self._stages.gather(sampled)

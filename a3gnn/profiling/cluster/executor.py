@@ -17,7 +17,7 @@ from a3gnn.option_names import call, option
 from a3gnn.process.machine_turn import note_waited
 from a3gnn.profiling.cluster import kept_state, node
 from a3gnn.profiling.cluster.connection import Connection, graph_files
-from a3gnn.profiling.cluster.kinds import START, Machine, only_kind
+from a3gnn.profiling.cluster.kinds import START, ClusterNode, only_kind
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.task import Task
 
@@ -35,11 +35,11 @@ class Place(NamedTuple):
         source: The actor by which the study is counted there, and from which the machine gets graphs.
     """
 
-    machine: Machine
+    machine: ClusterNode
     source: Any
 
 
-def take_place(cluster: Connection, machines: Sequence[Machine], lost: Collection[str]) -> Place:
+def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Collection[str]) -> Place:
     """Returns a place on the one of `machines` that has the fewest studies; one of those that were `lost` at last.
 
     Studies that begin together see none of each other, and choose the same. So a study looks again once its own actor
@@ -110,7 +110,7 @@ class RayExecutor:
             self._cluster.close()
             raise
         self._notify = notify
-        self._home: Machine | None = None
+        self._home: ClusterNode | None = None
         self._lost: set[str] = set()
         self._source: Any = None
 
@@ -168,7 +168,7 @@ class RayExecutor:
             kept_state.keep_or_tell(Path(request.curve_state), found["state"], self._notify)
         return Metrics.from_dict(found["metrics"]) if "metrics" in found else Failure.from_dict(found["failure"])
 
-    def _settled(self) -> Machine:
+    def _settled(self) -> ClusterNode:
         """Returns the machine that runs the trials; another one where that was lost.
 
         Raises:
@@ -213,7 +213,7 @@ class RayExecutor:
                 ) from error
         raise A3GNNError(f"{_MOST_LOST} machines were lost, the last one by: {lost}") from lost
 
-    def _ask(self, home: Machine, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, home: ClusterNode, order: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the result of `order`, which `home` carries out when it is free; an exception here ends that.
 
         Raises:
@@ -245,7 +245,7 @@ class RayExecutor:
                 ray.cancel(answers, force=True)
             raise
 
-    def _followed(self, answers: Any, home: Machine) -> dict[str, Any]:
+    def _followed(self, answers: Any, home: ClusterNode) -> dict[str, Any]:
         """Returns the result among the `answers` of `home`, whose lines are passed on as they come."""
         ray, asked, told = self._cluster.ray, time.monotonic(), False
         while True:
@@ -277,7 +277,7 @@ class RayExecutor:
         return kept_state.sent(Path(request.curve_state), self._cluster.ray, self._notify)
 
 
-def _no_memory(home: Machine, error: Exception) -> str:
+def _no_memory(home: ClusterNode, error: Exception) -> str:
     return f"Ray ended the process, for {home.name} had no memory left: {str(error).splitlines()[0]}"
 
 

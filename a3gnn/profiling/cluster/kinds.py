@@ -19,7 +19,7 @@ _RESOURCE = re.compile("a3gnn-([0-9a-f]{16})(?:-(.+))?")
 START = """ray start --address HEAD:PORT --resources "$(a3gnn machines --here)\""""
 
 
-class Machine(NamedTuple):
+class ClusterNode(NamedTuple):
     """A node of the cluster that trials may be sent to.
 
     Attributes:
@@ -52,7 +52,7 @@ class MachineKind:
 
     fingerprint: str
     label: str
-    machines: tuple[Machine, ...]
+    machines: tuple[ClusterNode, ...]
 
     @property
     def name(self) -> str:
@@ -84,11 +84,11 @@ def machine_kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[str, MachineKind]:
     Raises:
         UsageError: Machines of different hardware have one label.
     """
-    found: dict[tuple[str, str], list[Machine]] = {}
+    found: dict[tuple[str, str], list[ClusterNode]] = {}
     for node in nodes:
         has: Mapping[str, float] = node["Resources"] if node["Alive"] else {}
         for match in filter(None, map(_RESOURCE.fullmatch, has)):
-            machine = Machine(node["NodeID"], node["NodeManagerHostname"], has.get("CPU", 0.0), has.get("GPU", 0.0))
+            machine = ClusterNode(node["NodeID"], node["NodeManagerHostname"], has.get("CPU", 0.0), has.get("GPU", 0.0))
             found.setdefault((match[1], match[2] or ""), []).append(machine)
     kinds: dict[str, MachineKind] = {}
     for (fingerprint, label), machines in sorted(found.items(), key=lambda one: (one[0][1] or one[0][0], one[0][0])):

@@ -106,7 +106,7 @@ def _check(folder: Path, fingerprint: str) -> None:
 
 #: began: the machine was free. line: for people. result: of the order. refused: an `A3GNNError`'s message. broken: the
 #: traceback of any other error.
-Said = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
+NodeMessage = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
 Notify = Callable[[str], None]
 
 #: Ray sets it to the cores that it counts, which need not be those that a local trial would use.
@@ -123,7 +123,7 @@ class _Here:
         call_this_process(f"a trial through Ray, on the machine {self.machine.label or self.machine.fingerprint}")
 
 
-def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[Said]:
+def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[NodeMessage]:
     """Yields what is said as `order` is carried out; its result, or why there is none, comes last.
 
     Args:
@@ -132,7 +132,7 @@ def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[Said]:
         source: The actor that has the graph (`GraphSource`).
     """
     die_with_parent()  # Ray's own look for that takes a process that has ended for one that runs, where nobody reaps it
-    said: SimpleQueue[Said] = SimpleQueue()
+    said: SimpleQueue[NodeMessage] = SimpleQueue()
     threading.Thread(target=_carry_out, args=(order, source, said), daemon=True).start()
     yield "began", None
     last = False
@@ -147,7 +147,7 @@ def expected(fingerprint: str) -> dict[str, Any]:
     return {"fingerprint": fingerprint, "versions": _versions()}
 
 
-def _carry_out(order: Mapping[str, Any], source: Any, said: SimpleQueue[Said]) -> None:
+def _carry_out(order: Mapping[str, Any], source: Any, said: SimpleQueue[NodeMessage]) -> None:
     def notify(line: str) -> None:
         said.put(("line", line))
 

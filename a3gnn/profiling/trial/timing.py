@@ -129,7 +129,7 @@ _LEAST_DISTURBING_S = 0.05
 _DISTURBING_STOLEN_SHARE = 0.3
 
 
-class Machine(NamedTuple):
+class Clocks(NamedTuple):
     """What windows are timed by.
 
     Attributes:
@@ -184,7 +184,7 @@ class Timing(Generic[Step]):
         return fmean(seconds(step) / window.stretch for window in self.windows for step in window.steps)
 
 
-def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Machine) -> Timing[Step]:
+def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Clocks) -> Timing[Step]:
     """Returns the timing of whole mini-batches after a warm-up, in `plan.windows` windows.
 
     Each begins with an epoch and takes its share of `plan.timed_seconds`, or longer. One that others disturb is timed
@@ -208,7 +208,7 @@ class _Timed(NamedTuple, Generic[Step]):
     others: float
 
 
-def _timed(epochs: Epochs[Step], numbers: Iterator[int], plan: TrialPlan, machine: Machine) -> _Timed[Step]:
+def _timed(epochs: Epochs[Step], numbers: Iterator[int], plan: TrialPlan, machine: Clocks) -> _Timed[Step]:
     begun, others, stolen = machine.clock(), machine.other_seconds(), machine.stolen_seconds()
     seconds = plan.timed_seconds / plan.windows
     window = Window.timed(epochs, numbers, least_batches=plan.least_timed_batches, seconds=seconds, clock=machine.clock)

@@ -25,7 +25,7 @@ from a3gnn.models.own.factory import Factory
 from a3gnn.process.compilations import compilations
 from a3gnn.profiling.trial.curve_end import CurveRules
 from a3gnn.profiling.trial.request import TrialRequest, failure_of
-from a3gnn.profiling.trial.timing import Epochs, Machine, Timing, time_windows
+from a3gnn.profiling.trial.timing import Clocks, Epochs, Timing, time_windows
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.curve import CurveState, first_point, train_curve
@@ -135,7 +135,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
         plan = dataclasses.replace(request.plan, warmup_batches=request.plan.warmup_batches + trainer.trying_batches)
         epochs = Epochs(trainer.steps, trainer.starts, trainer.batches_per_epoch)
         others = OtherWork()
-        timing = time_windows(epochs, plan, Machine(others.seconds, others.stolen_seconds, available_cores()))
+        timing = time_windows(epochs, plan, Clocks(others.seconds, others.stolen_seconds, available_cores()))
         asked = request.plan.curve
         if compilations.happened:
             if asked is not None:

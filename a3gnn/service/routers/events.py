@@ -9,8 +9,8 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import StreamingResponse
 
 from a3gnn.service.answers import PROBLEMS, Asked, Number
-from a3gnn.service.job import Kind
-from a3gnn.service.problems import Problem
+from a3gnn.service.job import JobKind
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.service import Service
 
 router = APIRouter(responses=PROBLEMS)
@@ -36,14 +36,14 @@ async def follow_training(service: Asked, training: Number, last_event_id: LastI
     return await _follow(service, "training", training, last_event_id)
 
 
-async def _follow(service: Service, kind: Kind, number: int, last: str) -> Response:
+async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Response:
     if not (last.isascii() and last.isdecimal() and len(last) < 19):
-        raise Problem(422, "usage", f"Last-Event-ID must be the id of an event that was read, got {last[:50]!r}")
+        raise ProblemDetails(422, "usage", f"Last-Event-ID must be the id of an event that was read, got {last[:50]!r}")
     job, folder = await to_thread.run_sync(service.job, kind, number)
     place, log = int(last), folder.events
     if place and place >= log.size and not job.active:
         return Response(status_code=204)
     if service.streams.readers >= _MOST_READERS:
-        raise Problem(429, "too-many", f"at most {_MOST_READERS} may follow events at once; close some")
+        raise ProblemDetails(429, "too-many", f"at most {_MOST_READERS} may follow events at once; close some")
     events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
 from a3gnn.service.orders import MOST, GraphOrder, Word
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.units import format_size
 
 router = APIRouter(prefix="/graphs", tags=["graphs"], responses=PROBLEMS)
@@ -82,7 +82,7 @@ async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int) -> 
             async for piece in pieces:
                 got += len(piece)
                 if got > most:
-                    raise Problem(
+                    raise ProblemDetails(
                         413,
                         "too-large",
                         f"an upload may have {most:,} bytes ({format_size(most)}), and this has more; a3gnn serve "
@@ -90,4 +90,4 @@ async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int) -> 
                     )
                 await file.write(piece)
     except OSError as error:
-        raise Problem(507, "no-room", f"the upload can't be kept: {error.strerror}") from error
+        raise ProblemDetails(507, "no-room", f"the upload can't be kept: {error.strerror}") from error

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from a3gnn.errors import StoreError
 from a3gnn.service.answers import PROBLEMS, Asked, json_answer
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.routers.graphs import write_bounded
 
 router = APIRouter(tags=["measurements"], responses=PROBLEMS)
@@ -38,7 +38,7 @@ async def add_profiles(service: Asked, request: Request) -> Response:
         await write_bounded(place, request.stream(), _MOST_BYTES)
         added, rows = await to_thread.run_sync(service.profiles.add, place)
     except StoreError as error:
-        raise Problem(422, "rows", str(error).replace(f" {place}", "")) from error
+        raise ProblemDetails(422, "rows", str(error).replace(f" {place}", "")) from error
     finally:
         shutil.rmtree(place.parent, ignore_errors=True)
     return json_answer({"added": added, "rows": rows})

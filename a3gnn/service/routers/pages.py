@@ -20,7 +20,7 @@ from a3gnn.service.job import Job
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.list_pages import start_page, studies_page, study_bar, waiting_page
 from a3gnn.service.orders import MOST, StudyOrder, Word
-from a3gnn.service.problems import Problem, not_found
+from a3gnn.service.problems import ProblemDetails, not_found
 from a3gnn.service.routers.studies import add_training, resume_study, start
 from a3gnn.service.service import Service
 
@@ -65,7 +65,7 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
     asked = (await form_of(request, 4)).get("action", "")
     try:
         await to_thread.run_sync(_done, service, asked, study)
-    except Problem as problem:
+    except ProblemDetails as problem:
         wrong = problem.detail
         return _html(await to_thread.run_sync(_study_page, service, study, wrong), problem.status)
     return RedirectResponse("/" if asked == "delete" else f"/studies/{study}/page", 303)
@@ -111,7 +111,7 @@ async def start_by_form(service: Asked, request: Request) -> Response:
         job = await to_thread.run_sync(start, service, order)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-    except (A3GNNError, Problem) as error:
+    except (A3GNNError, ProblemDetails) as error:
         wrong = str(error)
     else:
         return RedirectResponse(f"/studies/{job.id}/page", 303)
@@ -124,7 +124,7 @@ def _form(service: Service, given: dict[str, str], wrong: str = "", before: int 
     older = graphs[-1].id if len(graphs) == _GRAPHS_IN_FORM else None
     chosen = _typed(given).get("graph")
     if isinstance(chosen, int) and 1 <= chosen <= MOST and all(graph.id != chosen for graph in graphs):
-        with suppress(Problem):  # there is none of this number, which the form says
+        with suppress(ProblemDetails):  # there is none of this number, which the form says
             graphs.append(service.graphs.get(chosen))
     return start_page(graphs, given, wrong, older)
 
@@ -146,7 +146,7 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
 def _done(service: Service, asked: str, study: int) -> None:
     """Does what a button says."""
     if asked not in _ACTIONS:
-        raise Problem(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
+        raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
     _ACTIONS[asked](service, study)
 
 

@@ -14,7 +14,7 @@ from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.service import Service
 from a3gnn.service.study_copy import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
@@ -191,7 +191,7 @@ def recommend(service: Asked, question: Question) -> Response:
 
 def _graph(service: Service, order: Question) -> KnownGraph:
     if (order.graph is None) == (order.dataset is None):
-        raise Problem(
+        raise ProblemDetails(
             422, "usage", "a request must name either graph, by its number, or dataset; GET /graphs lists graphs"
         )
     return service.graphs.register(order.dataset) if order.dataset is not None else service.graphs.get(order.graph or 0)

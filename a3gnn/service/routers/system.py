@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
 from a3gnn.service.answers import Asked, form_of, json_answer
-from a3gnn.service.problems import Problem
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.security import COOKIE
 from a3gnn.version import __version__
 
@@ -33,7 +33,7 @@ def healthz(service: Asked) -> Response:
     """Answers 200 where the database does and the queue's thread runs."""
     service.jobs.counts()
     if not service.worker.is_alive():
-        raise Problem(503, "queue", "the queue's thread has ended; restart the server, which loses nothing")
+        raise ProblemDetails(503, "queue", "the queue's thread has ended; restart the server, which loses nothing")
     return json_answer({"status": "ok", "version": __version__})
 
 

@@ -1,4 +1,4 @@
-"""`MemoryWatch`: a smaller preparation of mini-batches where memory gets scarce, and the cache again when it is not."""
+"""`CacheShrinker`: shrinks the cache when memory gets scarce, and restores it later."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Shrunk(NamedTuple):
     now: int
 
 
-class MemoryWatch:
+class CacheShrinker:
     """Decides by the memory that is left, which it is told how to look up.
 
     The cache shrinks first, for it costs time and nothing else; then fewer mini-batches are prepared ahead. A cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from a3gnn.pipeline.preparation import Preparation
-from a3gnn.training.adapting.memory_watch import MemoryWatch, Shrunk
+from a3gnn.training.adapting.memory_watch import CacheShrinker, Shrunk
 from a3gnn.training.adapting.recorded import Change, Recorded
 from a3gnn.training.adapting.searching import Searching
 from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
@@ -50,7 +50,7 @@ class Preparing(Recorded[Preparation]):
         watch: Says what there is no memory for: that is not done, and a line says so.
     """
 
-    def __init__(self, controller: Adjusts[Preparation], start: Preparation, watch: MemoryWatch) -> None:
+    def __init__(self, controller: Adjusts[Preparation], start: Preparation, watch: CacheShrinker) -> None:
         self._start, self._watch = start, watch
         self._refused: Preparation | None = None
         super().__init__(controller, start)

@@ -16,7 +16,7 @@ from a3gnn.training.adapting.stage_times import Adjusted, Adjusts, StageTimes
 MEASURED = 4
 
 
-class Iteration(NamedTuple, Generic[Adjusted]):
+class ControlStep(NamedTuple, Generic[Adjusted]):
     """One step of a controller: the division, and the means of what was measured of it."""
 
     assignment: Adjusted
@@ -54,7 +54,7 @@ class Managed(Generic[Adjusted]):
         self._seen = 0
         self._times: list[StageTimes] = []
         self.current = start
-        self.history: list[Iteration[Adjusted]] = []
+        self.history: list[ControlStep[Adjusted]] = []
 
     def assignment(self) -> Adjusted | None:
         """Returns the current division, or None after the last step."""
@@ -80,7 +80,7 @@ class Managed(Generic[Adjusted]):
             return
         mean = StageTimes.mean(self._times)
         if self._iterations is not None:
-            self.history.append(Iteration(assignment, mean))
+            self.history.append(ControlStep(assignment, mean))
         self._times = []
         self.change(self._controller.adjust(assignment, mean))
 

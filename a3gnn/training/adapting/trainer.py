@@ -18,7 +18,7 @@ from a3gnn.pipeline.preparation import Preparation
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.task import Task
 from a3gnn.threads import pool
-from a3gnn.training.adapting.memory_watch import MemoryWatch, Room
+from a3gnn.training.adapting.memory_watch import CacheShrinker, Room
 from a3gnn.training.adapting.preparing import Preparing
 from a3gnn.training.adapting.searching import Candidates, Searching
 from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
@@ -61,7 +61,7 @@ class AdaptingTrainer(Trainer):
         start, can_resize = pipeline.preparation, pipeline.can_resize
         self._whole, self._watched = host_memory_bytes(), start
         map_bytes = CACHE_INDEX_BYTES * graph.num_nodes
-        self._watch = MemoryWatch(start, self._rooms, can_resize=can_resize, map_bytes=map_bytes)
+        self._watch = CacheShrinker(start, self._rooms, can_resize=can_resize, map_bytes=map_bytes)
         if controller is None:
             candidates = Candidates(start, pool.usable_cores(), can_resize=can_resize, fits=self._watch.fits)
             controller = Searching(candidates, None if expected is None else times_measured(expected))

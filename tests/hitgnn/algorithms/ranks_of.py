@@ -31,7 +31,7 @@ from a3gnn.hitgnn.algorithms.together import RankOf
 from a3gnn.launch import launch
 from a3gnn.pipeline.divided import side_by_side
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import Sampled
+from a3gnn.pipeline.stages import SampledBatch
 from a3gnn.ranks.group import joined
 from a3gnn.seeding import generator
 from a3gnn.task import Task
@@ -119,7 +119,7 @@ def by_one_process(algorithm: Algorithm, graph: Graph, ranks: int, task: Task) -
                 busy = [batch for batch in planned if len(batch.seeds)]
                 if task.model == "gin" or task.norm == "batch":
                     subgraphs = [pipeline.sampler.sample(batch.seeds, epoch, batch.index) for batch in busy]
-                    union = Sampled(epoch, 0, side_by_side(subgraphs), 0.0)
+                    union = SampledBatch(epoch, 0, side_by_side(subgraphs), 0.0)
                     replica.learner.loss(pipeline._stages.gather(union)).backward()
                 else:
                     seeds = sum(len(batch.seeds) for batch in busy)

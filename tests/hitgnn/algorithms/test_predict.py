@@ -15,7 +15,7 @@ from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL, P3, PAGRAPH
 from a3gnn.hitgnn.algorithms.predict import (
     AlgorithmEstimate,
     DryRun,
-    Iteration,
+    PredictedIteration,
     algorithm_lines,
     dry_run,
     predict_algorithms,
@@ -103,16 +103,16 @@ def test_the_slowest_device_decides_and_lacking_rows_cost(small_graph: Graph, pl
     like = Workload.of(small_graph.characteristics(), TASK, 64)
     row = run.iterations[0]
     assert row[0] is not None
-    both = Iteration.of(row, run.widths, like).seconds(there, rates, GIVEN)
+    both = PredictedIteration.of(row, run.widths, like).seconds(there, rates, GIVEN)
     each = [
-        Iteration.of([one if rank == place else None for rank, one in enumerate(row)], run.widths, like).seconds(
-            there, rates, GIVEN
-        )
+        PredictedIteration.of(
+            [one if rank == place else None for rank, one in enumerate(row)], run.widths, like
+        ).seconds(there, rates, GIVEN)
         for place in range(2)
     ]
     assert both == max(each)
     lacking = [dataclasses.replace(row[0], hits=0), row[1]]
-    poor = Iteration.of(lacking, run.widths, like)
+    poor = PredictedIteration.of(lacking, run.widths, like)
     assert poor.seconds(there, rates, GIVEN) > both
     assert poor.seconds(there, rates, GIVEN.replace(direct=False)) > poor.seconds(there, rates, GIVEN)
     assert poor.moved_bytes(GIVEN.replace(direct=False)) == 2 * poor.moved_bytes(GIVEN)
@@ -126,9 +126,9 @@ def test_p3_moves_partial_sums_and_computes_the_input_layer_of_all(small_graph: 
     like = Workload.of(small_graph.characteristics(), TASK, 64)
     row = run.iterations[0]
     wide = [one.counts.nodes[1] for one in row if one is not None]
-    iteration = Iteration.of(row, run.widths, like)
+    iteration = PredictedIteration.of(row, run.widths, like)
     assert iteration.moved_bytes(GIVEN) == 2 * 4 * TASK.hidden_channels * sum(wide)  # forward and backward
-    still = Iteration.of([row[0], None], run.widths, like)
+    still = PredictedIteration.of([row[0], None], run.widths, like)
     assert iteration.seconds(there, rates, GIVEN) > still.seconds(there, rates, GIVEN)
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.algorithms.iterations import IDLE, Schedule, own_schedule, two_stage_schedule
+from a3gnn.hitgnn.algorithms.iterations import IDLE, RankSchedule, own_schedule, two_stage_schedule
 
 PARTITIONS = st.lists(st.integers(0, 40), min_size=1, max_size=9)
 
 
-def trained(schedule: Schedule) -> list[tuple[int, int]]:
+def trained(schedule: RankSchedule) -> list[tuple[int, int]]:
     """Which mini-batches are trained, as pairs of partition and number, those that are trained twice twice."""
     busy = schedule.partition != IDLE
     assert ((schedule.batch != IDLE) == busy).all()

@@ -14,7 +14,7 @@ from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.processor import ProcessorDevice
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
-from a3gnn.pipeline.watch import Stage
+from a3gnn.pipeline.watch import WatchedStage
 from a3gnn.task import Task
 
 #: Seconds after which a test has deadlocked.
@@ -48,14 +48,14 @@ def threads_of_trainers() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(kinds)]
 
 
-def failing_at(stage: Stage, trainer: int | None, fail: Callable[[], None]) -> Callable[[HybridTrainer], None]:
+def failing_at(stage: WatchedStage, trainer: int | None, fail: Callable[[], None]) -> Callable[[HybridTrainer], None]:
     """Returns what has `fail` called within a stage of `trainer`, on the thread that works at it."""
 
     def change(made: HybridTrainer) -> None:
         at = made.watch.at
 
         @contextmanager
-        def disturbed(now: Stage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
+        def disturbed(now: WatchedStage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
             with at(now, epoch, batch, place):
                 if (now, place, (epoch, batch)) == (stage, trainer, PLACE):
                     fail()

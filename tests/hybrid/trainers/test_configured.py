@@ -16,7 +16,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.schedule import STALL_S
-from a3gnn.hybrid.trainers.opening import Said, configured, device_names, open_several, with_one_trainer
+from a3gnn.hybrid.trainers.opening import NamedTrainers, configured, device_names, open_several, with_one_trainer
 from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.loader.loader import Loader
 from a3gnn.task import Task
@@ -133,8 +133,8 @@ class Ranks(Alone):
         return self._algorithm
 
 
-def of_trainers(adapt: bool = False) -> Said:
-    return Said(None, "whole", STALL_S, adapt, None)
+def of_trainers(adapt: bool = False) -> NamedTrainers:
+    return NamedTrainers(None, "whole", STALL_S, adapt, None)
 
 
 @pytest.mark.parametrize("us", [Ranks(2), Ranks(1, "distdgl")], ids=["two ranks", "an algorithm"])

@@ -19,7 +19,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, TrainerError, TrainerStalledError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
-from a3gnn.pipeline.watch import Stage
+from a3gnn.pipeline.watch import WatchedStage
 from a3gnn.task import Task
 from tests.hybrid.trainers.made import PATIENCE_S, all_have_ended, failing_at, hybrid, threads_of_trainers
 
@@ -82,7 +82,7 @@ def goes_on(graph: Graph, folder: Path, sampling: Any, expected: dict[str, torch
 
 CASES = [
     pytest.param(stage, trainer, sampling, id=f"{stage}-{'all' if trainer is None else trainer}")
-    for stage in get_args(Stage)
+    for stage in get_args(WatchedStage)
     for trainer in (0, 1)
     for sampling in SAMPLING[stage == "sampling" :][:1]
 ] + [pytest.param("sampling", None, "whole", id="sampling-all")]

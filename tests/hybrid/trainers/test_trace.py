@@ -15,7 +15,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
-from a3gnn.pipeline.watch import Span, Stage
+from a3gnn.pipeline.watch import Span, WatchedStage
 from tests.hybrid.trainers.made import hybrid
 from tests.training.equality import task_of, with_seeds
 
@@ -36,7 +36,7 @@ def meeting(trainer: HybridTrainer, ahead: int, patience_s: float) -> None:
     at = trainer.watch.at
 
     @contextmanager
-    def met(stage: Stage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
+    def met(stage: WatchedStage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
         with at(stage, epoch, batch, place):
             if stage == "loading" and ahead <= batch < WAITING + ahead:
                 loading[batch].set()
@@ -97,7 +97,7 @@ def meeting_by(trainer: HybridTrainer, schedule: Schedule, patience_s: float) ->
     under_way: dict[tuple[str, int], Event] = defaultdict(Event)
 
     @contextmanager
-    def met(stage: Stage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
+    def met(stage: WatchedStage, epoch: int, batch: int, place: int | None = None) -> Iterator[None]:
         with at(stage, epoch, batch, place):
             propagated = batch - ahead.get(stage, batch + 1)
             if 0 <= propagated < WAITING and not place:

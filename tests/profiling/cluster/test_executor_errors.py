@@ -17,7 +17,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.profiling.cluster import executor as module
 from a3gnn.profiling.cluster.executor import RayExecutor
-from a3gnn.profiling.cluster.kinds import Machine, MachineKind
+from a3gnn.profiling.cluster.kinds import ClusterNode, MachineKind
 from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -39,7 +39,7 @@ class MadeUpCluster:
         self.ray = SimpleNamespace(exceptions=names, put=self._put)
 
     def kinds(self) -> dict[str, MachineKind]:
-        return {"fast": MachineKind("0" * 16, "fast", (Machine("a" * 56, "host", 1.0, 0.0),))}
+        return {"fast": MachineKind("0" * 16, "fast", (ClusterNode("a" * 56, "host", 1.0, 0.0),))}
 
     def studies(self, node: str, before: str | None = None) -> int:
         return 0
@@ -62,7 +62,7 @@ class Asked(RayExecutor):
 
     answer: Callable[[Mapping[str, Any]], dict[str, Any]]
 
-    def _ask(self, home: Machine, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, home: ClusterNode, order: Mapping[str, Any]) -> dict[str, Any]:
         return self.answer(order)
 
 

@@ -12,9 +12,9 @@ import pytest
 from a3gnn.profiling.cluster import executor as place
 from a3gnn.profiling.cluster.connection import Connection
 from a3gnn.profiling.cluster.executor import take_place
-from a3gnn.profiling.cluster.kinds import Machine
+from a3gnn.profiling.cluster.kinds import ClusterNode
 
-MACHINES = tuple(Machine(letter * 56, letter, 1.0, 0.0) for letter in "abc")
+MACHINES = tuple(ClusterNode(letter * 56, letter, 1.0, 0.0) for letter in "abc")
 
 
 class MadeUpCluster:

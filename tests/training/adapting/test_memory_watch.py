@@ -1,4 +1,4 @@
-"""`MemoryWatch`: the cache shrinks first, by what is needed, and grows again only where it leaves a reserve."""
+"""`CacheShrinker`: the cache shrinks first, by what is needed, and grows again only where it leaves a reserve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from a3gnn.pipeline.preparation import Preparation
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.training.adapting import memory_watch
-from a3gnn.training.adapting.memory_watch import MemoryWatch, Room, Shrunk
+from a3gnn.training.adapting.memory_watch import CacheShrinker, Room, Shrunk
 from a3gnn.training.adapting.preparing import Preparing
 from tests.training.adapting.controllers import Stays
 
@@ -31,8 +31,8 @@ class Memory:
         return [Room(self.left << 20, WHOLE, "of the memory limit")]
 
 
-def watch(memory: Memory, can_resize: bool = True) -> MemoryWatch:
-    return MemoryWatch(START, memory.rooms, can_resize=can_resize, map_bytes=8 << 20)
+def watch(memory: Memory, can_resize: bool = True) -> CacheShrinker:
+    return CacheShrinker(START, memory.rooms, can_resize=can_resize, map_bytes=8 << 20)
 
 
 def test_where_there_is_room_nothing_changes():

@@ -109,7 +109,7 @@ class _Summed(torch.autograd.Function):
         return None, None, *swap(ctx.ranks, pieces, ctx.sizes, ctx.traffic.gradients)
 
 
-class Part(NamedTuple):
+class ColumnPart(NamedTuple):
     """What a rank knows of some rank's mini-batch.
 
     Attributes:
@@ -149,7 +149,9 @@ class SplitModel(nn.Module):
         self.model, self._ranks, self.columns, self.traffic = model, ranks, columns, SplitTraffic()
         self._told: list[tuple[int, int]] = []
 
-    def forward(self, parts: Sequence[Part | None], blocks: Sequence[LayerBlock] = (), *, seed: int = 0) -> Tensor:
+    def forward(
+        self, parts: Sequence[ColumnPart | None], blocks: Sequence[LayerBlock] = (), *, seed: int = 0
+    ) -> Tensor:
         """Returns the logits of the seeds of this rank's mini-batch, shape (num_seeds, num_classes); every rank calls.
 
         A rank without a mini-batch gets none, (0, num_classes), and must call `backward` on their sum all the same: the
@@ -171,7 +173,7 @@ class SplitModel(nn.Module):
             return found.sum() + found.new_zeros(0, last.out_channels)
         return self.model.rest(found, list(blocks), seed, found.dtype)
 
-    def first_layer(self, parts: Sequence[Part | None], seed: int = 0) -> Tensor:
+    def first_layer(self, parts: Sequence[ColumnPart | None], seed: int = 0) -> Tensor:
         """Returns the input layer's output for this rank's mini-batch, (num_dst, out_channels); as `forward` otherwise.
 
         A rank without a mini-batch gets an empty tensor, on whose sum it must call `backward`.
@@ -233,7 +235,7 @@ class SplitModel(nn.Module):
         own = {name: value[:, first:end] if name in self._names else value for name, value in state.items()}
         self.model.load_state_dict(own)
 
-    def _check(self, parts: Sequence[Part | None]) -> None:
+    def _check(self, parts: Sequence[ColumnPart | None]) -> None:
         if len(parts) != self._ranks.size:
             raise UsageError(
                 f"there must be a part for each of {self._ranks.size} ranks, got {len(parts)}; give None for a rank "

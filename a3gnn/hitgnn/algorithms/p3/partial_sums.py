@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from a3gnn.errors import UsageError
 from a3gnn.features.stores.store import FeatureStore
 from a3gnn.hitgnn.algorithms.exchange import Exchange, Exchanged
-from a3gnn.hitgnn.algorithms.p3.model import Moved, Part, SplitModel, Swapping, swap
+from a3gnn.hitgnn.algorithms.p3.model import ColumnPart, Moved, SplitModel, Swapping, swap
 from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.models.adam import Optimizer
 from a3gnn.models.batch_blocks import input_block
@@ -205,11 +205,11 @@ class PartialSums(Exchange):
         structures = share_structures(self._ranks, own, self.split.traffic.structures)
         self._rows += sum(len(one.n_id) for one in structures if one is not None)
         parts = [None if one is None or one is own else self._part(one, batch.x) for one in structures]
-        parts[self._ranks.rank] = Part(blocks[0], batch.x)
+        parts[self._ranks.rank] = ColumnPart(blocks[0], batch.x)
         logits: Tensor = self.split(parts, blocks[1:], seed=seed)
         return logits
 
-    def _part(self, structure: InputStructure, like: Tensor) -> Part:
+    def _part(self, structure: InputStructure, like: Tensor) -> ColumnPart:
         """Returns the part of another rank's mini-batch, on the device and of the dtype of `like`."""
         block = structure.block(with_degrees=self.split.model.layers[0].needs_degrees, device=like.device)
-        return Part(block, self._features.read(structure.n_id).x.to(like))
+        return ColumnPart(block, self._features.read(structure.n_id).x.to(like))

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.hitgnn.algorithms.p3.model import Moved, Part, SplitModel
+from a3gnn.hitgnn.algorithms.p3.model import ColumnPart, Moved, SplitModel
 from a3gnn.hitgnn.algorithms.p3.partial_sums import InputStructure, share_structures
 from a3gnn.models.batch_blocks import input_block
 from a3gnn.models.layers.block import LayerBlock
@@ -141,7 +141,7 @@ def by_ranks(ranks: Any, case: str) -> Found:
         parts = [
             None
             if one is None
-            else Part(
+            else ColumnPart(
                 one.block(with_degrees=task.model == "gcn"), features[torch.from_numpy(one.n_id)][:, slice(*columns)]
             )
             for one in structures

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.algorithms.p3.model import Moved, Part, SplitModel, SplitTraffic
+from a3gnn.hitgnn.algorithms.p3.model import ColumnPart, Moved, SplitModel, SplitTraffic
 from a3gnn.hitgnn.algorithms.p3.partial_sums import InputStructure, share_structures
 from a3gnn.sampling.share import cut
 from tests.hitgnn.algorithms.p3 import split_cases
@@ -66,7 +66,7 @@ def test_one_rank_has_all_columns_and_sends_nothing():
     x = torch.rand(whole.num_nodes, WIDTH, dtype=torch.float64)
     model, expected = SplitModel(model_of(task), alone(), (0, WIDTH)), model_of(task)
     every = blocks(whole, task)
-    found = model([Part(every[0], x)], every[1:], seed=5)
+    found = model([ColumnPart(every[0], x)], every[1:], seed=5)
     assert torch.allclose(found, expected(x, every, seed=5, dtype=torch.float64), rtol=0, atol=1e-12)
     assert model.traffic == SplitTraffic()
 
@@ -119,7 +119,7 @@ def test_parts_are_checked():
     with pytest.raises(UsageError, match=r"a part for each of 1 ranks, got 0"):
         model([])
     with pytest.raises(UsageError, match=r"columns 0 to 13, 13 in all, got 12 columns; give it x\[:, 0:13\]"):
-        model([Part(every[0], torch.zeros(whole.num_nodes, 12, dtype=torch.float64))], every[1:])
+        model([ColumnPart(every[0], torch.zeros(whole.num_nodes, 12, dtype=torch.float64))], every[1:])
     with pytest.raises(UsageError, match="must be whole"):
         InputStructure.of(cut(whole, 0, 1))
 

@@ -13,7 +13,7 @@ import torch
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.built_in import named
-from a3gnn.hitgnn.algorithms.predict import Iteration, dry_run
+from a3gnn.hitgnn.algorithms.predict import PredictedIteration, dry_run
 from a3gnn.hitgnn.platforms.performance import Conditions
 from a3gnn.hitgnn.platforms.workload import Workload
 from a3gnn.task import Task
@@ -62,6 +62,6 @@ def test_partial_sums_and_their_gradients(trained: Callable[[str], dict[str, Any
     run = dry_run(named("p3"), graph, task, BATCH_SIZE, 2)
     assert (run.schedule.weights > 0).all()  # else idle ranks' stand-ins would count in what is trained
     like = Workload.of(graph.characteristics(), task, BATCH_SIZE)
-    sent = sum(Iteration.of(row, run.widths, like).moved_bytes(Conditions(0.5)) for row in run.iterations)
+    sent = sum(PredictedIteration.of(row, run.widths, like).moved_bytes(Conditions(0.5)) for row in run.iterations)
     told = sum(rank["activation_bytes"] for rank in result["algorithm"]["ranks"])
     assert told == 2 * sent  # each is given by one rank and taken by another
