@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.pareto import hypervolume, non_dominated
 from a3gnn.search.exhaustive import Grid, check_enumerable
+from a3gnn.search.problem import Problem
 from a3gnn.search.result import EvaluationCache, SearchResult
-from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
 
 #: The reference point, in costs scaled so that the ideal point is 0 and the nadir point 1. Guess, near 1

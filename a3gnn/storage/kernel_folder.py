@@ -32,6 +32,8 @@ _TRIES = 20
 
 #: Files that import `njit` from here are compiled; what this file imports is not.
 _DECORATOR = "storage/compiled.py"
+#: This file names the decorator, and compiles nothing.
+_THIS = "storage/kernel_folder.py"
 #: A file that has this word defines compiled functions. Searched as bytes: a regex takes fifty times as long.
 _COMPILED = b"njit"
 #: The module, and what is imported from it.
@@ -53,6 +55,7 @@ def kernel_sources(package: Path) -> list[str]:
         package: The folder a3gnn.
     """
     modules = dict(_modules(package, ""))
+    modules.pop(_THIS, None)
     found, pending = {_DECORATOR}, [path for path, text in modules.items() if _COMPILED in text]
     while pending:
         path = pending.pop()

@@ -30,8 +30,8 @@ from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction, from_log_points, log_points
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.search.problem import Problem
 from a3gnn.search.run import run_search
-from a3gnn.search.searchable import Problem
 from a3gnn.seeding import generator
 from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate, predict

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
+from a3gnn.search.problem import Problem
 from a3gnn.search.result import EvaluationCache
 from a3gnn.search.run import run_search
-from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import ENGINES, make_searcher
 
 _IN_ANOTHER_PROCESS = """

@@ -11,8 +11,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.run.play_off_plan import MOST_ALTERNATIONS, MOST_SEEDS, SEEDS, PlayOffCost, reserve_s
+from a3gnn.tuning.study import budget
 from a3gnn.tuning.study.comparison import ALTERNATIONS
-from a3gnn.tuning.study.study import budget
 from a3gnn.tuning.verify import play_off as play_off_trials
 from a3gnn.tuning.verify.play_off import play_off
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS

@@ -16,7 +16,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
 from a3gnn.prediction import Prediction
-from a3gnn.search.searchable import Problem
+from a3gnn.search.problem import Problem
 from a3gnn.setting import Setting
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.history import History

@@ -13,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.objectives import Objectives
 from a3gnn.pareto import non_dominated, spread
 from a3gnn.prediction import Prediction
-from a3gnn.search.searchable import Problem
+from a3gnn.search.problem import Problem
 from a3gnn.space import Rows
 from a3gnn_envs.normal import gain_per_second
 from a3gnn_surrogate.posterior import rbf_kernel

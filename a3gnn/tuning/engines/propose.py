@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.prediction import Prediction
+from a3gnn.search.problem import Problem
 from a3gnn.search.result import SearchResult
 from a3gnn.search.run import run_search
-from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
 from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.expectations import believed, expected_trials_s, predict, tried_rows, unmeasured
