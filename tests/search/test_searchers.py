@@ -23,7 +23,7 @@ from functools import partial
 from tests.toy_problem import ToyProblem
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.search.searchable import Problem
+from a3gnn.search.problem import Problem
 from a3gnn.search.searcher import make_searcher
 toy = ToyProblem()
 space = toy.space()

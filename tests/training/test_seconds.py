@@ -13,7 +13,7 @@ import sys
 from a3gnn.config import TrainConfig
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
-from a3gnn.training.ranks import processes
+from a3gnn.training import rank_processes as processes
 from a3gnn.apply.train import train
 
 def tell():
