@@ -12,16 +12,19 @@ BENCHMARKS := engine search_engines service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow lint docs notebooks bench corpus grids peers services clean
+.PHONY: tune test test-slow test-weekly lint docs notebooks bench corpus grids peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
 
 test: $(VENV)/.dev  ## run the tests, but for the slow ones
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not weekly"
 
 test-slow: $(VENV)/.dev  ## run the tests that take more than about ten seconds each
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not weekly"
+
+test-weekly: $(VENV)/.dev  ## run the notebooks, pages, sweeps and benchmarks that no change has to wait for
+	$(PYTEST) -m weekly
 
 lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff check .

@@ -64,7 +64,7 @@ def test_a_tune_has_a_cache_folder_of_its_own(
     assert os.environ.get("A3GNN_CACHE") == before
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_tunes_by_several_rules_are_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

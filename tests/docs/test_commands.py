@@ -16,17 +16,21 @@ from tests.docs.running import run, server_if_asked, substituted
 
 #: Pages whose commands are run as one script of a shell, as who reads them first types them, or for the shell's sake.
 BY_SHELL = ("README.md", "docs/command_line.md", "docs/own_models.md", "docs/service.md", "docs/tutorial.md")
+#: Pages that a newcomer types first: run for every change. `test_listed` parses the options of all others.
+FIRST = ("README.md", "docs/service.md", "docs/tutorial.md")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", BY_SHELL)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page in FIRST else pytest.mark.weekly) for page in BY_SHELL],
+)
 def test_a_page_by_a_shell(page: str, folder: Path) -> None:
     script = "\n".join(commands_of(page, folder))
     with server_if_asked(script, folder) as asking:
         run(asking, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("page", [page for page in COMMANDS if RUN in COMMANDS[page].values() and page not in BY_SHELL])
 def test_a_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)

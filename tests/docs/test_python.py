@@ -19,6 +19,8 @@ from tests.docs.running import run, server_if_asked, substituted
 BLOCKS = [block for page in PAGES for block in shown(page, "python")]
 #: The page whose block is a module: `folder` has it, and the page's commands import it.
 MODULE = "docs/own_models.md"
+#: Pages that are run for every change.
+FIRST = ("README.md", "docs/python.md")
 #: Pages that tune, or ask a server that tunes: a process of their own does, whose trials are quick (`a3gnn.quick`).
 TUNE = ("README.md", "docs/howto/own_loop.md", "docs/python.md", "docs/service.md")
 
@@ -41,8 +43,14 @@ def test_what_it_imports_is_there(block) -> None:
             assert [name.name for name in node.names if not hasattr(module, name.name)] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in GIVEN if page != MODULE])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in FIRST else pytest.mark.weekly)
+        for page in GIVEN
+        if page != MODULE
+    ],
+)
 def test_a_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = [substituted(block.text, SUBSTITUTIONS) for block in shown(page, "python") if not left_out(block.text)]
     script = "\n".join([GIVEN[page], *blocks])

@@ -20,7 +20,7 @@ def test_no_request_makes_the_server_fail(tmp_path: Path) -> None:
     with serving(tmp_path / "home", "--at-once", "0", "--max-queued", "5", "--max-nodes", "2000") as server:
         _prepare(server)
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--seed", "1"]
-        options = ["--checks", ",".join(CHECKS), "--max-examples", "30", "--phases", "examples,coverage,fuzzing"]
+        options = ["--checks", ",".join(CHECKS), "--max-examples", "10", "--phases", "examples,coverage,fuzzing"]
         run = subprocess.run(
             [*command, *options, "--no-color", "--request-timeout", "60"],
             capture_output=True,

@@ -47,8 +47,9 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @needs_ranks
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["distdgl", "p3"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("distdgl", marks=pytest.mark.weekly), pytest.param("p3", marks=pytest.mark.slow)]
+)
 def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
     graph = Graph.load("synthetic:nodes=7000,degree=6,classes=4,features=8").save(tmp_path / "graph")
     asked = ["--dataset", tmp_path / "graph", "--algorithm", name, "--ranks", "2", "--model", "gin"]
