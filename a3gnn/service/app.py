@@ -63,7 +63,7 @@ def _describe_problems(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         found = made()
-        found.setdefault("components", {}).setdefault("schemas", {})["ProblemDetails"] = PROBLEM_SCHEMA
+        found.setdefault("components", {}).setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
         return found
 
     app.openapi = openapi  # type: ignore[method-assign]

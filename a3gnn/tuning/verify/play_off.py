@@ -262,7 +262,9 @@ class AgainstDefault:
 
     def _test_default(self) -> None:
         """Trains the default's whole curve with the task's seed, where its trial's stands in and that fits."""
-        if not self._tested and self._seeds and self._default is not None and self._trials.affords(0, 1):
+        if self._default is None or self._alone or self._tested:
+            return
+        if self._seeds and self._trials.affords(0, 1):
             default = self._trials.whole(self._default, self._task_seed)
             if default is not None:
                 self._seeds[0] = Pair(self._seeds[0].choice, default)
