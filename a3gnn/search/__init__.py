@@ -1,1 +1,1 @@
-"""Searchers: what to evaluate next, so that the front under the limits is found with few predictions."""
+"""Searchers: choose the configurations to predict next, to find the front under the limits with few predictions."""

@@ -1,4 +1,4 @@
-"""Exhaustive search: the true front of the predictions, where the space can be enumerated."""
+"""Exhaustive search: finds the true front of the predictions, if the space can be enumerated."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from a3gnn.search.searchable import ENUMERABLE, Searchable, Space
 
 
 class Grid:
-    """Every canonical row of an enumerable problem with its prediction; a `Predict` that only looks up.
+    """Every canonical row of an enumerable problem, with its prediction. As a `Predict`, it only looks rows up.
 
     Attributes:
         rows: int64, shape (n, n_knobs), sorted.
-        prediction: Of `rows`.
+        prediction: Prediction of `rows`.
 
     Raises:
         UsageError: The space is too large to enumerate.

@@ -18,21 +18,22 @@ from a3gnn.seeding import generator
 POPULATION = 64
 #: NSGA-II has stalled when fewer than this share of a generation enters the archive. Guess.
 _STALLED = 0.15
-#: Random rows to start from, as a divisor of the evaluations: of 64, 256, 512 and 1,000 of 3,000 evaluations, 256 found
-#: most of the fronts of the three problems in docs/search.md, where 64 at times missed a part.
+#: Divisor of the evaluations that gives the number of random rows to start from. Measured with 64, 256, 512 and 1,000
+#: of 3,000 evaluations on the three problems in docs/search.md: 256 found most of the fronts, and 64 sometimes missed a
+#: part.
 _RANDOM_DIVISOR = 12
-#: Children bred per row that is requested, as most repeat rows that were asked for before. Guess.
+#: Children bred per requested row, because most of them repeat earlier rows. Guess.
 _OFFSPRING_PER_REQUEST = 3
 
 
 class LocalSearch:
-    """Improves the front of all rows that it was told: asks for rows bred from it or next to it, at first random ones.
+    """Starts from random rows, then improves the front: asks for rows bred from it, or for its neighbors.
 
     Args:
-        problem: What is searched.
+        problem: The space, its predictions and the objectives.
         seed: Decides everything random.
-        evaluations: How many rows will be asked for; one over `_RANDOM_DIVISOR` of them at random, to start from.
-        candidates: Where the rows that are asked for are kept, if another searcher asks for some too.
+        evaluations: Number of rows that will be requested. One in `_RANDOM_DIVISOR` of them is random, to start from.
+        candidates: The pool of requested rows, if another searcher shares it; a new one by default.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class LocalSearch:
         self._gain = 1.0
 
     def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns `count` new rows, fewer only when the space is exhausted: bred, neighbouring, or else random."""
+        """Returns `count` new rows, neighbors, bred or random ones; fewer only if the space is exhausted."""
         if self._random_left > 0:
             return self._candidates.draw(count)
         neighbours = self._neighbours(count) if self._gain < _STALLED else self._archive.rows[:0]
@@ -55,7 +56,7 @@ class LocalSearch:
         return np.concatenate([rows, self._candidates.draw(count - len(rows))])
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
-        """Takes new rows, whoever asked for them."""
+        """Takes new rows, also those that another searcher asked for."""
         objectives = self._problem.objectives
         self._random_left -= len(rows)
         costs, violation = objectives.costs(prediction), objectives.limits.violation(prediction)
@@ -68,26 +69,26 @@ class LocalSearch:
         return self._candidates.take(self._evolution.breed(_OFFSPRING_PER_REQUEST * count), count)
 
     def _neighbours(self, count: int) -> NDArray[np.int64]:
-        """Returns up to `count` new neighbours of the archive's rows, expanding one row after the other."""
+        """Returns up to `count` new neighbors of the archive's rows, expanding one row after the other."""
         found = self._archive.rows[:0]
         for i in np.flatnonzero(~self._archive.expanded):
             wanted = count - len(found)
             fresh = self._candidates.take(self._problem.space.neighbours(self._archive.rows[i]), wanted)
             found = np.concatenate([found, fresh])
-            if len(fresh) == wanted:  # it may have more
+            if len(fresh) == wanted:  # the row may have more neighbors
                 break
             self._archive.expanded[i] = True
         return found
 
 
 class Archive:
-    """Non-dominated feasible rows; until there are any, those of the least violation, to start from.
+    """Non-dominated feasible rows; while there are none, the rows with the least violation.
 
     Attributes:
         rows: int64, shape (n, n_knobs).
         costs: float64, shape (n, n_objectives).
-        violation: The same for all, and 0 once anything is feasible, float64, shape (n,).
-        expanded: Which rows' neighbours have all been asked for, bool, shape (n,).
+        violation: Equal for all rows, and 0 once a row is feasible, float64, shape (n,).
+        expanded: Whether all neighbors of a row have been requested, bool, shape (n,).
     """
 
     def __init__(self, num_knobs: int, num_objectives: int = 3) -> None:
@@ -97,7 +98,7 @@ class Archive:
         self.expanded = np.empty(0, dtype=np.bool_)
 
     def take(self, rows: NDArray[np.int64], costs: NDArray[np.float64], violation: NDArray[np.float64]) -> int:
-        """Adds those of `rows` that belong here, drops what they replace, and returns how many were added."""
+        """Adds the rows that belong into the archive, drops the ones they replace, and returns the number added."""
         old = len(self.rows)
         rows, costs = np.concatenate([self.rows, rows]), np.concatenate([self.costs, costs])
         violation = np.concatenate([self.violation, violation])
@@ -109,9 +110,9 @@ class Archive:
 
 
 class Evolution:
-    """A population that breeds rows: uniform crossover, then mutation of one knob in the mean.
+    """A population that breeds rows by uniform crossover, then mutates one knob on average.
 
-    A mutated knob goes one value up or down, or to any value, with equal chances.
+    A mutated knob moves one value up or down, or to any value, with equal probability.
 
     Attributes:
         rows: The population, int64, shape (n, n_knobs), n <= `POPULATION`.
@@ -136,7 +137,7 @@ class Evolution:
         return np.asarray(np.clip(bred, 0, self._nvec - 1), dtype=np.int64)
 
     def take(self, rows: NDArray[np.int64], costs: NDArray[np.float64], violation: NDArray[np.float64]) -> None:
-        """Adds `rows`, none of which it has had, and lets the best `POPULATION` of all survive."""
+        """Adds `rows`, which must be new, and keeps the best `POPULATION` of all."""
         if len(self.rows):
             rows = np.concatenate([self.rows, rows])
             costs = np.concatenate([self._costs, costs])
@@ -147,7 +148,7 @@ class Evolution:
         self.rows, self._costs, self._violation = rows[best], costs[best], violation[best]
 
     def _tournament(self, count: int) -> NDArray[np.int64]:
-        """Returns the winners of `count` pairs: survivors are in order of rank and crowding, so the smaller index."""
+        """Returns the winners of `count` random pairs: the smaller indices, as rows are sorted by rank and crowding."""
         winners: NDArray[np.int64] = self._random.integers(0, len(self.rows), size=(count, 2)).min(axis=1)
         return winners
 
@@ -155,8 +156,8 @@ class Evolution:
 def non_dominated_ranks(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the front that each row belongs to, 0 for the best, int64, shape (n,).
 
-    A feasible row dominates an infeasible one, a lesser violation a greater one; equal violations, those of feasible
-    rows among them, compare by costs. Takes n x n comparisons: meant for populations of hundreds.
+    A feasible row dominates an infeasible one, and a smaller violation dominates a larger one. Rows with equal
+    violation, such as feasible rows, compare by costs. Takes n x n comparisons, so it suits populations of hundreds.
 
     Args:
         costs: float64, shape (n, n_objectives).
@@ -176,7 +177,7 @@ def non_dominated_ranks(costs: NDArray[np.float64], violation: NDArray[np.float6
 
 
 def crowding(costs: NDArray[np.float64], rank: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns how far apart each row's neighbours in its front are, infinite at its ends, float64, shape (n,)."""
+    """Returns the distance between each row's two neighbors in its front, infinite at the ends, float64, shape (n,)."""
     distance = np.zeros(len(costs))
     for front in np.unique(rank):
         members = np.flatnonzero(rank == front)

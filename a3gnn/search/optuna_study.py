@@ -1,4 +1,4 @@
-"""What the Optuna engines share: a study that is asked and told in batches, in memory and without log lines."""
+"""The Optuna engines: an in-memory study that is asked and told in batches, without log lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from a3gnn.space import SearchSpace
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Hides Optuna's messages below warnings meanwhile."""
+    """Hides Optuna's messages below the level of warnings inside the context."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -34,7 +34,7 @@ _TRIES = 4
 
 
 def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Returns the knobs' indices as Optuna's distributions: whole numbers in order, or categories for choices."""
+    """Returns Optuna's distributions of the knobs' indices: ordered integers, or categories for choices."""
     return {
         knob.name: CategoricalDistribution(range(len(knob.values)))
         if knob.scale == "choice"
@@ -46,7 +46,7 @@ def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
 class OptunaSearcher:
     """Asks an Optuna sampler for three costs under the constraint `violation <= 0`.
 
-    Optuna may suggest a row again: its trial is told the known costs at once, and `ask` leaves it out.
+    Optuna may suggest a known row again. That trial is told the known costs at once, and `ask` skips the row.
     """
 
     def __init__(self, problem: Problem, seed: int, sampler: optuna.samplers.BaseSampler) -> None:
@@ -59,7 +59,7 @@ class OptunaSearcher:
         self._known: dict[int, tuple[list[float], float]] = {}
 
     def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns up to `count` new rows: the sampler's, and random ones where it repeats itself."""
+        """Returns up to `count` new rows from the sampler, and random ones if it repeats itself too often."""
         rows = np.empty((0, len(self._problem.space.nvec)), dtype=np.int64)
         for _ in range(_TRIES * count):
             if len(rows) == count:
@@ -81,7 +81,7 @@ class OptunaSearcher:
                 self._answer(trial, key)
 
     def _suggestion(self) -> NDArray[np.int64]:
-        """Returns the canonical row of a new trial, which waits for its answer or has it at once."""
+        """Returns the canonical row of a new trial. The trial is told its costs at once if they are known, or waits."""
         trial = self._study.ask(self._distributions)
         params = trial.params
         suggested = np.array([[params[name] for name in self._problem.space.names]], dtype=np.int64)
@@ -109,7 +109,7 @@ class Nsga2Searcher(OptunaSearcher):
 
 
 class _KnownSpaceSampler(optuna.samplers.NSGAIISampler):
-    """Knows the search space, which Optuna derives at each trial from all earlier ones: half of its time."""
+    """Returns a fixed search space, because deriving it from all earlier trials takes half of Optuna's time."""
 
     known: dict[str, BaseDistribution]
 
@@ -118,9 +118,9 @@ class _KnownSpaceSampler(optuna.samplers.NSGAIISampler):
 
 
 class TpeSearcher(OptunaSearcher):
-    """Optuna's TPE: good with few evaluations, and slow with many, as its models grow with the evaluations."""
+    """Optuna's TPE: good with few evaluations, but slow with many, because its models grow with them."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        # One joint model is built three times as fast as one per knob, which is the default for several objectives.
+        # One joint model builds three times as fast as the default for several objectives, a model per knob.
         sampler = optuna.samplers.TPESampler(multivariate=True, seed=derive(seed, "tpe") % 2**32)
         super().__init__(problem, seed, sampler)

@@ -1,4 +1,4 @@
-"""PPO: a policy proposes, local search improves (A3GNN, III-C, and local search)."""
+"""PPO engine: a policy proposes configurations (A3GNN, III-C), and local search improves them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from a3gnn_envs.policy_training import MIN_EVALUATIONS, train_policy
 
 #: Samples drawn from the policy. Guess.
 PROPOSALS = 64
-#: Predictions, repeated ones included, that training a policy may ask for, per distinct evaluation that it may spend.
-#: Guess.
+#: Predictions, including repeated ones, that training a policy may request per distinct evaluation. Guess.
 _STEPS_PER_EVALUATION = 8
-#: Training a policy may take one over this of the budget. Guess.
+#: Divisor of the budget that gives the share for training a policy. Guess.
 _TRAINING_DIVISOR = 3
 
 
 class PpoSearcher:
     """Starts from a policy's proposals, then breeds and searches locally.
 
-    The policy is trained on this problem alone, through `problem.predict`, with a third of `evaluations` distinct
-    configurations; what training has seen goes to local search and is not asked for again. With too few evaluations for
-    that, or enough for the whole space, random rows stand for the proposals. Training takes a few seconds, when the
-    searcher is made.
+    The policy is trained on this problem alone, through `problem.predict`, on a third of `evaluations` distinct
+    configurations. Local search gets the configurations seen in training, and they are not requested again. If there
+    are too few evaluations for training, or enough for the whole space, random rows replace the proposals. Training
+    takes a few seconds in the constructor.
     """
 
     def __init__(self, problem: Problem, seed: int, evaluations: int = 3000) -> None:
@@ -42,7 +41,7 @@ class PpoSearcher:
         self._proposals = self._propose(evaluations)
 
     def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns `count` new rows, fewer only when the space is exhausted."""
+        """Returns `count` new rows; fewer only if the space is exhausted."""
         proposed, self._proposals = self._proposals[:count], self._proposals[count:]
         return np.concatenate([proposed, self._local_search.ask(count - len(proposed))])
 
@@ -51,7 +50,7 @@ class PpoSearcher:
         self._local_search.tell(rows, prediction)
 
     def _propose(self, evaluations: int) -> NDArray[np.int64]:
-        """Returns the first rows to ask for; what training evaluates for them is told to local search."""
+        """Returns the first rows to ask for, and tells local search the rows that training evaluated."""
         most = evaluations // _TRAINING_DIVISOR
         if most - SCALE_SAMPLE_SIZE < MIN_EVALUATIONS or evaluations >= self._problem.space.num_distinct:
             return self._candidates.draw(PROPOSALS)

@@ -12,12 +12,12 @@ from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import Searchable
 from a3gnn.seeding import derive, generator
 
-#: Rounds of drawing at random before the rows of an enumerable space are enumerated to find the new ones. Guess.
+#: Rounds of random draws before an enumerable space is enumerated to find new rows. Guess.
 _ROUNDS = 4
 
 
 class CandidatePool:
-    """Knows which canonical rows a searcher has asked for, and draws from the others."""
+    """Remembers the canonical rows that a searcher has asked for, and draws from the others."""
 
     def __init__(self, problem: Searchable, seed: int) -> None:
         self._problem = problem
@@ -26,7 +26,7 @@ class CandidatePool:
         self._draws = 0
 
     def take(self, rows: NDArray[np.int64], count: int | None = None) -> NDArray[np.int64]:
-        """Returns the first `count` (or all) of `rows`, made canonical, that are new; they are asked from now on."""
+        """Returns the first `count` (or all) new rows of `rows`, made canonical, and marks them as asked."""
         rows = self._problem.space.canonical(rows)
         keep: list[int] = []
         for at, key in enumerate(self._problem.keys(rows).tolist()):
@@ -38,9 +38,9 @@ class CandidatePool:
         return rows[keep]
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """Returns up to `count` random new rows, and fewer only when the space is exhausted.
+        """Returns up to `count` random new rows; fewer only if the space is exhausted.
 
-        One that is too large to enumerate is too large to be exhausted by what a search may ask for.
+        A search can't exhaust a space that is too large to enumerate.
         """
         space, enumerable = self._problem.space, self._problem.enumerable
         drawn = np.empty((0, len(space.nvec)), dtype=np.int64)
@@ -62,13 +62,13 @@ class CandidatePool:
 
 
 class RandomSearcher:
-    """Draws rows uniformly from the grid, none twice."""
+    """Draws rows uniformly from the grid, without repetition."""
 
     def __init__(self, problem: Searchable, seed: int) -> None:
         self._candidates = CandidatePool(problem, seed)
 
     def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns `count` random rows, fewer only when the space is exhausted."""
+        """Returns `count` random rows; fewer only if the space is exhausted."""
         return self._candidates.draw(count)
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:

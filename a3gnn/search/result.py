@@ -1,4 +1,4 @@
-"""What a search returns."""
+"""`SearchResult`: the result of a search; `EvaluationCache`: its evaluated configurations."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from a3gnn.search.searchable import Searchable
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search has found, and how good that is.
+    """The front that a search found, and its quality. All figures are predicted.
 
     Attributes:
-        engine: Which searcher.
+        engine: Name of the search engine.
         seed: Its seed.
-        feasible: Whether anything that it evaluated keeps the limits.
-        rows: The feasible front of all that it evaluated, int64, shape (n, n_knobs), fastest first; all is as
-            predicted. Where nothing is feasible: the least violating rows, the least first, and among equals by the
-            priority's score.
-        prediction: Of `rows`.
-        costs: Of `rows`, float64, shape (n, 3), as `Objectives.costs` has them.
-        violation: Of `rows`, float64, shape (n,); 0 everywhere if feasible.
-        configurations: Those of the space that run differently.
-        evaluations: Distinct configurations that it evaluated, those of training a policy included.
-        seconds: Wall clock of the search. Predicting an enumerable space, which is done once before, is not in it.
-        hypervolume: Of the front, by `NormalisedHypervolume`; 0 where nothing is feasible.
-        hypervolume_ratio: That over the exhaustive front's; None without one (space too large, nothing feasible).
-        random_hypervolume: What random search reaches with as many evaluations, on the same scale; None where it was
-            not compared.
-        random_ratio: That over the exhaustive front's; None without either.
+        feasible: Whether any evaluated configuration keeps the limits.
+        rows: The feasible front of all evaluated configurations, int64, shape (n, n_knobs), fastest first. If none is
+            feasible, the rows with the least violation, least first, and among equals by the priority's score.
+        prediction: Prediction of `rows`.
+        costs: Costs of `rows` by `Objectives.costs`, float64, shape (n, 3).
+        violation: Violation of `rows`, float64, shape (n,); 0 everywhere if feasible.
+        configurations: Number of distinct configurations in the space.
+        evaluations: Number of distinct evaluated configurations, including those of training a policy.
+        seconds: Wall-clock seconds of the search, without predicting an enumerable space once in advance.
+        hypervolume: Hypervolume of the front by `NormalisedHypervolume`; 0 if nothing is feasible.
+        hypervolume_ratio: `hypervolume` over the exhaustive front's; None without an exhaustive front (space too large,
+            nothing feasible).
+        random_hypervolume: Hypervolume of random search with as many evaluations, on the same scale; None if it was not
+            run.
+        random_ratio: `random_hypervolume` over the exhaustive front's; None without either.
     """
 
     engine: str
@@ -53,11 +53,11 @@ class SearchResult:
 
 
 class EvaluationCache:
-    """A `Predict` that remembers: evaluates each canonical row once, and counts the distinct ones.
+    """A `Predict` that evaluates each canonical row once, stores the predictions, and counts the distinct rows.
 
     Attributes:
         rows: Distinct rows so far, in the order of their first evaluation, int64, shape (n, n_knobs).
-        prediction: Of `rows`.
+        prediction: Prediction of `rows`.
     """
 
     def __init__(self, problem: Searchable) -> None:

@@ -17,18 +17,18 @@ from a3gnn.search.problem import Problem
 from a3gnn.search.result import EvaluationCache, SearchResult
 from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
 
-#: The reference point, in costs scaled so that the ideal point is 0 and the nadir point 1. Guess, near 1
-#: so that the ends of a front do not outweigh its middle.
+#: The reference point, in costs scaled so that the ideal point is 0 and the nadir point 1. Guess: close to 1, so the
+#: ends of a front do not outweigh its middle.
 REFERENCE = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class NormalisedHypervolume:
-    """Measures fronts in costs scaled by the ideal and the nadir point of a front to compare with.
+    """Measures the hypervolume of fronts in costs scaled by the ideal and nadir points of a comparison front.
 
     Attributes:
         ideal: Least cost of each objective, float64, shape (n_objectives,).
-        span: Nadir minus ideal; 1 where they are equal.
+        span: Nadir minus ideal, or 1 if they are equal, float64, shape (n_objectives,).
     """
 
     ideal: NDArray[np.float64]
@@ -36,22 +36,22 @@ class NormalisedHypervolume:
 
     @classmethod
     def fit(cls, front: NDArray[np.float64]) -> Self:
-        """Returns the scale whose ideal and nadir points are those of `front`, costs (n, n_objectives), n > 0."""
+        """Returns the scale with the ideal and nadir points of `front`, costs of shape (n, n_objectives), n > 0."""
         span = np.ptp(front, axis=0)
         return cls(front.min(axis=0), np.where(span > 0, span, 1.0))
 
     def measure(self, costs: NDArray[np.float64]) -> float:
-        """Returns the hypervolume of `costs` (n, n_objectives) up to `REFERENCE` in each scaled objective."""
+        """Returns the hypervolume of `costs`, shape (n, n_objectives), up to `REFERENCE` in each scaled objective."""
         scaled = (costs - self.ideal) / self.span
         return hypervolume(scaled, np.full(costs.shape[1], REFERENCE))
 
 
-#: Rows asked for at a time. Guess.
+#: Rows requested at a time. Guess.
 _BATCH = 64
 
 
 def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
-    """Lets `searcher` ask `cache` until the budget is spent or the space is exhausted."""
+    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
     while len(cache) < evaluations:
         rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
         if not len(rows):
@@ -59,25 +59,25 @@ def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
         searcher.tell(rows, cache(rows))
 
 
-#: How many least violating rows are returned where nothing is feasible. Guess.
+#: Number of least violating rows to return if nothing is feasible. Guess.
 _NUM_LEAST_VIOLATING = 16
 
 
 def run_search(
     engine: str, problem: Problem, evaluations: int, seed: int, *, beside_random: bool = True
 ) -> SearchResult:
-    """Returns what `engine` finds on `problem` with up to `evaluations` distinct configurations.
+    """Searches `problem` with `engine`, evaluating up to `evaluations` distinct configurations.
 
-    It is compared with the exhaustive front, if the space can be enumerated, and with random search at as many
-    evaluations, which takes as long again as predicting does.
+    The result is compared with the exhaustive front, if the space can be enumerated, and with random search at as many
+    evaluations, which doubles the time for predictions.
 
     Args:
-        engine: local, ppo, nsga2, tpe, random or exhaustive; the last takes the whole space, whatever `evaluations`
-            says.
-        problem: What is searched.
-        evaluations: The budget, at most `MAX_EVALUATIONS` of the engine; training a policy counts.
+        engine: local, ppo, nsga2, tpe, random or exhaustive. Exhaustive evaluates the whole space and ignores
+            `evaluations`.
+        problem: The space, its predictions and the objectives.
+        evaluations: The budget, capped at the engine's `MAX_EVALUATIONS`; training a policy counts.
         seed: Decides everything random.
-        beside_random: Whether it is compared with random search.
+        beside_random: Whether to compare with random search.
 
     Raises:
         UsageError: There is no such engine, `evaluations` is not positive, or the space is too large for exhaustive.
@@ -143,7 +143,7 @@ def _result(
 
 
 def _front(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Returns the positions of the feasible front by the first cost."""
+    """Returns the positions of the feasible front, sorted by the first cost."""
     feasible = np.flatnonzero(violation == 0)
     front = feasible[non_dominated(costs[feasible])]
     return front[np.lexsort(costs[front].T[::-1])]
@@ -152,7 +152,7 @@ def _front(costs: NDArray[np.float64], violation: NDArray[np.float64]) -> NDArra
 def _hypervolumes(
     front: NDArray[np.float64], random_front: NDArray[np.float64], true_front: NDArray[np.float64]
 ) -> tuple[float, float, float]:
-    """Returns the hypervolumes of the three, on the scale of the last, or of the union if that is empty."""
+    """Returns the three hypervolumes, on the scale of `true_front`, or of the others' union if that is empty."""
     scale = true_front if len(true_front) else np.concatenate([front, random_front])
     if not len(scale):
         return 0.0, 0.0, 0.0

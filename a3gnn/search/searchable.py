@@ -1,4 +1,4 @@
-"""What a searcher needs of what it searches: a grid of rows, predictions of them, costs and limits."""
+"""`Searchable`: the input of a searcher: a grid of rows, their predictions, costs and limits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from a3gnn.measurement import METRICS
 from a3gnn.prediction import Predict, Prediction
 
-#: Spaces of up to this many configurations are predicted whole, once, and have an exhaustive front to compare with.
-#: That takes 2 s of the 10 that a search may take: on 2 cores the surrogate predicts one in 9 microseconds.
+#: A space of up to this many configurations is predicted completely, once, which gives an exhaustive front to compare
+#: with. That takes 2 s of the 10 s for a search: on 2 cores the surrogate predicts one configuration in 9 microseconds.
 ENUMERABLE = 200_000
 
 
 class Space(Protocol):
-    """Rows of small integers, int64, shape (n, n_columns); `SearchSpace` says what each method returns."""
+    """Rows of small integers, int64, shape (n, n_columns); `SearchSpace` documents each method."""
 
     @property
     def nvec(self) -> NDArray[np.int64]:
@@ -26,7 +26,7 @@ class Space(Protocol):
 
     @property
     def num_distinct(self) -> int:
-        """Rows that `enumerate` returns."""
+        """Number of rows that `enumerate` returns."""
         ...
 
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -47,7 +47,7 @@ class Space(Protocol):
 
 
 class Bounds(Protocol):
-    """What a row must keep."""
+    """The limits that rows must keep."""
 
     def violation(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns by how much each row breaks its worst limit, 0 where all are kept, float64, shape (n,)."""
@@ -55,25 +55,25 @@ class Bounds(Protocol):
 
 
 class Wanted(Protocol):
-    """What is wanted of rows."""
+    """The objectives of a search: limits and costs."""
 
     @property
     def limits(self) -> Bounds:
-        """What they must keep."""
+        """The limits that rows must keep."""
         ...
 
     def costs(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns what is minimised, float64, shape (n, 3)."""
+        """Returns the costs to minimize, float64, shape (n, 3)."""
         ...
 
 
 @dataclass(frozen=True)
 class Searchable:
-    """A grid that exhaustive, random and local search can search, whatever its rows stand for.
+    """A grid for exhaustive, random and local search, whatever its rows stand for.
 
     Attributes:
         space: The rows.
-        predict: Answers rows with a `Prediction`.
+        predict: Maps rows to a `Prediction`.
         objectives: Costs and limits.
     """
 
@@ -83,14 +83,14 @@ class Searchable:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The columns of what `predict` answers."""
+        """The columns of the predictions."""
         return METRICS
 
     @property
     def enumerable(self) -> bool:
-        """Whether the space is small enough to be predicted whole."""
+        """Whether the space is small enough to be predicted completely."""
         return self.space.num_distinct <= ENUMERABLE
 
     def keys(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns a number for each canonical row, distinct for distinct ones, int64, shape (n_configs,)."""
+        """Returns a unique number for each canonical row, int64, shape (n_configs,)."""
         return np.asarray(np.ravel_multi_index(tuple(rows.T), tuple(self.space.nvec)), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The protocol of every search engine, and their registry."""
+"""`Searcher`: the protocol of all search engines, and their registry."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Searcher(Protocol):
     """
 
     def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns up to `count` rows to evaluate, int64, shape (n, n_knobs); none only when it has seen all it may."""
+        """Returns up to `count` rows to evaluate, int64, shape (n, n_knobs); none only if there are no more."""
         ...
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
-        """Takes the predictions of `rows`, all of those that it asked for last."""
+        """Takes the predictions of `rows`, which are all rows of the last `ask`."""
         ...
 
 
-#: Engines and their classes; each is imported when it is used.
+#: Engines and their classes, which are imported on use.
 ENGINES = {
     "local": "a3gnn.search.local_search:LocalSearch",
     "ppo": "a3gnn.search.ppo:PpoSearcher",
@@ -39,9 +39,9 @@ ENGINES = {
     "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
 }
 
-#: Evaluations beyond which an engine may take ten seconds and more, as Optuna's time per trial grows with the number of
-#: trials and of knobs: with 12 to 14 knobs nsga2 takes 3 to 9 s for 1,000 and tpe up to 8 s for 300. Measured by
-#: `python -m benchmarks.search_engines`.
+#: With more evaluations an engine may take ten seconds or longer, because Optuna's time per trial grows with the number
+#: of trials and of knobs. Measured with 12 to 14 knobs by `python -m benchmarks.search_engines`: nsga2 takes 3 to 9 s
+#: for 1,000 evaluations, and tpe up to 8 s for 300.
 MAX_EVALUATIONS = {"nsga2": 700, "tpe": 200}
 
 
@@ -50,12 +50,12 @@ def make_searcher(engine: str, problem: Searchable, seed: int, **options: Any) -
 
     Args:
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        problem: What is searched: a `Problem`, or for exhaustive, random and local any `Searchable`.
+        problem: A `Problem`; for exhaustive, random and local, any `Searchable`.
         seed: Decides everything random.
-        options: What the engine takes beyond these, such as local's and ppo's `evaluations`.
+        options: Further arguments of the engine, such as `evaluations` of local and ppo.
 
     Raises:
-        UsageError: There is no such engine; the message names the nearest.
+        UsageError: There is no such engine; the message suggests the most similar name.
     """
     if engine not in ENGINES:
         raise unknown_name(option("engine"), engine, ENGINES)

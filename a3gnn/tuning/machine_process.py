@@ -1,13 +1,13 @@
 """The process of one of several tunes, which `a3gnn.tuning.machines` starts.
 
-It reads one JSON object from stdin:
+It reads one JSON object from stdin, and calls `tune` with the arguments:
 
     {"parent": PID, "flags": whether messages name options as the command line does, "choice": an `ExecutorChoice`,
      "arguments": {...}}
 
-calls `tune` with the arguments, and writes a JSON value per line to stdout: a string for people, and at last an
-object, {"error": MESSAGE, "code": EXIT CODE}, whose message is empty where the tune has chosen. It ends when its parent
-does, and with it the trial that runs. SIGTERM ends it as Ctrl-C ends a tune.
+It writes a JSON value per line to stdout: strings for people, and at the end an object, {"error": MESSAGE, "code": EXIT
+CODE}, whose message is empty if the tune has chosen. The process and its running trial end when the parent ends.
+SIGTERM ends it as Ctrl-C ends a tune.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from a3gnn.threads import wait_policy
 
 
 def main() -> None:
-    """Runs the tune that stdin orders."""
+    """Runs the tune that the JSON object on stdin describes."""
     wait_policy.adopt()
     interrupt_by_sigterm()
     order = take_order()
@@ -40,7 +40,7 @@ def main() -> None:
 
     with as_flags(order["flags"]):
         say(_outcome(order, say))
-    os._exit(0)  # all is on disk, and torch takes a second to unload
+    os._exit(0)  # everything is on disk, and unloading torch takes a second
 
 
 def _outcome(order: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:

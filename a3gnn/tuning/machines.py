@@ -1,4 +1,4 @@
-"""`tune_machines`: which of several kinds of machines should train this, and how: a tune on each, at once."""
+"""`tune_machines`: compares kinds of machines by running a tune on each of them at once."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
 from a3gnn.units import format_size
 
-#: Seconds after which a process that was told to end is killed. Guess.
+#: Seconds from asking a process to end until it is killed. Guess.
 _GRACE_S = 20.0
 _LOST = "its process ended before the tune did"
 
 
 class MachineTune:
-    """Starts a tune in a process of its own, which ends with the thread that starts it.
+    """Starts a tune in its own process, which ends with the thread that started it.
 
     Args:
-        choice: Where its trials run.
-        folder: Its own.
-        arguments: What else `tune` is called with, as JSON types.
+        choice: Where the tune's trials run.
+        folder: The tune's folder.
+        arguments: Further arguments of `tune`, as JSON types.
         flags: Whether messages name options as the command line does.
-        notify: Takes each line, in a thread of this object's.
+        notify: Takes each line, in this object's own thread.
 
     Attributes:
         machines: The name of the kind of machines.
-        folder: The tune's.
-        error: Why it has not chosen, once it has ended; "" where it has.
-        code: The exit code that stands for that.
+        folder: The tune's folder.
+        error: Once the process has ended: why the tune chose nothing; "" if it chose.
+        code: The exit code of that error.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class MachineTune:
         self._thread.start()
 
     def ended(self, patience_s: float) -> bool:
-        """Returns whether it has ended after at most so many seconds; then `error` and `code` are known."""
+        """Waits up to `patience_s` seconds, and returns whether it has ended; then `error` and `code` are known."""
         self._thread.join(patience_s)
         return not self._thread.is_alive()
 
     def interrupt(self) -> None:
-        """Has it end as by Ctrl-C."""
+        """Asks the process to end, as by Ctrl-C."""
         self._process.terminate()
 
     def end(self) -> None:
-        """Waits for its end, and brings it about where that takes long."""
+        """Waits for the process to end, and kills it after `_GRACE_S` seconds."""
         if not self.ended(_GRACE_S):
             self._process.kill()
         self._thread.join()
@@ -94,18 +94,18 @@ class MachineTune:
                     self.error, self.code = said["error"], ExitCode(said["code"])
 
 
-#: Seconds between two looks at the tunes and for a file named stop. Guess.
+#: Seconds between two checks of the tunes and for a file named stop. Guess.
 _POLL_S = 0.2
 
 
 class TunedMachine(NamedTuple):
-    """What the tune on one kind of machines came to.
+    """The outcome of the tune on one kind of machines.
 
     Attributes:
         machines: The kind's name.
-        folder: The tune's.
-        tune: What it found; None where it has not chosen.
-        error: Why not.
+        folder: The tune's folder.
+        tune: The tune's result; None if it chose nothing.
+        error: Why it chose nothing.
     """
 
     machines: str
@@ -114,7 +114,7 @@ class TunedMachine(NamedTuple):
     error: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns it as JSON types."""
+        """Returns the fields as JSON types."""
         tune = None if self.tune is None else self.tune.to_dict()
         return {"machines": self.machines, "folder": str(self.folder), "error": self.error, "tune": tune}
 
@@ -128,22 +128,22 @@ def tune_machines(
     resume: bool = False,
     notify: Callable[[str], None] = lambda line: None,
 ) -> list[TunedMachine]:
-    """Returns what a tune on each of several kinds of machines found, each in its folder in `out`; all run at once.
+    """Tunes on several kinds of machines at once, each in its own folder in `out`, and returns the results.
 
-    A file named `stop` in `out` ends each with the best that it has measured so far.
+    A file named `stop` in `out` ends each tune with the best configuration that it has measured so far.
 
     Args:
         choice: Where the cluster is.
-        names: The kinds.
-        out: A new or empty folder, or the one of tunes that are resumed; None for runs/machines.
-        arguments: What else `tune` takes, as JSON types.
-        resume: Whether tunes in `out` go on, at least one; kinds that have none there begin one.
+        names: The kinds of machines.
+        out: A new or empty folder, or the folder of the tunes to resume; None for runs/machines.
+        arguments: Further arguments of `tune`, as JSON types.
+        resume: Whether to continue the tunes in `out`, at least one; kinds without a tune there start one.
         notify: Takes each line of a tune, after the name of its machines.
 
     Raises:
         A3GNNError: None of the tunes has chosen.
-        KeyboardInterrupt: By Ctrl-C; all tunes have ended by then, and the message says how to go on.
-        UsageError: `out` is not what it must be, or another run writes there.
+        KeyboardInterrupt: By Ctrl-C; all tunes have ended by then, and the message explains how to resume.
+        UsageError: `out` is neither new nor, with `resume`, a folder of tunes, or another run writes there.
     """
     if out is None:
         with claimed_next("machines", notify) as folder:
@@ -155,7 +155,7 @@ def tune_machines(
 
 
 def _check(out: Path, names: Sequence[str], resume: bool) -> None:
-    """Raises a `UsageError` where tunes on the machines `names` can't begin in `out`, or go on there."""
+    """Raises a `UsageError` if tunes on the machines `names` can't start in `out`, or be resumed there."""
     if not resume:
         check_folder(out, resume=False)
     elif not any(holds_tune(out / name) for name in names):
@@ -170,7 +170,7 @@ def _tuned(
     resume: bool,
     notify: Callable[[str], None],
 ) -> list[TunedMachine]:
-    """Returns what `tune_machines` does, in a folder that is claimed."""
+    """Does the work of `tune_machines` in a claimed folder."""
     lock, width = threading.Lock(), max(map(len, names))
 
     def started(name: str) -> MachineTune:
@@ -184,7 +184,7 @@ def _tuned(
 
     tunes: list[MachineTune] = []
     try:
-        tunes.extend(map(started, names))  # those that are there when one can't start end, too
+        tunes.extend(map(started, names))  # if one can't start, the earlier ones are in the list, and end below
         _follow(tunes, out)
     except BaseException as error:
         for tune in tunes:
@@ -199,7 +199,7 @@ def _tuned(
 
 
 def _follow(tunes: Sequence[MachineTune], out: Path) -> None:
-    """Waits until all have ended, and passes on that they are asked to stop: to each once it has its folder."""
+    """Waits until all have ended, and passes a stop request on to each tune as soon as its folder exists."""
     running, untold = list(tunes), list[MachineTune]()
     while running:
         if stop_is_asked(out):
@@ -232,10 +232,10 @@ def _found(tunes: Sequence[MachineTune]) -> list[TunedMachine]:
 
 
 def ranked(found: Sequence[TunedMachine]) -> list[TunedMachine]:
-    """Returns `found` with the machine first whose choice the priority prefers; those without a choice come last.
+    """Returns `found` in the order that the priority prefers, best first; machines without a choice come last.
 
-    All are judged by the highest of their targets. Memory, where some have it of a device and others of the host,
-    counts for nothing; so the order says nothing where `why_no_best` has a reason.
+    All are judged by the highest of their targets. Memory does not count if some measure device memory and others
+    host memory. The order means nothing if `why_no_best` returns a reason.
     """
     tunes = _chosen(found)
     highest, mixed = _highest_target(tunes), _memory_is_mixed(tunes)
@@ -243,7 +243,7 @@ def ranked(found: Sequence[TunedMachine]) -> list[TunedMachine]:
 
 
 def why_no_best(found: Sequence[TunedMachine]) -> str:
-    """Returns why none of `found` can be called the best by what was measured, and what to do; "" where one can be."""
+    """Returns why the measurements name no best machine in `found`, and what to do; "" if there is a best one."""
     tunes = _chosen(found)
     if not tunes:
         return "nothing was chosen"
@@ -255,7 +255,7 @@ def why_no_best(found: Sequence[TunedMachine]) -> str:
         )
     highest = _highest_target(tunes)
     first = ranked(found)[0].tune
-    # One that takes the fewest seconds to the highest target takes fewer than the others would take to that.
+    # The others measured the time to lower targets, so they would take even longer to the highest one.
     if not priority.time or highest is None or (first is not None and first.front.target == highest):
         return ""
     return (
@@ -277,7 +277,7 @@ def _memory_is_mixed(tunes: Sequence[ToldTune]) -> bool:
 
 
 def _score(tune: ToldTune, target: float | None, without_memory: bool) -> float:
-    """Returns the priority's score of the choice; minus infinity where there is none, or its target is missed."""
+    """Returns the priority's score of the choice; minus infinity without a choice, or if it misses the target."""
     figures = tune.choice
     if figures is None:
         return -float("inf")
@@ -292,9 +292,9 @@ _HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
 def machines_lines(found: Sequence[TunedMachine]) -> Iterator[str]:
-    """Yields a row per machine with the figures of its choice, best machine first, then what each one is and chose.
+    """Yields a row per machine with the figures of its choice, best machine first, then each machine and its choice.
 
-    Where none can be called the best, it says why, and what to do.
+    Without a best machine, a line explains why, and what to do.
     """
     order = ranked(found)
     rows = [(one, one.tune, one.tune.choice) for one in order if one.tune is not None and one.tune.choice is not None]

@@ -1,4 +1,4 @@
-"""`recommend`: the configuration that predictions prefer, without a trial."""
+"""`recommend`: the configuration with the best predictions, without a trial."""
 
 from __future__ import annotations
 
@@ -58,37 +58,37 @@ def recommend(
     split_seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> Recommendation:
-    """Returns the configuration that is predicted to be the best of those that probably keep the limits; no trial runs.
+    """Returns the configuration with the best prediction among those that probably keep the limits; runs no trial.
 
-    The predictions are those that a tune starts from: a surrogate, fitted to the shipped measurements and to those of
-    `store`. Fitting it takes some seconds the first time, and so does probing this machine; both are kept in the cache
-    folder. What is predicted comes with intervals of 90 %, and with what it can't know: `tune` measures.
+    The predictions are the ones that a tune starts from: a surrogate, fitted to the shipped measurements and to
+    `store`. The first fit takes some seconds, and so does probing this machine; the cache folder keeps both. The
+    predictions have 90 % intervals, and the result lists what they can't know. Only `tune` measures.
 
     Args:
-        dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
+        dataset: A graph, a PyG `Data`, or any argument of `Graph.load`.
         priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
-        memory_limit: Of the device where there is one, of the host otherwise: bytes, or text such as "4GiB".
-        host_memory_limit: Of the host, where there is a device.
+        memory_limit: Limit on device memory, or on host memory without a device: bytes, or text such as "4GiB".
+        host_memory_limit: Limit on host memory of a machine with a device.
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
             default configuration, each trained as long.
-        task: What is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
-        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
-            what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
+        task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which fits the metric to the
+            labels (docs/metrics.md). None means the task's metric, or auto without a task.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the search.
-        store: Measurements of your own, a path or an SQLAlchemy URL: those of `a3gnn profile`, or the profiles.sqlite
-            in the folder of a tune; runs/profiles.db, if it is there, by default. It is only read.
+        store: Your own measurements, a path or an SQLAlchemy URL: from `a3gnn profile`, or the profiles.sqlite in the
+            folder of a tune; by default runs/profiles.db, if it exists. It is only read.
         out: A new folder for a tuned.json, which `train` takes; nothing is written by default.
-        hardware: The machine that is predicted for; this one, as it was last probed, by default.
-        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
-            random in place of the graph's own split; None leaves that.
-        split_seed: Decides which nodes.
+        hardware: The machine to predict for; by default this one, as last probed.
+        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2". Labeled nodes are then split at
+            random, in place of the graph's own split. None keeps the graph's split.
+        split_seed: Seed of that random split.
         notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:
-        InfeasibleError: Nothing is predicted to keep the limits; the message says which limits would do.
-        UsageError: An option is not what it must be, or another run writes `out`; nothing was made.
+        InfeasibleError: Nothing is predicted to keep the limits; the message contains limits that would do.
+        UsageError: An option has a wrong value, or another run writes `out`. Nothing was written.
         StoreError: There is no store at `store`, or it can't be read.
         GraphError: The graph can't be used.
     """
@@ -98,7 +98,7 @@ def recommend(
         memory_limit=memory_limit,
         host_memory_limit=host_memory_limit,
         max_accuracy_drop=max_accuracy_drop,
-        budget=1,  # of a tune that this would be the beginning of; no trial runs
+        budget=1,  # a request needs one, but no trial runs
         engine="local",
         task=task,
         fix=fix,
@@ -139,7 +139,7 @@ def recommend(
 
 
 def _this_machine(notify: Callable[[str], None]) -> Hardware:
-    """Returns this machine as it was last probed; it is probed if it never was."""
+    """Returns the last probe of this machine; probes it if there is none."""
     kept = kept_hardware()
     if kept is not None:
         return kept
@@ -148,7 +148,7 @@ def _this_machine(notify: Callable[[str], None]) -> Hardware:
 
 
 def _recommendation(study: Study, notify: Callable[[str], None]) -> Recommendation:
-    """Returns what is recommended for `study`.
+    """Returns the recommendation for `study`.
 
     Raises:
         InfeasibleError: Nothing is predicted to keep the limits.
@@ -161,6 +161,6 @@ def _recommendation(study: Study, notify: Callable[[str], None]) -> Recommendati
 
 
 def _written(found: Recommendation, folder: Path) -> Recommendation:
-    """Writes the tuned.json of `found` into `folder`, and returns it with that."""
+    """Writes the tuned.json of `found` into `folder`, and returns `found` with that folder."""
     found.tuned().write(folder / "tuned.json")
     return dataclasses.replace(found, folder=folder)

@@ -82,59 +82,61 @@ def tune(
     split_seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> TuneResult:
-    """Returns the best configuration that keeps the limits on this machine, as measured.
+    """Returns the best measured configuration that keeps the limits on this machine.
 
-    Measures the default configuration, then searches the predicted Pareto front and measures what matters in rounds
-    (A3GNN, section III-C). What is best is chosen in a play-off, measured again beside the default. Configurations are
-    compared after equal seconds of training, on validation. The result's files are in `out`. A file named `stop` that
-    someone makes there ends the tune at once, with the best that it has measured so far.
+    Measures the default configuration, then searches the predicted Pareto front and measures selected configurations
+    in rounds (A3GNN, section III-C). A play-off measures the finalists again beside the default and chooses the best.
+    Configurations are compared on validation, after equal seconds of training. The result's files are in `out`.
+    Creating a file named `stop` there ends the tune at once, with the best configuration measured so far.
 
     Args:
-        dataset: A graph, a PyG `Data`, or what `Graph.load` takes.
+        dataset: A graph, a PyG `Data`, or any argument of `Graph.load`.
         priority: time (seconds to accuracy), throughput, memory, accuracy, balanced, or weights "T,M,A".
-        memory_limit: Of the device where there is one, of the host otherwise: bytes, text such as "4GiB", or
-            "default" for what the default configuration takes, as measured.
-        host_memory_limit: Of the host, where there is a device.
+        memory_limit: Limit on device memory, or on host memory without a device: bytes, text such as "4GiB", or
+            "default" for the measured peak of the default configuration.
+        host_memory_limit: Limit on host memory of a machine with a device.
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
             default configuration, each trained as long.
-        budget: A duration such as "10min" or seconds (float), or a number of trials (int); its clock starts with the
-            call, stands still while kernels are compiled or the graph is sent to another machine, and goes on where a
-            resumed tune's stopped.
+        budget: A duration such as "10min" or seconds (float), or a number of trials (int). The clock starts with the
+            call, and pauses while kernels are compiled or the graph is sent to another machine. A resumed tune
+            continues the clock of the earlier run.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        model: What is trained in place of the task's model: the name of a built-in one (docs/models.md), or one of your
-            own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
-            package.module:function (docs/own_models.md).
-        task: What else of it is trained; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
-        metric: By what models are judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
-            what suits the labels (docs/metrics.md); None for the task's, and auto where no task is given.
+        model: Replaces the task's model: the name of a built-in one (docs/models.md), or one of your own: a function
+            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
+            (docs/own_models.md).
+        task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
+        metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which fits the metric to the
+            labels (docs/metrics.md). None means the task's metric, or auto without a task.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
-        accuracy_epochs: Epochs of the default's training; by default those of the task's learning-rate schedule;
-            without one it is trained until it stops rising, or for an
-            eighth of the budget. Others are trained for as many seconds.
-        target_accuracy: Validation quality, by the metric, in percent (of mae, the error), whose seconds count; by
-            default the default's best less `max_accuracy_drop`.
-        store: Where measurements are kept and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by default.
+        accuracy_epochs: Epochs of the default's training; by default those of the task's learning-rate schedule.
+            Without a schedule the default trains until its accuracy stops rising, or for an eighth of the budget.
+            Others train for as many seconds.
+        target_accuracy: The validation quality to reach, by the metric, in percent (for mae, the error). Seconds to
+            accuracy are counted to it. By default the default's best less `max_accuracy_drop`.
+        store: Where measurements are stored and looked up: a path or an SQLAlchemy URL; `out`/profiles.sqlite by
+            default.
         out: A new folder; runs/GRAPH by default.
-        resume: Whether to go on with the interrupted tune in `out`, or with a finished one under a larger budget; a
-            finished one is returned as it is otherwise.
+        resume: Whether to continue the tune in `out`: an interrupted one, or a finished one under a larger budget.
+            Under the same budget, a finished tune is returned as it is.
         executor: Where trials run; in processes of this machine by default. Any object with the two methods of
             `a3gnn.profiling.executor.TrialExecutor` will do, such as `a3gnn.profiling.replay.Replay` over stored
-            measurements, or `a3gnn.profiling.cluster.executor.RayExecutor` on another machine. It stays open.
-        hardware: The machine on which `executor` runs trials; by default the one that the executor knows, else this
-            one, probed.
-        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
-            random in place of the graph's own split; None leaves that.
-        split_seed: Decides which nodes.
+            measurements, or `a3gnn.profiling.cluster.executor.RayExecutor` on another machine. The tune does not close
+            it.
+        hardware: The machine on which `executor` runs trials; by default the executor's own, or else this machine,
+            probed.
+        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2". Labeled nodes are then split at
+            random, in place of the graph's own split. None keeps the graph's split.
+        split_seed: Seed of that random split.
         notify: Takes each line of progress; by default a notebook prints them.
 
     Raises:
-        InfeasibleError: Nothing keeps the limits; the message says the smallest memory limit that would.
-        UsageError: An option is not what it must be, or another run writes `out`; nothing was made.
+        InfeasibleError: Nothing keeps the limits; the message contains the smallest memory limit that would do.
+        UsageError: An option has a wrong value, or another run writes `out`. Nothing was written.
         ModelError: A model of your own can't be built or called, or the default configuration can't train it.
         GraphError: The graph can't be used.
-        KeyboardInterrupt: By Ctrl-C; the message says how to go on.
+        KeyboardInterrupt: By Ctrl-C; the message explains how to resume.
     """
     started, notify = time.monotonic(), listener(notify)
     metric, shares = checked_metric(metric), Split.of(split, split_seed)
@@ -190,7 +192,7 @@ def tune(
 
 
 def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, notify: Callable[[str], None]) -> Task:
-    """Returns `task` as `examined` does, within what is left of the budget and not far beyond the limit on memory."""
+    """Returns `examined(task)`, within the remaining budget and at most `BEYOND` times the memory limit."""
     sizes = (request.host_memory_limit, None if torch.cuda.is_available() else request.memory_limit)
     limits = [round(BEYOND * size) for size in sizes if isinstance(size, int)]
     return examined(
@@ -204,7 +206,7 @@ def _examined(task: Task, graph: Graph, request: TuneRequest, started: float, no
 
 
 def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, metric: str | None) -> Task | None:
-    """Returns the task that is asked for, as far as it is known without a graph."""
+    """Returns the requested task, as far as it is known without a graph; None if nothing was requested."""
     if model is not None:
         task = (task or Task()).with_model(model_name(model))
     if metric is None or metric == AUTO:
@@ -213,12 +215,12 @@ def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, met
 
 
 def tune_study(history: History, runner: Runner, proposer: Proposer = propose) -> TuneResult:
-    """Measures and chooses, and writes the result; asked to stop, it chooses from what there is by then.
+    """Measures, chooses and writes the result. After a stop request it chooses among the trials measured so far.
 
     Args:
-        history: Of an open study: nothing yet, or what an earlier run measured.
-        runner: Runs its trials.
-        proposer: Says which trials come after the references.
+        history: Of an open study: empty, or with the trials of an earlier run.
+        runner: Runs the trials.
+        proposer: Proposes the trials after the references.
 
     Raises:
         InfeasibleError: Nothing keeps the limits.
@@ -232,9 +234,9 @@ def tune_study(history: History, runner: Runner, proposer: Proposer = propose) -
 
 
 def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[History, Choice, tuple[SearchResult, ...]]:
-    """References, then rounds of proposals and trials, then the play-off; returns what came of each."""
+    """Measures references, rounds of trials and the play-off; returns the history, the choice and the searches."""
     surrogate = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
-    if history.trials:  # as the run that made them fitted it
+    if history.trials:  # the earlier run had fitted to them, too
         surrogate = fit_surrogate(history, surrogate)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
@@ -242,7 +244,7 @@ def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[His
     else:
         warn_of_short_budget(history, runner)
         references = measure_references(history, surrogate, runner)
-        if references is not history:  # a resumed tune has measured them
+        if references is not history:  # a resumed tune has measured them already
             surrogate = fit_surrogate(references, surrogate)
         explored = explore(references, surrogate, runner, proposer)
     measured = measure_smallest(explored.history, explored.surrogate, runner)

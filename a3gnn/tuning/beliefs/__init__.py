@@ -1,1 +1,1 @@
-"""What a tune expects of configurations: the surrogate's predictions, beside what was measured."""
+"""Expectations of configurations: the surrogate's predictions, combined with measurements."""

@@ -1,4 +1,4 @@
-"""What the surrogate expects of the configurations of a tune."""
+"""Expectations of a tune's configurations: the surrogate's predictions, costs of trials, and the believed best."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Seconds that a trial takes beside its training and timing, before any was measured: its process, the graph, the
-#: first mini-batches. Guess.
+#: Seconds of a trial beside its training and timing, until one is measured: its process, the graph, the first
+#: mini-batches. Guess.
 _START_S = 2.0
 
 
 class TrialCost(NamedTuple):
-    """What trials of a tune take.
+    """The cost of a tune's trials.
 
     Attributes:
         around_s: Seconds of a trial without its curve: its process, the graph, warm-up and timed windows.
@@ -40,7 +40,7 @@ class TrialCost(NamedTuple):
 
     @classmethod
     def of(cls, history: History) -> Self:
-        """Returns what those of `history` that succeeded took, the median; a guess before there is one."""
+        """Returns the cost of the successful trials of `history`, by their median; a guess before there is one."""
         measured = history.measured()
         if not measured:
             return cls(history.study.plan.timed_seconds + _START_S)
@@ -64,12 +64,12 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
 
 
 def tried_rows(history: History) -> set[bytes]:
-    """Returns the rows that were tried, as bytes."""
+    """Returns the rows of all trials, as bytes."""
     return _rows(history, history.trials)
 
 
 def settled_rows(history: History) -> set[bytes]:
-    """Returns the rows that were tried and did not run out of memory, as bytes."""
+    """Returns the rows of the trials that did not run out of memory, as bytes."""
     return _rows(history, (t for t in history.trials if not _ran_out_of_memory(t.measurement.outcome)))
 
 
@@ -82,20 +82,20 @@ def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
     return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY
 
 
-#: Rows sampled from a space that is too large to enumerate, from the best of which a descent starts. Guess.
+#: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
 _SAMPLE_SIZE = 20_000
-#: Guess.
+#: See `fit_surrogate`. Guess.
 _CORPUS_SHARE = 4
 
 
 def fit_surrogate(history: History, like: Surrogate | None = None) -> Surrogate:
-    """Returns a surrogate that is fitted to the corpus and to what the tune measured.
+    """Returns a surrogate fitted to the corpus and to the tune's trials.
 
-    What takes the time to find is taken over from `like`, which was fitted to the corpus and fewer trials, as long as
-    the corpus has `_CORPUS_SHARE` times as many rows as the tune.
+    The parts that are slow to fit are taken from `like`, a surrogate fitted to the corpus and fewer trials, as long as
+    the corpus has at least `_CORPUS_SHARE` times as many rows as the tune.
 
-    Rows of the tune's own setting that a store holds are judged by this tune's budget and target, not by those of the
-    tune that measured them. The tune's own trials are rows without the drift of the machine, stored or not.
+    Stored rows of the tune's own setting are judged by this tune's budget and target, not by those of the tune that
+    measured them. The tune's own trials are corrected for the drift of the machine, even if the store contains them.
     """
     study, reference = history.study, history.reference
     judged_by = {setting_key(study.setting): reference} if reference and history.has_default_reference else None
@@ -109,12 +109,13 @@ def fit_surrogate(history: History, like: Surrogate | None = None) -> Surrogate:
 def predict(
     surrogate: Surrogate, history: History, configs: Sequence[TrainConfig] | Mapping[str, NDArray[Any]]
 ) -> Prediction:
-    """Returns the prediction of configurations, or of the columns that a space gives.
+    """Returns the prediction of configurations, or of the columns of a space (`SearchSpace.columns`).
 
     Args:
         surrogate: Fitted to this or an earlier history of the tune.
-        history: Says the accuracy and the seconds from which differences are predicted, and in which setting.
-        configs: What to predict.
+        history: Its reference provides the accuracy and seconds that differences are predicted from; its study, the
+            setting.
+        configs: Configurations or columns.
     """
     return surrogate.predict(configs, history.study.setting, _known_default(history))
 
@@ -127,7 +128,7 @@ def _known_default(history: History) -> KnownDefault | None:
 
 
 def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig, drift: float = 1.0) -> float:
-    """Returns the seconds that a trial of `config` is expected to take, as `expected_trials_s` says."""
+    """Returns the expected seconds of a trial of `config`, as in `expected_trials_s`."""
     known = np.array([history.curve(config) is not None])
     return float(expected_trials_s(history, known, predict(surrogate, history, [config]), drift)[0])
 
@@ -135,18 +136,18 @@ def expected_trial_s(surrogate: Surrogate, history: History, config: TrainConfig
 def expected_trials_s(
     history: History, known: NDArray[np.bool_], prediction: Prediction, drift: float = 1.0
 ) -> NDArray[np.float64]:
-    """Returns the seconds that trials are expected to take, timing and the curve, float64, shape (n_configs,).
+    """Returns the expected seconds of trials, for timing and the curve, float64, shape (n_configs,).
 
-    The curve of the reference takes its share of the budget at most; another one's ends with the reference's seconds,
-    or at the target, if its plan says so and that is expected earlier; a known one is not trained again. Both take as
-    much longer as the machine's `drift` makes it slower. Where the reference does not reach the target, nothing tells
-    when others do.
+    The reference's curve takes at most its share of the budget. Other curves end with the reference's seconds, or at
+    the target if their plan has one and it is expected earlier. A known curve is not trained again. The curve takes
+    longer on a machine that `drift` has made slower. If the reference does not reach the target, the time until others
+    reach it can't be predicted.
 
     Args:
-        history: What trials took so far.
-        known: Whether a curve is known of what each configuration learns, bool, shape (n_configs,).
-        prediction: Of the configurations.
-        drift: The machine's speed over that at which the reference was measured.
+        history: Its trials provide the cost so far.
+        known: Whether a curve with the learning key of each configuration is known, bool, shape (n_configs,).
+        prediction: Prediction of the configurations.
+        drift: The machine's speed over its speed when the reference was measured.
     """
     cost, reference = TrialCost.of(history), history.reference
     if reference is None:
@@ -159,9 +160,9 @@ def expected_trials_s(
 
 
 def expected_required_s(history: History) -> float:
-    """Returns the seconds that what every tune runs takes at most: the default's trial, and a whole training.
+    """Returns the most seconds that the indispensable trials are expected to take.
 
-    A default that is measured already is left out.
+    These are the default's trial, unless it is measured already, and a whole training.
     """
     cost = TrialCost.of(history)
     if history.reference is not None:
@@ -170,11 +171,11 @@ def expected_required_s(history: History) -> float:
 
 
 def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | None:
-    """Returns the configuration with the least predicted memory of those whose memory may yet be found out.
+    """Returns the configuration with the least predicted memory, except those whose memory is known.
 
-    These are the unmeasured ones and those that ran out of memory; of equals, the fastest. None where none is left.
-    In a space that is too large to enumerate, it is the least that steps of one knob each reach from the least of a
-    sample.
+    Candidates are the untried configurations and those that ran out of memory. Among equals, the fastest wins. None if
+    no candidate is left. In a space that is too large to enumerate, a descent in steps of one knob starts from the best
+    of a sample.
     """
     space = history.space
     if space.num_distinct <= ENUMERABLE:
@@ -187,7 +188,7 @@ def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | Non
 
 
 def _least_memory(surrogate: Surrogate, history: History, rows: Rows) -> Rows | None:
-    """Returns which of `rows` (n, n_knobs) `smallest_memory` prefers, the first of equals, or None."""
+    """Returns the row of `rows`, shape (n, n_knobs), that `smallest_memory` prefers; None if there is no candidate."""
     space = history.space
     rows = unmeasured(rows, settled_rows(history))
     prediction = predict(surrogate, history, space.columns(rows))
@@ -197,14 +198,14 @@ def _least_memory(surrogate: Surrogate, history: History, rows: Rows) -> Rows | 
 
 
 def believed(history: History, surrogate: Surrogate) -> list[JudgedTrial]:
-    """Returns the trials of `History.ranked`, that first of which the best is predicted, with figures as predicted.
+    """Returns the trials of `History.ranked` with predicted figures, best prediction first.
 
-    Of many that were measured once, that which measured best was lucky as well. Throughput and memory are predicted;
-    what was learnt is known, and counts at the predicted pace. Which are eligible, measurements say.
+    Among many single measurements, the best one was also lucky, so throughput and memory are predicted instead. The
+    learning curve is measured, and counts at the predicted pace. Measurements decide which trials are eligible.
 
     Args:
         history: Of the tune so far.
-        surrogate: Fitted to it: one that has not seen a trial knows nothing of how lucky it was.
+        surrogate: Fitted to `history`; a surrogate that has not seen a trial can't correct for its luck.
     """
     judged = history.ranked()
     if not judged:

@@ -1,4 +1,4 @@
-"""`kept_surrogate`: a study's first surrogate, fitted once and kept in the cache folder."""
+"""`kept_surrogate`: fits a study's first surrogate once, and stores it in the cache folder."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _HOUR_S = 3600.0
 
 
 def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate:
-    """Returns what `fit_surrogate` returns for a study without trials.
+    """Returns the surrogate that `fit_surrogate` fits to a study without trials.
 
-    Fitting takes seconds, so the surrogate is kept in the cache folder, under the content of all rows and the versions
-    of what fits them, and read from there the next time.
+    Fitting takes seconds, so the surrogate is stored in the cache folder and read from there the next time. Its key
+    hashes all rows, and the versions of the code and libraries that fit it.
 
     Args:
         history: The study, without trials.
@@ -64,7 +64,7 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
 
 
 def _kept_for(history: History) -> str:
-    """Returns for which tunes the surrogate is kept: `_key` in words."""
+    """Returns as text which tunes can reuse the surrogate: `_key` in words."""
     study = history.study
     graphs = f"of {study.setting.graph.name}" if _target(history) else "of graphs that are not among them"
     return f"tunes {graphs} from the same measurements with {option('seed', study.request.seed)}"
@@ -77,7 +77,7 @@ def _target(history: History) -> str:
 
 
 def _read(folder: Path, notify: Callable[[str], None]) -> Surrogate | None:
-    """Returns the surrogate in `folder`; None where there is none. A damaged one is removed."""
+    """Returns the surrogate in `folder`; None if there is none. Removes a damaged one."""
     if not folder.exists():
         return None
     try:
@@ -86,14 +86,14 @@ def _read(folder: Path, notify: Callable[[str], None]) -> Surrogate | None:
         notify(f"{error}; it is fitted again")
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    with suppress(OSError):  # a3gnn cache goes by the time of change; to the hour
+    with suppress(OSError):  # a3gnn cache judges age by the modification time; an hour is precise enough
         if time.time() - folder.stat().st_mtime > _HOUR_S:
             os.utime(folder)
     return found
 
 
 def _key(history: History) -> str:
-    """Returns a hash of all that decides what is fitted: rows, seed, whether the graph is among them, versions."""
+    """Returns a hash of all inputs of the fit: rows, seed, versions, and the graph if there are rows of it."""
     study = history.study
     text = hashlib.blake2b(digest_size=16)
     text.update(json.dumps([*_versions(), study.request.seed, _target(history)]).encode())
@@ -103,7 +103,7 @@ def _key(history: History) -> str:
 
 
 def _versions() -> list[str]:
-    """Returns the versions of what fits, and a hash of a3gnn's own part in that."""
+    """Returns the versions of the libraries that fit, and a hash of a3gnn's own code for it."""
     sources = hashlib.blake2b(digest_size=16)
     packages = (Path(str(package.__file__)).parent for package in (a3gnn, a3gnn_surrogate))
     for path in (*(path for package in packages for path in sorted(package.glob("*.py"))), Path(expectations.__file__)):

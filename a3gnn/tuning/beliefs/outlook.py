@@ -1,4 +1,4 @@
-"""`Outlook`: what is predicted of a study in which nothing is measured yet."""
+"""`Outlook`: predictions for a study without measurements."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Stands for the default's validation accuracy where no measurement tells it. Only differences from it are used; it is
-#: in the middle, so that neither they nor their intervals are cut off at 0 or 1.
+#: Stand-in for the default's validation accuracy if no measurement provides it. Only differences from it are used. It
+#: lies in the middle, so neither they nor their intervals are cut off at 0 or 1.
 _STAND_IN = 0.5
 
 
@@ -37,9 +37,9 @@ class Outlook:
 
     Attributes:
         history: The study, without trials.
-        fitted: The surrogate, fitted to its corpus.
-        default: What is known of the default configuration. Its accuracy is a stand-in where `knows_accuracy` is false.
-        knows_accuracy: Whether a measurement tells the default's validation accuracy.
+        fitted: The surrogate, fitted to the study's corpus.
+        default: Known figures of the default configuration. Its accuracy is a stand-in if `knows_accuracy` is false.
+        knows_accuracy: Whether the default's validation accuracy is measured.
     """
 
     history: History
@@ -49,35 +49,35 @@ class Outlook:
 
     @classmethod
     def of(cls, history: History, fitted: Surrogate) -> Self:
-        """Returns the outlook of the study of `history`, by a surrogate that is `fitted` to its corpus."""
+        """Returns the outlook of the study of `history`, from the surrogate `fitted` to its corpus."""
         setting = history.study.setting
         known = fitted.known_default(setting)
         knows_accuracy = known.val_accuracy is not None
         if known.val_accuracy is None:
             default = dataclasses.replace(known, val_accuracy=_STAND_IN)
-        else:  # the target is this study's, not that of the rows
+        else:  # the target of this study, not of the studies that measured the rows
             target = known.val_accuracy - history.study.request.max_drop
             default = fitted.known_default(setting, KnownDefault(target=target))
         return cls(history, fitted, default, knows_accuracy)
 
     @property
     def setting(self) -> Setting:
-        """What is trained, on which graph and machine."""
+        """The task, the graph and the machine."""
         return self.history.study.setting
 
     @property
     def space(self) -> SearchSpace:
-        """What may be recommended."""
+        """The configurations that may be recommended."""
         return self.history.space
 
     @property
     def knows_setting(self) -> bool:
-        """Whether anything is measured of the task on the graph on the machine."""
+        """Whether there are measurements of this task on this graph and this machine."""
         return setting_key(self.setting) in self.fitted.setting_corrections_.corrections
 
     @property
     def knows_seconds(self) -> bool:
-        """Whether a measurement tells the default's seconds to the target; otherwise ratios to them are predicted."""
+        """Whether the default's seconds to the target are measured; otherwise only ratios to them are predicted."""
         return self.default.seconds is not None
 
     @property
@@ -88,32 +88,32 @@ class Outlook:
 
     @property
     def objectives(self) -> Objectives:
-        """What is wanted: the least accuracy is the default's less what may be lost."""
+        """The objectives of the study; the least accuracy is the default's less the allowed drop."""
         study = self.history.study
         return study.objectives(self.default_accuracy - study.request.max_drop, None)
 
     @property
     def problem(self) -> Problem:
-        """What is searched."""
+        """The search problem on these predictions."""
         return Problem(self.space, lambda rows: self.predict(self.space.columns(rows)), self.objectives)
 
     def predict(self, configs: Sequence[TrainConfig] | Mapping[str, NDArray[Any]]) -> Prediction:
-        """Returns the prediction of configurations, or of the columns that a space gives.
+        """Returns the prediction of configurations, or of the columns of a space (`SearchSpace.columns`).
 
-        Validation accuracy is beside that of `default`, and so are seconds to accuracy where these are not known.
+        Validation accuracy is relative to that of `default`. So are the seconds to accuracy if the default's are not
+        known.
         """
         return self._surrogate.predict(configs, self.setting, self.default)
 
     def predict_beside_default(self, configs: Sequence[TrainConfig]) -> Prediction:
-        """Returns the same as if the default had been measured and found as predicted, unless something was measured.
+        """Returns `predict`, but as if the default had been measured as predicted, unless there are measurements.
 
-        Over what is predicted of the default, these are the intervals of ratios to it: what is wrong about a
-        configuration and the default alike is not in them.
+        Divided by the default's prediction, these are intervals of the ratio: errors common to both cancel.
         """
         return given_default(self.fitted, self.setting, as_predicted=True).predict(configs, self.setting, self.default)
 
     def keeping(self, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
-        """Returns the probability that each configuration keeps each limit, by its name, as `Limits.keeping`."""
+        """Returns the probabilities that each configuration keeps a limit, by the limit's name (`Limits.keeping`)."""
         return self.objectives.limits.keeping(prediction)
 
     def is_default(self, rows: Rows) -> NDArray[np.bool_]:
@@ -123,14 +123,14 @@ class Outlook:
 
     @cached_property
     def _surrogate(self) -> Surrogate:
-        """The surrogate, which knows of the default what no measurement is needed for."""
+        """The surrogate, with the facts about the default that need no measurement."""
         return given_default(self.fitted, self.setting)
 
 
-#: A graph is unlike all that were measured where a characteristic of it is so many times outside their range. Guess.
+#: A graph is unlike all measured ones if one of its characteristics is outside their range by this factor. Guess.
 _FAR = 2.0
 
-#: What is compared, and how it is called.
+#: The characteristics to compare, with their display names.
 _SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (
     ("nodes", lambda graph: graph.num_nodes),
     ("in-neighbours per node", lambda graph: graph.mean_degree),
@@ -141,7 +141,7 @@ _SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (
 
 
 def unknowns(outlook: Outlook) -> Iterator[str]:
-    """Yields what no measurement says of the study of `outlook`, a sentence each."""
+    """Yields a sentence for each part of the study of `outlook` that was never measured."""
     rows = [row for row in outlook.history.study.corpus if row.metrics is not None]
     if not rows:
         yield "Nothing at all was measured: these are equations and the probe of the machine alone."
@@ -155,7 +155,7 @@ def unknowns(outlook: Outlook) -> Iterator[str]:
 
 
 def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[str]:
-    """Yields what none of `rows`, at least one, is about."""
+    """Yields a sentence for each part of the setting that none of `rows` (at least one) covers."""
     setting = outlook.setting
     graph, hardware, task = setting.graph, setting.hardware, setting.task
     if not any(row.setting.hardware.may_be(hardware) for row in rows):
@@ -180,7 +180,7 @@ def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[s
 
 
 def _of_the_shape(graph: GraphCharacteristics, measured: Sequence[GraphCharacteristics]) -> Iterator[str]:
-    """Yields in what `graph` is unlike the `measured` ones."""
+    """Yields a sentence for each characteristic of `graph` that is unlike the `measured` graphs."""
     if graph.sparse_features not in {one.sparse_features for one in measured}:
         yield f"No graph with {'sparse' if graph.sparse_features else 'dense'} features was measured."
     for name, value_of in _SHAPE:

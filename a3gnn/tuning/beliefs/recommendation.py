@@ -1,4 +1,4 @@
-"""`Recommendation`: what `recommend` returns: a configuration, and what is predicted of it and of the default."""
+"""`Recommendation`: the result of `recommend`: a configuration, with predictions for it and for the default."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from a3gnn.units import count
 
 
 class Interval(NamedTuple):
-    """A predicted figure; never a measured one.
+    """A predicted figure, never a measured one.
 
     Attributes:
-        mean: What is predicted.
-        low: The lower bound of its interval of 90 %.
+        mean: The prediction.
+        low: The lower bound of its 90 % interval.
         high: The upper bound.
     """
 
@@ -36,18 +36,18 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, prediction: Prediction, row: int, metric: str) -> Interval:
-        """Returns what `prediction` says of `metric` in its `row`."""
+        """Returns the interval of `metric` in `row` of `prediction`."""
         return cls(*(float(prediction.column(metric, bound)[row]) for bound in cls._fields))
 
     def over(self, other: Interval) -> Interval:
-        """Returns the ratio to `other`, both positive; their errors are taken to be independent."""
+        """Returns the ratio to `other`, both positive, assuming independent errors."""
         log = math.log(self.mean / other.mean)
         low = math.hypot(math.log(self.mean / self.low), math.log(other.high / other.mean))
         high = math.hypot(math.log(self.high / self.mean), math.log(other.mean / other.low))
         return Interval(math.exp(log), math.exp(log - low), math.exp(log + high))
 
     def scaled(self, factor: float, offset: float = 0.0) -> Interval:
-        """Returns `factor` times what exceeds `offset`; the factor is positive."""
+        """Returns `factor * (value - offset)` for each bound; the factor must be positive."""
         return Interval(*(factor * (value - offset) for value in self))
 
     def to_dict(self) -> dict[str, float]:
@@ -55,25 +55,25 @@ class Interval(NamedTuple):
         return self._asdict()
 
 
-#: What the default is beside itself, which is certain.
+#: The default's ratio to itself and difference from itself, which are certain.
 _SAME, _NO_DIFFERENCE = Interval(1.0, 1.0, 1.0), Interval(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is predicted of a configuration, with intervals of 90 %; nothing of it was measured.
+    """Predictions for a configuration, with 90 % intervals; no figure is measured.
 
     Attributes:
         config: The configuration.
         throughput_epochs_per_s: Epochs per second.
-        throughput_over_default: That over the default's.
+        throughput_over_default: Ratio of its throughput to the default's.
         peak_host_bytes: Peak of host memory.
         peak_device_bytes: Peak of device memory; None without a device.
         accuracy_beside_default: By how many points its validation accuracy at equal training time exceeds the
             default's.
-        seconds_to_accuracy: Seconds of training to the target; None where the default's are not known.
-        seconds_over_default: Those over the default's.
-        keeps: The probability that it keeps each limit that is set, by the limit's name in `Limits`.
+        seconds_to_accuracy: Seconds of training to the target; None if the default's are not known.
+        seconds_over_default: Ratio of its seconds to the target to the default's.
+        keeps: The probability that it keeps a limit, by the limit's name in `Limits`, for each limit that is set.
     """
 
     config: TrainConfig
@@ -88,11 +88,11 @@ class Forecast:
 
     @classmethod
     def pair(cls, outlook: Outlook, config: TrainConfig) -> tuple[Forecast, Forecast]:
-        """Returns what is predicted of `config`, and of the default configuration."""
+        """Returns the predictions for `config` and for the default configuration."""
         configs = [config.canonical(), TrainConfig().canonical()]
         found, beside = outlook.predict(configs), outlook.predict_beside_default(configs)
         speeds = [Interval.of(beside, row, "throughput_epochs_per_s") for row in range(2)]
-        base = speeds[1] if outlook.knows_setting else Interval(*[speeds[1].mean] * 3)  # that is in the others' already
+        base = speeds[1] if outlook.knows_setting else Interval(*[speeds[1].mean] * 3)  # the speeds contain its spread
         keeps = outlook.keeping(found)
         best, default = (
             cls(
@@ -132,13 +132,13 @@ class Forecast:
 
 
 class CorpusCount(NamedTuple):
-    """Measurements that succeeded, copies counted once.
+    """Counts of successful measurements, without duplicates.
 
     Attributes:
-        measurements: All.
-        graphs: How many graphs they are of.
-        of_graph: Those of the study's graph.
-        on_machine: Those on its machine.
+        measurements: Number of all measurements.
+        graphs: Number of their graphs.
+        of_graph: Number of measurements of the study's graph.
+        on_machine: Number of measurements on the study's machine.
     """
 
     measurements: int
@@ -158,29 +158,29 @@ class CorpusCount(NamedTuple):
         )
 
     def describe(self) -> str:
-        """Returns them in a sentence."""
+        """Returns the counts in a sentence."""
         return (
             f"Predicted from {count(self.measurements, 'measurement')} of {count(self.graphs, 'graph')}: "
             f"{self.of_graph:,} of this graph, {self.on_machine:,} on a machine like this one."
         )
 
 
-#: The metrics that are predicted in units of their own whatever is measured.
+#: The metrics that are predicted in their own units, not relative to the default.
 _ABSOLUTE = ("throughput_epochs_per_s", "peak_host_bytes", "peak_device_bytes", "seconds_to_accuracy")
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A configuration that is predicted to be the best; no trial was run for it.
+    """The configuration with the best prediction; no trial was run for it.
 
     Attributes:
-        request: What was asked for.
-        setting: What is trained, on which graph and machine.
-        best: What is predicted of the configuration.
-        default: What is predicted of the default configuration; the same where that is the best.
-        corpus: How many measurements the predictions stand on.
-        unknown: What they can't know, a sentence each.
-        folder: Where its tuned.json is, if it was to be written.
+        request: The options.
+        setting: The task, the graph and the machine.
+        best: Predictions for the configuration.
+        default: Predictions for the default configuration; equal to `best` if the default is recommended.
+        corpus: Counts of the measurements that the predictions are based on.
+        unknown: What the predictions can't know, a sentence each.
+        folder: The folder of its tuned.json, if it was written.
     """
 
     request: TuneRequest
@@ -202,7 +202,7 @@ class Recommendation:
         return dataclasses.replace(self.request.limits(self.setting.hardware, None), metric=self.setting.metric)
 
     def tuned(self) -> TunedConfig:
-        """Returns what `a3gnn train --config` takes: it says what is predicted, and that nothing was measured."""
+        """Returns the input of `a3gnn train --config`, with the predictions and without measured figures."""
         figures = {metric: getattr(self.best, metric) for metric in _ABSOLUTE}
         return TunedConfig(
             config=self.config,

@@ -1,4 +1,4 @@
-"""`surrogate_card`: how well a tune's predictions hold on what they have not seen."""
+"""`surrogate_card`: scores the surrogate's predictions on unseen measurements."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def surrogate_card(
 
     Args:
         store: A path or an SQLAlchemy URL; None for `DEFAULT_STORE`, if there is one.
-        seed: Decides folds, and what trees see.
-        notify: Takes lines that say how far it is.
+        seed: Decides the folds, and the samples that trees see.
+        notify: Takes lines of progress.
 
     Raises:
         StoreError: There is no store at `store`, or it can't be read.

@@ -1,1 +1,1 @@
-"""Which configuration is measured next, or recommended without a trial."""
+"""Chooses the configurations to measure next, or to recommend without a trial."""

@@ -1,4 +1,4 @@
-"""Which configurations to measure next."""
+"""Acquisition: chooses the configurations to measure next."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Item = TypeVar("Item")
 
 
 def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainConfig], count: int) -> list[Item]:
-    """Returns the first `count` of `items` no two of which learn the same; where there are fewer, the next others too.
+    """Returns the first `count` items with distinct learning keys; if there are fewer, adds the first duplicates.
 
     Args:
-        items: The most wanted first; not read further than needed.
-        config: Gives an item's configuration.
-        count: How many, at most.
+        items: Most wanted first; not read further than needed.
+        config: Returns an item's configuration.
+        count: Most items to return.
     """
     seen, different, others = set(), list[Item](), list[Item]()
     for item in items:
@@ -39,7 +39,7 @@ def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainCo
     return [*different, *others][:count]
 
 
-#: A trial is expected to improve on the best by this share, or serves the front instead of the priority. Guess.
+#: A trial that is not expected to improve on the best by this share serves the front instead of the priority. Guess.
 MIN_GAIN = 0.01
 
 
@@ -47,10 +47,10 @@ class Candidate(NamedTuple):
     """A row to measure.
 
     Attributes:
-        reason: Why.
+        reason: best, front or closest.
         row: int64, shape (n_knobs,).
-        gain: Its expected improvement in doublings of the score, as if those before it had been found as predicted,
-            times the probability of keeping the limits; 0 where nothing is probable ("closest").
+        gain: Its expected improvement in doublings of the score, assuming that earlier candidates turn out as
+            predicted, times the probability of keeping the limits; 0 if reason is closest.
     """
 
     reason: str
@@ -59,14 +59,14 @@ class Candidate(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What is expected of trials.
+    """Expectations of trials.
 
     Attributes:
-        prediction: Of their configurations.
-        seconds: That each trial takes, float64, shape (n,).
+        prediction: Prediction of their configurations.
+        seconds: Expected seconds of each trial, float64, shape (n,).
         noise: Relative standard deviation of one trial's throughput.
-        points: The configurations as the surrogate's Gaussian process sees them, float64, shape (n, n_points): what is
-            close to a trial is known by it.
+        points: Features of the configurations in the surrogate's Gaussian process, float64, shape (n, n_points). A
+            trial also informs about configurations close to it.
     """
 
     prediction: Prediction
@@ -84,19 +84,22 @@ def choose_trials(
 ) -> list[Candidate]:
     """Returns up to `count` of `rows` to measure, each with the reason.
 
-    Of those that are predicted to keep the limits (`Limits.violation`): the ones of the largest `gain_per_second`
-    ("best"), no two of which learn the same, each after the first as if those before it had been found as predicted
-    (Ginsbourger, Le Riche and Carraro, "Kriging Is Well-Suited to Parallelize Optimization", 2010, section 3.2: the
-    kriging believer), as long as they are expected to gain `MIN_GAIN`; then a max-min spread over the predicted front
-    of the rest ("front"). Where nothing is: the most probable ones ("closest").
+    Among the rows that are predicted to keep the limits (`Limits.violation`), it takes:
+
+    1. "best": the rows with the largest `gain_per_second`, as long as they are expected to gain `MIN_GAIN`. Their
+       learning keys differ if possible. Each pick assumes that earlier picks turn out as predicted: the kriging
+       believer (Ginsbourger, Le Riche and Carraro, "Kriging Is Well-Suited to Parallelize Optimization", 2010, section
+       3.2).
+    2. "front": a max-min spread over the predicted front of the rest.
+
+    If no row is predicted to keep the limits, it takes the most probable ones ("closest").
 
     Args:
-        problem: What is searched, and for what.
+        problem: The space and the objectives.
         rows: Distinct candidates, int64, shape (n, n_knobs).
-        expected: Of `rows`.
-        count: How many to choose.
-        best: The score to be improved upon, without a measurement's noise; None takes the lowest predicted one of
-            `rows`.
+        expected: Expectations of `rows`.
+        count: Number of rows to choose.
+        best: The score to improve, without a measurement's noise; None takes the lowest predicted one of `rows`.
     """
     limits, prediction = problem.objectives.limits, expected.prediction
     probability, violation = limits.feasibility(prediction), limits.violation(prediction)
@@ -132,10 +135,11 @@ def choose_trials(
 
 
 def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float64]:
-    """Returns the standard deviation of each true score, float64, shape (n,): intervals are of measurements.
+    """Returns the standard deviation of each true score, float64, shape (n,).
 
-    The noise of a trial's speed is taken out of them: to expect an improvement from noise is to measure what is known.
-    0 where the interval is no wider than the noise.
+    Predicted intervals are for measurements, so the noise of a trial's speed is removed from them. Otherwise noise
+    would promise improvements, and known configurations would be measured again. 0 if the interval is no wider than
+    the noise.
     """
     noise = expected.noise / np.log(2) * objectives.priority.throughput
     return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))

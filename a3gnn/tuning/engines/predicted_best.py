@@ -1,4 +1,4 @@
-"""`predicted_best`: the configuration of which the best is predicted among those that probably keep the limits."""
+"""`predicted_best`: the configuration with the best prediction among those that probably keep the limits."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.engines.propose import SEARCH_EVALUATIONS
 from a3gnn.units import format_size
 
-#: What all knobs that go back to their defaults may lose together: of the score in doublings (2 %), and of the
+#: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %), and in the
 #: probability of keeping the limits. Guesses: less than any trial could show.
 WORTH = 0.03
 
-#: Takes rows, int64, shape (n, n_knobs), to the probability of keeping the limits, shape (n,).
+#: Maps rows, int64, shape (n, n_knobs), to the probability of keeping the limits, shape (n,).
 Probable = Callable[[Rows], np.ndarray[tuple[int, ...], np.dtype[np.float64]]]
 
 
 def simplified(row: Rows, problem: Problem, probable: Probable, tried: set[bytes]) -> Rows:
-    """Returns `row` with each knob at its default that is predicted to gain nothing here.
+    """Returns `row` with those knobs reset to their defaults that are predicted to gain nothing.
 
-    A configuration that a person can read is worth more than one with knobs turned for nothing, and shares its learning
-    curve with more of the others. The knob whose default scores best goes back first.
+    A simple configuration is easier to read, and shares its learning curve with more of the others. The knob whose
+    default scores best is reset first.
 
     Args:
         row: Canonical, int64, shape (n_knobs,).
-        problem: What is searched, and for what.
-        probable: Says how probable rows are to keep the limits.
-        tried: Rows as bytes that are not to be returned.
+        problem: The space and the objectives.
+        probable: Returns the probability that rows keep the limits.
+        tried: Rows to exclude, as bytes.
     """
 
     def score(rows: Rows) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -63,7 +63,7 @@ def simplified(row: Rows, problem: Problem, probable: Probable, tried: set[bytes
 
 
 def _simpler(row: Rows, space: SearchSpace) -> Iterator[Rows]:
-    """Yields the canonical rows with one knob of `row` back at its default, where the space has that."""
+    """Yields the canonical rows with one knob of `row` reset to its default, if the space contains that."""
     for j, knob in enumerate(space.knobs):
         if knob.default in knob.values:
             back = row.copy()
@@ -74,11 +74,11 @@ def _simpler(row: Rows, space: SearchSpace) -> Iterator[Rows]:
 
 
 def nothing_predicted(outlook: Outlook, cache: EvaluationCache) -> InfeasibleError:
-    """Returns the error that says which limit is out of reach, by how much, and which one would not be.
+    """Returns the error that names the limit out of reach, by how much it is missed, and a limit that would do.
 
     Args:
         outlook: The predictions.
-        cache: Everything that was looked at; nothing of it is probable enough.
+        cache: All evaluated configurations; none is probable enough.
     """
     kept = outlook.keeping(cache.prediction)
     accuracy = kept.pop("least_accuracy")
@@ -91,7 +91,7 @@ def nothing_predicted(outlook: Outlook, cache: EvaluationCache) -> InfeasibleErr
 
 
 def _too_large(outlook: Outlook) -> InfeasibleError:
-    """Returns the error of the limits on memory, about the configuration of which the least memory is predicted."""
+    """Returns the error about the memory limits; it names the configuration with the least predicted memory."""
     smallest = smallest_memory(outlook.fitted, outlook.history)
     assert smallest is not None, "nothing is measured, so every configuration is left"
     prediction, limits, memory = outlook.predict([smallest]), outlook.objectives.limits, outlook.objectives.memory
@@ -115,13 +115,13 @@ def _too_large(outlook: Outlook) -> InfeasibleError:
 
 
 def _too_inaccurate(outlook: Outlook, row: Rows, prediction: Prediction, accurate: float) -> InfeasibleError:
-    """Returns the error of the least accuracy, about the configuration that most probably keeps it.
+    """Returns the error about the least accuracy; it names the configuration that most probably keeps it.
 
     Args:
         outlook: The predictions.
         row: The configuration, int64, shape (n_knobs,).
-        prediction: Of it alone.
-        accurate: The probability that it keeps the least accuracy.
+        prediction: The prediction of `row` alone.
+        accurate: The probability that `row` keeps the least accuracy.
     """
     allowed = outlook.history.study.request.max_accuracy_drop
     lost = 100 * (outlook.default_accuracy - float(prediction.column("val_accuracy")[0]))
@@ -141,15 +141,14 @@ def _too_inaccurate(outlook: Outlook, row: Rows, prediction: Prediction, accurat
 
 
 def predicted_best(outlook: Outlook) -> TrainConfig:
-    """Returns the configuration with the best predicted score of the priority, of all that a search looked at.
+    """Returns the configuration with the best predicted score that keeps each limit with probability `FEASIBLE`.
 
-    Of those that keep each limit with a probability of `FEASIBLE`. The search is for the predicted front, as in a tune;
-    from the best that it saw, steps of one knob each lead on as long as they gain. The default, which loses nothing
-    against itself, is looked at too if the space holds it. Knobs that are predicted to gain nothing go back to their
-    defaults (`simplified`).
+    Searches for the predicted front, as a tune does. From the best configuration of the search, steps of one knob
+    continue as long as they gain. The default is evaluated too if the space contains it, because it loses no accuracy
+    against itself. Knobs that are predicted to gain nothing are reset to their defaults (`simplified`).
 
     Raises:
-        InfeasibleError: Nothing that was looked at is so probable.
+        InfeasibleError: No evaluated configuration keeps the limits with that probability.
     """
     problem, seed = outlook.problem, outlook.history.study.request.seed
     cache = EvaluationCache(problem)
@@ -159,7 +158,7 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
     default = outlook.history.row(TrainConfig().canonical())
     if default is not None:
         cache(default[None])
-    if _best(outlook, cache) is None:  # the front need not hold what takes the least memory
+    if _best(outlook, cache) is None:  # the search may have missed the configuration with the least memory
         smallest = smallest_memory(outlook.fitted, outlook.history)
         assert smallest is not None, "nothing is measured, so every configuration is left"
         cache(outlook.space.encode(smallest)[None])
@@ -177,7 +176,7 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
 
 
 def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
-    """Returns the row of the best score that probably keeps the limits, the first of equals; None without one."""
+    """Returns the row with the best score that probably keeps the limits, the first among equals, or None."""
     probable = np.flatnonzero(probability_of_keeping(outlook, cache.rows, cache.prediction))
     if not len(probable):
         return None
@@ -186,9 +185,9 @@ def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
 
 
 def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
-    """Returns with which probability each of `rows` keeps all limits; 0 where that of one is less than `FEASIBLE`.
+    """Returns the probability that each of `rows` keeps all limits; 0 if one limit's is less than `FEASIBLE`.
 
-    The default surely keeps the accuracy, which is held against its own.
+    The default keeps the least accuracy with certainty, because that is relative to its own.
     """
     kept = outlook.keeping(prediction)
     kept["least_accuracy"] = np.where(outlook.is_default(rows), 1.0, kept["least_accuracy"])

@@ -1,4 +1,4 @@
-"""From what is known to what is measured next: one search of the predicted front, and the choice of trials in it."""
+"""`propose`: searches the predicted front once, and chooses the next trials from it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from a3gnn.tuning.study.trial import Proposal
 from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Surrogate evaluations per search: with them local finds 97 % and more of the best known front's hypervolume in a
-#: second, in default spaces of millions (docs/search.md).
+#: Surrogate evaluations per search. With this many, local finds at least 97 % of the best known front's hypervolume in
+#: one second, in default spaces of millions (docs/search.md).
 SEARCH_EVALUATIONS = 3_000
-#: Trials of a round at most. Guess.
+#: Most trials in a round. Guess.
 ROUND_TRIALS = 4
-#: Rows of the space that are considered beside what the search finds, which is there to be dominated by none, not to be
-#: probable. Guess.
+#: Sampled rows of the space that are considered beside the search's front: its rows are not dominated, but may be
+#: improbable. Guess.
 _SAMPLE_SIZE = 2_000
 
 
 class Proposed(NamedTuple):
-    """What to measure next.
+    """The trials to run next.
 
     Attributes:
         proposals: Most wanted first.
-        gain: By how many doublings of the priority's score the most wanted one is expected to improve, times its
-            probability of keeping the limits; infinite where nothing probably keeps them.
-        search: The search that found them.
+        gain: Expected improvement of the most wanted one, in doublings of the priority's score, times its probability
+            of keeping the limits; infinite if no candidate probably keeps them.
+        search: The search that found the candidates.
     """
 
     proposals: tuple[Proposal, ...]
@@ -47,16 +47,15 @@ class Proposed(NamedTuple):
 
 
 def propose(history: History, surrogate: Surrogate, trials: int | None = None) -> Proposed:
-    """Returns what to measure next; nothing when all is measured.
+    """Returns the trials to run next; none if everything is measured.
 
-    That is what `choose_trials` takes of what is not tried yet of the front that a search finds on the predictions, of
-    the best trial's neighbours, and of a sample of the space. Knobs that are predicted to gain nothing stay as they
-    are found there: whether they do is what a trial is for.
+    `choose_trials` chooses them among untried rows of the predicted front, neighbors of the best trial, and a sample of
+    the space. Knobs that are predicted to gain nothing are not reset, because the trial is there to test them.
 
     Args:
         history: Of the tune so far.
-        surrogate: Fitted to it.
-        trials: How many at most; by default `round_trials`.
+        surrogate: Fitted to `history`.
+        trials: Most trials; by default `round_trials`.
     """
     study = history.study
     problem = problem_of(history, surrogate)
@@ -79,17 +78,17 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
 
 
 def round_trials(history: History) -> int:
-    """Returns how many trials the next round has: as many as there were, from one to `ROUND_TRIALS`.
+    """Returns the size of the next round: as many trials as there were so far, from one to `ROUND_TRIALS`.
 
-    The first tell most of those that follow (docs/acquisition.md), and it is not worth a fit to each of many.
+    The first trials teach most about later ones (docs/acquisition.md). Later, a fit after every trial is not worth it.
     """
     return min(max(sum(trial.counts for trial in history.trials), 1), ROUND_TRIALS)
 
 
 def candidates(history: History, found: Rows, surrogate: Surrogate) -> Rows:
-    """Returns what may be proposed, distinct and untried, int64, shape (n, n_knobs).
+    """Returns the distinct untried rows that may be proposed, int64, shape (n, n_knobs).
 
-    That is what a search `found`, the neighbours of the trial that is `believed` to be the best, and a sample of the
+    They are the rows `found` by a search, the neighbors of the trial `believed` to be the best, and a sample of the
     space, in this order.
     """
     best = next(iter(believed(history, surrogate)), None)
@@ -102,9 +101,9 @@ def candidates(history: History, found: Rows, surrogate: Surrogate) -> Rows:
 
 
 def best_score(history: History, problem: Problem) -> float | None:
-    """Returns the priority's best score of what is eligible; None before anything is, and has one.
+    """Returns the priority's best predicted score of the eligible trials; None before one has a measured score.
 
-    As predicted after all trials: of many that were measured once, that which measured best was lucky as well.
+    Scores are predicted after all trials, because the best of many single measurements was also lucky.
     """
     judged, objectives = history.ranked(), history.objectives
     if not judged:
@@ -116,10 +115,10 @@ def best_score(history: History, problem: Problem) -> float | None:
 
 
 def problem_of(history: History, surrogate: Surrogate) -> Problem:
-    """Returns what is searched after `history`, as `surrogate` predicts it.
+    """Returns the search problem after `history`, with the predictions of `surrogate`.
 
-    The target is to be reached within the reference's seconds; where what is later may not be chosen
-    (`History.latest_s`), no later than that.
+    The target must be reached within the reference's seconds, or by `History.latest_s` if later configurations may not
+    be chosen.
     """
 
     def predict_rows(rows: Rows) -> Prediction:

@@ -1,1 +1,1 @@
-"""What is made of tunes that are there, without a trial: picked from, compared, exported."""
+"""Uses of existing tunes that need no trial: pick, compare, export."""

@@ -1,4 +1,4 @@
-"""What a tune measured, each configuration once, judged by another question and at one speed of the machine."""
+"""Candidates of a pick: the configurations that a tune measured, judged by a new question at one machine speed."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from a3gnn.tuning.study.measured_front import trained_keys
 from a3gnn.tuning.study.memory_limits import memory_limits
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 
-#: Figures that the target decides.
+#: Figures that depend on the target.
 _SECONDS = ("seconds_to_accuracy", "seconds_low", "seconds_high", "seconds_repeats")
 
 
 def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
-    """Returns what `tune` measured, of each configuration what is known best, in the order of the first trials.
+    """Returns the configurations that `tune` measured, each with its best known figures, in order of first trials.
 
-    What the play-off measured has the figures of the play-off. Of others the last trial counts, put at the speed that
-    the machine had in the play-off, so that all compare.
+    A configuration of the play-off has its figures from there. For others the last trial counts, converted to the
+    machine's speed in the play-off, so that all figures compare.
 
     Args:
         tune: The tune.
-        asked: Its trials, judged by what is asked now.
+        asked: The tune's trials, judged by the new request.
     """
     last = {one.trial.measurement.config.key(): one.trial for one in asked.measured()}
     return [_played_off(tune, asked, trial) or _by_trial(tune, asked, trial) for trial in last.values()]
 
 
 def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
-    """Returns the limits of `candidate`, which may be the default that sets the one on memory."""
+    """Returns the limits of `candidate`, which may be the default that sets the memory limit."""
     memory = memory_limits(asked, candidate.trial.measurement.config)
     limits = asked.objectives.limits
     return dataclasses.replace(memory, least_accuracy=limits.least_accuracy, metric=limits.metric)
 
 
 def reference_among(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> JudgedTrial | None:
-    """Returns the reference among `found`, where it may be picked if it keeps the limits; None elsewhere.
+    """Returns the reference among `found` if it may be picked, limits aside; else None.
 
-    It learns what the default does, lies inside the space, and was not rejected in the play-off.
+    It must have the default's learning key, lie inside the space, and not be rejected in the play-off.
     """
     reference = asked.reference_trial
     if reference is None or not asked.has_default_reference:
@@ -58,19 +58,19 @@ def reference_among(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]
 
 
 def latest_seconds(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> float | None:
-    """Returns the seconds after which the reference among `found` reaches the target, where it may be picked."""
+    """Returns the seconds until the reference among `found` reaches the target; None if it may not be picked."""
     own = reference_among(tune, asked, found)
     return None if own is None or limits_of(asked, own).broken_by(own.figures) else own.figures.seconds_to_accuracy
 
 
 def trained_keys_of(tune: KeptTune) -> set[str]:
-    """Returns the keys of what trained, in a trial or in the play-off; the peaks of others are too small."""
+    """Returns the keys of configurations that trained, in a trial or the play-off; other peaks are too small."""
     no_gain = no_gain_of(tune)
     return trained_keys(tune.history) | set(tune.timed_again) | ({no_gain.key()} if no_gain else set())
 
 
 def no_gain_of(tune: KeptTune) -> TrainConfig | None:
-    """Returns what the default was chosen over for want of a measurable gain; None where it was not."""
+    """Returns the configuration that the default was chosen over for lack of a measurable gain, or None."""
     kept = None if tune.tuned is None else tune.tuned.no_gain
     return None if kept is None else NoGain.from_dict(kept).config
 
@@ -99,7 +99,7 @@ def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | N
 
 
 def _of_finalist(tune: KeptTune, trial: Trial, row: FrontRow) -> Metrics:
-    """Returns what a finalist came to that was not chosen: its own trial, with the pace and the peaks of its rounds."""
+    """Returns the metrics of a finalist that was not chosen: its trial, with throughput and peaks from its rounds."""
     assert trial.metrics is not None, "it was measured"
     figures, metrics = row.measured, at_reference_pace(trial.metrics, 1 / tune.play_off_drift)
     return dataclasses.replace(

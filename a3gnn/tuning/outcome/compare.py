@@ -1,4 +1,4 @@
-"""`compare`: several tunes beside each other, and what of them does not compare."""
+"""`compare`: shows several tunes side by side, and what does not compare."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from a3gnn.tuning.outcome.picked import describe_priority
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.units import count, format_duration, format_size
 
-#: Columns of the CSV that are figures, of the default and of the choice.
+#: Figures of the default and of the choice that are columns of the CSV.
 _FIGURES = (
     *("throughput_epochs_per_s", "throughput_low", "throughput_high", "seconds_to_accuracy"),
     *("peak_host_bytes", "peak_device_bytes", "val_accuracy", "complete"),
 )
-#: Fields of a tune whose parts have columns of their own, or that the columns stand for.
+#: Fields of a tune that other columns of the CSV replace.
 _NESTED = ("config", "default", "choice", "over_default", "no_gain", "differs")
 _RATIOS = ("throughput", "time", "accuracy")
 _BOUNDS = ("median", "low", "high")
@@ -33,17 +33,17 @@ _BOUNDS = ("median", "low", "high")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Tunes beside each other.
+    """Tunes to compare.
 
     Attributes:
-        tunes: At least two, in the order in which they were named.
+        tunes: At least two, in the order of the arguments.
     """
 
     tunes: tuple[ToldTune, ...]
 
     @property
     def knobs(self) -> dict[str, tuple[Any, ...]]:
-        """The knobs in which the choices differ, each with its value per tune; None where nothing is chosen."""
+        """The knobs in which the choices differ, each with its value per tune; None for a tune without a choice."""
         configs = [None if tune.config is None else tune.config.to_dict() for tune in self.tunes]
         rows = {knob.name: tuple(None if one is None else one[knob.name] for one in configs) for knob in KNOBS}
         return {
@@ -66,7 +66,7 @@ class Compared:
         }
 
     def csv(self) -> str:
-        """Returns a row per tune: what was asked, figures of the default and the choice, ratios, and every knob."""
+        """Returns a row per tune: its request, figures of the default and the choice, ratios, and every knob."""
         rows = [_record(tune) for tune in self.tunes]
         out = io.StringIO()
         writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
@@ -125,11 +125,11 @@ class Compared:
 
 
 def compare(folders: Sequence[str | Path]) -> Compared:
-    """Returns the tunes in `folders`, finished or not, beside each other.
+    """Returns the comparison of the tunes in `folders`, finished or not.
 
     Raises:
-        UsageError: There are fewer than two, or one is no tune's.
-        ConfigError: A tune's files are not those of this version.
+        UsageError: There are fewer than two folders, or one holds no tune.
+        ConfigError: A tune's files are not in this version's format.
     """
     if len(folders) < 2:
         raise UsageError(f"compare needs the folders of two tunes or more, got {len(folders)}")
@@ -137,7 +137,7 @@ def compare(folders: Sequence[str | Path]) -> Compared:
 
 
 def _apart(defaults: Sequence[Figures]) -> bool:
-    """Whether the ranges of the throughputs have nothing in common."""
+    """Whether any two ranges of throughput do not overlap."""
     return max(one.throughput_low for one in defaults) > min(one.throughput_high for one in defaults)
 
 
@@ -154,7 +154,7 @@ def _record(tune: ToldTune) -> dict[str, Any]:
 
 
 def _ratios(prefix: str, against: Comparison | None) -> dict[str, float | None]:
-    """Returns the columns of a comparison with the default."""
+    """Returns the columns of a comparison with the default, their names prefixed."""
     found: dict[str, float | None] = {}
     for name in _RATIOS:
         ratio = None if against is None else getattr(against, name)
@@ -162,14 +162,14 @@ def _ratios(prefix: str, against: Comparison | None) -> dict[str, float | None]:
     return found | {f"{prefix}_memory": None if against is None else against.memory}
 
 
-#: Label and a cell per tune.
+#: A label, and a cell per tune.
 _Row = tuple[str, tuple[str, ...]]
-#: Tunes beside each other, at most.
+#: Most tunes in one block of the table.
 _MOST_BESIDE = 3
 
 
 def compare_lines(found: Compared) -> Iterator[str]:
-    """Yields what each tune was asked and chose, their figures beside each other, and what does not compare."""
+    """Yields the request and the choice of each tune, a table of their figures, and what does not compare."""
     for tune in found.tunes:
         yield from _introduced(tune)
     yield ""
@@ -237,7 +237,7 @@ def _rows(found: Compared) -> Iterator[_Row]:
 
 
 def _table(letters: Sequence[str], rows: Sequence[_Row]) -> Iterator[str]:
-    """Yields the table, in blocks of as many tunes as fit beside each other."""
+    """Yields the table, in blocks of as many tunes as fit side by side."""
     first = max(len(label) for label, _ in rows) + 2
     cells = [[row[i] for _, row in rows if row] for i in range(len(letters))]
     widths = [max(map(len, (letters[i], *column))) + 2 for i, column in enumerate(cells)]
@@ -252,7 +252,7 @@ def _table(letters: Sequence[str], rows: Sequence[_Row]) -> Iterator[str]:
 
 
 def _widest(widths: Sequence[int], beside: int) -> int:
-    """Returns the columns of the widest block of so many tunes."""
+    """Returns the width in characters of the widest block of so many tunes."""
     return max(sum(widths[start : start + beside]) for start in range(0, len(widths), beside))
 
 

@@ -1,4 +1,4 @@
-"""`KeptTune`: a tune as its folder holds it, finished or not; nothing in the folder is changed."""
+"""`KeptTune`: a tune read from its folder, finished or not; nothing in the folder is changed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from a3gnn.tuning.study.study import Study
 
 @dataclass(frozen=True)
 class KeptTune:
-    """A tune that is there.
+    """An existing tune.
 
     Attributes:
         folder: Its --out.
-        history: Its trials before the play-off, judged by what it was asked for.
-        front: What it measured, the play-off included; of one that has not chosen yet, so far.
-        tuned: What it chose; None while it has not.
-        state: How long it took, and whether it has finished.
+        history: Its trials before the play-off, judged by its own request.
+        front: All measurements, including the play-off; of an unfinished tune, the measurements so far.
+        tuned: Its choice; None if it has not finished.
+        state: Its elapsed seconds, and whether it has finished.
     """
 
     folder: Path
@@ -49,8 +49,8 @@ class KeptTune:
         """Returns the tune in `folder`.
 
         Raises:
-            UsageError: There is none, or it has measured nothing yet.
-            ConfigError: Its files are not those of this version.
+            UsageError: The folder holds no tune, or one without a trial.
+            ConfigError: Its files are not in this version's format.
         """
         folder = Path(folder)
         request = read_request(folder)
@@ -69,22 +69,22 @@ class KeptTune:
 
     @property
     def setting(self) -> Setting:
-        """What was trained, on which graph and machine."""
+        """The task, the graph and the machine."""
         return self.history.study.setting
 
     @cached_property
     def played_off(self) -> dict[str, FrontRow]:
-        """The rows that were measured in the play-off, by the keys of their configurations."""
+        """The rows of the front that were measured in the play-off, by configuration key."""
         return {row.config.key(): row for row in self.front.rows if row.in_play_off}
 
     @cached_property
     def rejected(self) -> dict[str, FrontRow]:
-        """The rows that failed or broke a limit in the play-off, by the keys of their configurations."""
+        """The rows of the front that failed or broke a limit in the play-off, by configuration key."""
         return {row.config.key(): row for row in self.front.rows if row.rejected}
 
     @cached_property
     def timed_again(self) -> dict[str, Metrics]:
-        """What the choice and the default came to in the play-off, by the keys of their configurations."""
+        """The metrics of the choice and the default in the play-off, by configuration key."""
         reference, tuned = self.history.reference_trial, self.tuned
         if tuned is None or tuned.measured is None:
             return {}
@@ -95,9 +95,9 @@ class KeptTune:
 
     @cached_property
     def play_off_drift(self) -> float:
-        """The machine's speed in the play-off, over that at which the reference was measured.
+        """The machine's speed in the play-off over its speed when the reference was measured.
 
-        The play-off's rows are at the former, all others at the latter. 1 where the default was not timed again.
+        The play-off's rows are at the former speed, all others at the latter. 1 if the default was not timed again.
         """
         reference = self.history.reference_trial
         if reference is None or reference.metrics is None:
@@ -108,21 +108,21 @@ class KeptTune:
 
 @dataclass(frozen=True, slots=True)
 class ToldTune:
-    """A tune, as a comparison tells it.
+    """A tune, as a comparison shows it.
 
     Attributes:
-        letter: By which it is called: A, B, ...
+        letter: Its name in the comparison: A, B, ...
         folder: Its --out.
-        request: What it was asked for.
-        setting: What was trained, on which graph and machine.
-        front: What it measured.
-        config: What it chose, or the best measured so far; None where nothing keeps the limits yet.
-        against: That against the default, from the play-off's alternations; None without.
-        no_gain: What the default was chosen over for want of a measurable gain; None where it was not.
+        request: Its options.
+        setting: The task, the graph and the machine.
+        front: All its measurements.
+        config: Its choice, or the best measured so far; None if nothing keeps the limits yet.
+        against: The comparison of `config` with the default, from the play-off's alternations; None without them.
+        no_gain: The configuration that the default was chosen over for lack of a measurable gain, or None.
         finished: Whether it has chosen.
-        trials: Trials after the default.
-        seconds: What it took, in seconds.
-        version: Of a3gnn, where that is known, and of how measurements are made.
+        trials: Number of trials after the default.
+        seconds: Its elapsed seconds.
+        version: The versions of a3gnn, if known, and of the measurements.
     """
 
     letter: str
@@ -143,8 +143,8 @@ class ToldTune:
         """Returns the tune in `folder`, the `place`th of a comparison, from 0.
 
         Raises:
-            UsageError: There is none.
-            ConfigError: Its files are not those of this version.
+            UsageError: The folder holds no tune.
+            ConfigError: Its files are not in this version's format.
         """
         tune = KeptTune.read(folder)
         best = tune.history.best()
@@ -171,14 +171,14 @@ class ToldTune:
 
     @property
     def trained(self) -> str:
-        """What is trained: the model, its width and its fanouts, and the task's key."""
+        """The task as text: the model, its width, its fanouts, and the task's key."""
         task = self.setting.task
         fanouts = ",".join(map(str, task.fanouts))
         return f"{task.model}, {task.hidden_channels} wide, fanouts {fanouts}, task {task.key()[:8]}"
 
     @property
     def better_by(self) -> tuple[str, ...]:
-        """In which figures the choice is measurably better than the default, as people call them."""
+        """Display names of the figures in which the choice is measurably better than the default."""
         if self.against is None:
             return ()
         speed = "seconds" if self.request.priority.time else "epochs/s"
@@ -187,21 +187,21 @@ class ToldTune:
 
     @property
     def differs(self) -> bool | None:
-        """Whether the tune could tell its choice from the default; None where it did not compare them."""
+        """Whether the choice differs measurably from the default; None if they were not compared."""
         return None if self.against is None and self.no_gain is None else bool(self.better_by)
 
     @property
     def default(self) -> Figures | None:
-        """What the default reached; None where it could not be measured."""
+        """The default's figures; None if it could not be measured."""
         return next((row.measured for row in self.front.rows if "default" in row.labels), None)
 
     @property
     def choice(self) -> Figures | None:
-        """What the choice reached."""
+        """The choice's figures; None without a choice."""
         return next((row.measured for row in self.front.rows if row.config == self.config), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns it as JSON types."""
+        """Returns the fields and properties as JSON types."""
         request = self.request
         return {
             "letter": self.letter,

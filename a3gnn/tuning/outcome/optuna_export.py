@@ -1,4 +1,4 @@
-"""`export_to_optuna`: the trials of a tune in an Optuna storage, which optuna-dashboard opens."""
+"""`export_to_optuna`: writes the trials of a tune into an Optuna storage, which optuna-dashboard opens."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn.units import count, printable
 
 _LIMITS = ("host_bytes", "device_bytes", "least_accuracy")
-#: Where a trial's constraints are. Optuna reads a list there from every version; it has had names for constraints since
-#: version 5, which optuna-dashboard 0.21 does not read.
+#: The system attribute of a trial's constraints. Every version of Optuna reads a list there. Optuna 5 has named
+#: constraints as well, but optuna-dashboard 0.21 does not read them.
 _CONSTRAINTS = "constraints"
-#: Why a curve was trained no further, where that is what Optuna calls pruned.
+#: Why the training of a curve ended early, in the cases that Optuna calls pruned.
 _PRUNED = {
     CurveEnd.SLOWER: "its configuration could no longer beat the best so far",
     CurveEnd.LOST: "it could no longer keep the least accuracy",
@@ -43,7 +43,7 @@ _PRUNED = {
 
 
 def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
-    """Returns the knobs' distributions: names as categories, numbers on their scale, over all that was tried."""
+    """Returns the knobs' distributions: names as categories, numbers on their scale, over space and trials."""
     configs = [trial.measurement.config.to_dict() for trial in tune.history.trials]
     return {
         knob.name: _distribution(knob, [*knob.values, *(config[knob.name] for config in configs)])
@@ -52,27 +52,27 @@ def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
 
 
 def objective_names(objectives: Objectives) -> list[str]:
-    """Returns what the values of a trial are, with their units in their names."""
+    """Returns the names of a trial's values, with their units."""
     return [objectives.speed, objectives.memory, _quality_name(objectives)]
 
 
 def directions(objectives: Objectives) -> list[StudyDirection]:
-    """Returns whether each value is to be small or large."""
+    """Returns the direction in which each value is optimized."""
     speed = StudyDirection.MINIMIZE if objectives.priority.time else StudyDirection.MAXIMIZE
     return [speed, StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
 
 
 def optuna_trial(tune: KeptTune, trial: Trial, known: dict[str, BaseDistribution]) -> FrozenTrial:
-    """Returns `trial` as Optuna has it.
+    """Returns `trial` as an Optuna trial.
 
-    Failed ones are FAIL. PRUNED are those whose training ended because they could no longer win or keep the least
-    accuracy, and those of a tune for seconds that did not reach the target: they have no value for that. What they
-    reached is in their attributes, as why they have no values is.
+    A failed trial is FAIL. A trial is PRUNED if its training ended because it could no longer win or keep the least
+    accuracy. So is one that did not reach the target in a tune for seconds, because it has no value for them. The
+    attributes of pruned trials contain their figures, and the reason why they have no values.
 
     Args:
-        tune: Its tune.
-        trial: Of its history.
-        known: What `distributions` returns.
+        tune: The tune.
+        trial: A trial of its history.
+        known: The tune's `distributions`.
     """
     measurement = trial.measurement
     fields = _failed(measurement.outcome) if isinstance(measurement.outcome, Failure) else _measured(tune, trial)
@@ -134,12 +134,12 @@ def _distribution(knob: Knob, values: Sequence[Any]) -> BaseDistribution:
 
 
 def _coded(value: Any) -> Any:
-    """Returns a knob's value; None, which stands for what the task has, as the command line writes it."""
+    """Returns a knob's value; None, which means the task's value, as the command line writes it."""
     return TASKS if value is None else value
 
 
 def _quality_name(objectives: Objectives) -> str:
-    """Returns the name of the validation quality; of an error it is a quality, of which larger is better."""
+    """Returns the name of the validation quality; an error is exported as a quality, so larger is better."""
     name = objectives.metric.name
     return f"validation_{name}" if objectives.metric.larger_is_better else f"validation_quality_by_{name}"
 
@@ -159,14 +159,14 @@ def _why_pruned(judged: JudgedTrial, objectives: Objectives) -> str | None:
 
 
 def constraint_names(objectives: Objectives) -> list[str]:
-    """Returns the limits that there are, in the order in which a trial says by how much it breaks them."""
+    """Returns the names of the limits that are set, in the order of a trial's constraints."""
     return [name for name in _LIMITS if getattr(objectives.limits, name) is not None]
 
 
 def _constraints(tune: KeptTune, judged: JudgedTrial) -> list[float]:
-    """Returns by how much each limit is broken, in bytes or quality: it is kept where that is 0 or less.
+    """Returns by how much each limit is broken, in bytes or quality; a limit is kept at 0 or less.
 
-    The default may set the limit on memory that it does not keep when it is measured again: that counts as kept.
+    If the default sets the memory limit, a repetition of it may exceed that. This counts as kept.
     """
     figures, own = judged.figures, limits_of(tune.history, judged)
     return [
@@ -179,20 +179,20 @@ def _constraints(tune: KeptTune, judged: JudgedTrial) -> list[float]:
     ]
 
 
-#: By which a study is known to be an export; its value is the tune's folder.
+#: The user attribute that marks a study as an export; its value is the tune's folder.
 _MARK = "a3gnn_tune"
 _PERIOD_S = 2.0
 
 
 class Exported(NamedTuple):
-    """What was written.
+    """An export of a tune.
 
     Attributes:
-        url: The storage.
+        url: URL of the storage.
         study_name: The study in it.
-        complete: Trials with values.
-        pruned: Trials whose training was ended, or that missed the target.
-        failed: Trials that failed.
+        complete: Number of trials with values.
+        pruned: Number of trials whose training ended early, or that missed the target.
+        failed: Number of failed trials.
     """
 
     url: str
@@ -202,7 +202,7 @@ class Exported(NamedTuple):
     failed: int
 
     def describe(self) -> str:
-        """Returns it in a sentence."""
+        """Returns the counts, the study and the storage as text."""
         trials = count(self.complete + self.pruned + self.failed, "trial")
         return f"{trials} ({self.pruned} pruned, {self.failed} failed) in the study {self.study_name!r} of {self.url}"
 
@@ -215,20 +215,20 @@ def export_to_optuna(
     replace: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> Exported:
-    """Writes the trials of the tune in `folder` into a new study, and returns what was written.
+    """Writes the trials of the tune in `folder` into a new study, and returns a summary.
 
-    The play-off's trials are no rows of their own: what they found is the attribute `play_off` of their configurations'
-    trials.
+    Trials of the play-off are not exported one by one: their results are the attribute `play_off` of their
+    configurations' trials.
 
     Args:
         folder: The --out of a tune, finished or not.
-        url: An SQLAlchemy URL such as sqlite:///optuna.db; the database is made where there is none.
-        study_name: By default the graph's name and the folder's.
-        replace: Whether an earlier export of that name is replaced; other studies never are.
+        url: An SQLAlchemy URL such as sqlite:///optuna.db; the database is created if it does not exist.
+        study_name: By default the names of the graph and the folder.
+        replace: Whether to replace an earlier export of that name; other studies are never replaced.
         notify: Takes lines of progress.
 
     Raises:
-        UsageError: There is no tune, no such database, or a study of that name.
+        UsageError: The folder holds no tune, the URL is invalid, or a study of that name exists.
         StoreError: The database can't be opened or written.
     """
     tune = KeptTune.read(folder)
@@ -248,7 +248,7 @@ def export_to_optuna(
 
 
 def _make_room(storage: optuna.storages.RDBStorage, name: str, replace: bool) -> None:
-    """Deletes an earlier export called `name`, if that is asked for."""
+    """Deletes an earlier export called `name`; raises a `UsageError` without `replace`, or for another study."""
     try:
         study = storage.get_study_id_from_name(name)
     except KeyError:
@@ -291,7 +291,7 @@ def _written(
 
 
 def _attributes(tune: KeptTune) -> dict[str, Any]:
-    """Returns what the study says of itself."""
+    """Returns the user attributes of the study."""
     request, limits = tune.history.study.request, tune.history.objectives.limits
     return {
         _MARK: printable(str(tune.folder.resolve())),

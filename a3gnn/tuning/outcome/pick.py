@@ -1,4 +1,4 @@
-"""`pick`: the best of what a tune measured by another priority or other limits, without a trial."""
+"""`pick`: picks the best configuration of a tune by another priority or other limits, without a trial."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def doubts(
     best: JudgedTrial | None = None,
     is_choice: bool = False,
 ) -> Iterator[str]:
-    """Yields what the measurements of `tune` leave open of what is asked now.
+    """Yields sentences on what the measurements of `tune` leave uncertain about the new request.
 
     Args:
         tune: The tune.
-        asked: Its trials, judged by what is asked.
-        found: What they come to.
-        best: What was picked of them; None where nothing keeps the limits.
-        is_choice: Whether that is the tune's own choice, which answers what is asked too.
+        asked: The tune's trials, judged by the new request.
+        found: The candidates.
+        best: The picked candidate; None if nothing keeps the limits.
+        is_choice: Whether `best` is the tune's own choice, which answers the new request, too.
     """
     if tune.tuned is None:
         yield "The tune has not finished: nothing was measured again in a play-off yet."
@@ -108,7 +108,7 @@ def _breaks_accuracy_alone(limits: Limits, one: JudgedTrial) -> bool:
     return [breach.limit for breach in limits.broken_by(one.figures)] == ["least_accuracy"]
 
 
-#: The limit that sets none, where the tune had one.
+#: The value that removes a limit of the tune.
 NO_LIMIT = "none"
 
 
@@ -121,12 +121,13 @@ def pick(
     max_accuracy_drop: float | None = None,
     target_accuracy: float | None = None,
 ) -> Pick:
-    """Returns the best configuration that a tune measured, by what is asked now; nothing is run or written.
+    """Returns the best measured configuration of a tune by a new request; runs and writes nothing.
 
-    The law is the tune's own: of what keeps every limit as measured, inside the space that was searched, the best score
-    of the priority. What the play-off measured has its figures of the play-off, others those of their trial, put at the
-    speed that the machine had then. Where the question only narrows the tune's own and its choice is still there, that
-    is the answer, for it was made by measuring the best again. What the play-off rejected is left out.
+    The rule is the tune's own: the best score of the priority among the configurations in the searched space that keep
+    every limit as measured. A configuration of the play-off has its figures from there. Others have the figures of
+    their trial, converted to the machine's speed in the play-off. If the new request only narrows the tune's, and the
+    tune's choice still keeps it, that is the answer, because the choice was measured again. Configurations that the
+    play-off rejected are left out.
 
     Args:
         folder: The --out of a tune, finished or not.
@@ -134,13 +135,14 @@ def pick(
         memory_limit: As in `tune`, or "none"; the tune's by default.
         host_memory_limit: As in `tune`, or "none"; the tune's by default.
         max_accuracy_drop: Points of validation quality that may be lost against the default; the tune's by default.
-        target_accuracy: The least validation quality, by the metric, in percent (of mae, the error); the tune's by
+        target_accuracy: The least validation quality, by the metric, in percent (for mae, the error); the tune's by
             default, unless `max_accuracy_drop` is given.
 
     Raises:
-        InfeasibleError: Nothing measured keeps the limits; the message says what comes closest, and what it takes.
-        UsageError: An argument is not what it must be, or there is no tune in `folder`.
-        ConfigError: The tune's files are not those of this version.
+        InfeasibleError: Nothing measured keeps the limits; the message names the closest configuration, and the limits
+            that it needs.
+        UsageError: An argument has a wrong value, or `folder` holds no tune.
+        ConfigError: The tune's files are not in this version's format.
     """
     tune = KeptTune.read(folder)
     limits = {"memory_limit": memory_limit, "host_memory_limit": host_memory_limit}
@@ -171,7 +173,7 @@ def _key(one: JudgedTrial) -> str:
 
 
 def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
-    """Returns those of `found` that may be chosen."""
+    """Returns the candidates in `found` that may be picked."""
     latest_s = latest_seconds(tune, asked, found) if asked.objectives.priority.deciding[0] else None
     return [
         one
@@ -194,10 +196,10 @@ def _note(tune: KeptTune, asked: History, one: JudgedTrial, latest_s: float | No
 
 
 def _keeps_limits(tune: KeptTune, asked: History, one: JudgedTrial) -> bool:
-    """Returns whether a candidate keeps what is asked.
+    """Returns whether a candidate keeps the requested limits.
 
-    The choice was found to keep the tune's own limits in the play-off, its accuracy in the mean over seeds, which the
-    figures of one of them do not tell: it is judged by these where a limit is tighter now.
+    The tune's choice kept its own limits in the play-off, with its mean accuracy over several seeds, which its figures
+    do not contain. So its figures only count for limits that are tighter now.
     """
     limits, own = limits_of(asked, one), limits_of(tune.history, one)
     broken = [breach.limit for breach in limits.broken_by(one.figures)]
@@ -213,10 +215,10 @@ def _is_tighter(name: str, now: float | None, before: float | None) -> bool:
 
 
 def _standing(tune: KeptTune, asked: History, eligible: Sequence[JudgedTrial]) -> JudgedTrial | None:
-    """Returns the tune's own choice where it answers what is asked too, or None.
+    """Returns the tune's own choice if it answers the new request, too; else None.
 
-    It does by the same priority, for seconds with the same target, where it keeps the limits and nothing else keeps
-    them that did not keep the tune's: the best of many is the best of fewer.
+    It does if the priority is the same (and the target, if seconds count), if it keeps the limits, and if every other
+    eligible configuration kept the tune's limits as well: the best of many is the best of fewer.
     """
     if tune.tuned is None or asked.study.request.priority != tune.history.study.request.priority:
         return None
@@ -273,7 +275,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
 
 
 def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial) -> TunedConfig:
-    """Returns what trains the `best` of `found`: what the tune wrote, where that is its choice."""
+    """Returns the `TunedConfig` of `best`: the tune's own, adapted, if `best` is the tune's choice."""
     config, target, reference = best.trial.measurement.config, asked.objectives.limits.least_accuracy, asked.reference
     seconds, limits = best.figures.seconds, training_limits(asked, config, best.figures)
     if tune.tuned is not None and config == tune.tuned.config and target == tune.front.target:

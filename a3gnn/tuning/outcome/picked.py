@@ -1,4 +1,4 @@
-"""`Pick`: what `pick` returns: a configuration that a tune measured, beside the default."""
+"""`Pick`: the result of `pick`: a measured configuration of a tune, beside the default."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.units import format_size
 
-#: What a pick is called in the folder of its tune.
+#: The file name of a pick in the folder of its tune.
 PICKED = "picked.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A configuration that a tune measured, picked by what was asked afterwards.
+    """A measured configuration of a tune, picked by a later request.
 
     Attributes:
-        folder: The tune's.
-        request: The tune's options, with what was asked in their place.
-        tuned: What `a3gnn train --config` takes.
-        front: Everything that was measured, judged by what was asked, at the speed of the machine in the play-off.
-        default: The configuration that stands for the default; None where none could be measured.
-        is_choice: Whether it is the tune's own choice, which answers this question too.
-        doubts: What is uncertain about it, a sentence each.
+        folder: The tune's folder.
+        request: The tune's options, changed by the new request.
+        tuned: The input of `a3gnn train --config`.
+        front: All measurements, judged by the new request, at the machine's speed in the play-off.
+        default: The configuration that stands for the default; None if none could be measured.
+        is_choice: Whether it is the tune's own choice, which answers the new request, too.
+        doubts: The uncertainties of the pick, a sentence each.
     """
 
     folder: Path
@@ -55,30 +55,31 @@ class Pick:
 
     @property
     def row(self) -> FrontRow:
-        """What it reached."""
+        """The row of the picked configuration in the front."""
         return self._row_of(self.config)
 
     @property
     def default_row(self) -> FrontRow | None:
-        """What the default reached; None where the pick is the default, or none was measured."""
+        """The row of the default in the front; None if the pick is the default, or none was measured."""
         return None if self.default in (None, self.config) else self._row_of(self.default)
 
     @property
     def in_play_off(self) -> bool:
-        """Whether it was measured again in the play-off; by a single trial otherwise."""
+        """Whether it was measured again in the play-off, and not just by a single trial."""
         return self.row.in_play_off
 
     @property
     def against(self) -> Comparison | None:
-        """The alternations with the default, where the tune made them for this very question."""
+        """The comparison with the default, if the tune made it for this very request; else None."""
         fields = self.tuned.against_default
         return None if fields is None else Comparison.from_dict(fields)
 
     @property
     def throughput(self) -> Spread | None:
-        """Epochs per second over the default's; None where there is no default beside it.
+        """Epochs per second over the default's; None without a default beside it.
 
-        From alternations where there were some; else of the medians, and the least and largest ratio of two replicates.
+        Computed from the alternations if there were any. Otherwise it is the ratio of the medians, and its range is the
+        least and the largest ratio of two replicates.
         """
         if self.against is not None:
             return self.against.throughput
@@ -95,7 +96,7 @@ class Pick:
 
     @property
     def time(self) -> Spread | None:
-        """The default's seconds to the target over its own, likewise; None where either does not reach it."""
+        """The default's seconds to the target over the pick's, as in `throughput`; None if either misses it."""
         if self.against is not None:
             return self.against.time
         own, default = self.seconds
@@ -105,7 +106,7 @@ class Pick:
 
     @property
     def seconds(self) -> tuple[Spread | None, Spread | None]:
-        """The seconds to the target, its own and the default's; None where it is not reached."""
+        """The seconds to the target of the pick and of the default; None if it is not reached."""
         default = self.default_row
         return self.row.measured.seconds, None if default is None else default.measured.seconds
 
@@ -113,11 +114,11 @@ class Pick:
         """Writes the tuned.json and returns its path.
 
         Args:
-            place: A new file that ends in .json, or a folder for a tuned.json; picked.json in the folder of the tune by
-                default, where it takes the place of an earlier pick.
+            place: A new file that ends in .json, or a folder for a tuned.json. By default picked.json in the folder of
+                the tune, which replaces an earlier pick.
 
         Raises:
-            UsageError: The file is there already.
+            UsageError: The file `place` exists.
         """
         file = self.folder / PICKED if place is None else file_at(place)
         self.tuned.write(file)
@@ -146,7 +147,7 @@ class Pick:
         return "\n".join(pick_lines(self))
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows: the same."""
+        """Returns the same lines for a notebook."""
         from html import escape
 
         return f"<pre>{escape(repr(self))}</pre>"
@@ -156,10 +157,10 @@ class Pick:
 
 
 def file_at(place: str | Path) -> Path:
-    """Returns the file that `place`, a file or a folder, names for a tuned.json.
+    """Returns the file `place` if it ends in .json, or else tuned.json in the folder `place`.
 
     Raises:
-        UsageError: It is there already.
+        UsageError: The file exists.
     """
     place = Path(place)
     file = place if place.suffix == ".json" else place / "tuned.json"
@@ -172,7 +173,7 @@ _MEMORY = {"device_bytes": "peak_device_bytes", "host_bytes": "peak_host_bytes"}
 
 
 def pick_lines(found: Pick) -> Iterator[str]:
-    """Yields what was asked, the picked configuration and the default, what both reached, and what is uncertain."""
+    """Yields the request, the picked configuration and the default, the figures of both, and the doubts."""
     setting = found.tuned.setting
     yield from wrapped(
         f"Picked for {_asked(found)} of what was measured of {setting.task.model} on {setting.graph.name}; no trial "
@@ -222,7 +223,7 @@ def _measured_how(found: Pick) -> str:
 
 
 def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
-    """Yields a label, what the pick reached, and what the default did."""
+    """Yields rows of a label, a figure of the pick, and the figure of the default."""
     own, front = found.row.measured, found.front
     default = None if found.default_row is None else found.default_row.measured
     speed = "epochs/s", show_throughput(own), "" if default is None else show_throughput(default)

@@ -1,4 +1,4 @@
-"""What a tune returns, and the files that hold it."""
+"""`TuneResult`: the result of a tune, and its files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from a3gnn.tuning.outcome.picked import Pick
 
 
-#: What of tuned.json the result repeats.
+#: Fields of tuned.json that the result repeats.
 _TUNED = (
     *("config", "predicted", "measured", "default"),
     *("target_accuracy", "seconds_to_accuracy", "against_default", "no_gain", "left_out"),
@@ -42,19 +42,19 @@ _TUNED = (
 
 @dataclass(frozen=True, slots=True)
 class SearchSummary:
-    """How the search went.
+    """Statistics of the searches.
 
     Attributes:
-        engine: The searcher.
+        engine: Name of the search engine.
         evaluations: Distinct configurations that the surrogate predicted, over all rounds.
-        configurations: Those of the space that the last search was made in which run differently; None without one.
-        hypervolume_ratio: Predicted hypervolume that the last search found over the exhaustive front's, or None
-            where the space is too large to enumerate.
-        random_ratio: The same of as many random configurations in the first search, which alone is compared with them;
-            None in a tune that was resumed after it.
-        over_random: Predicted hypervolume that search found over that of as many random configurations, on the scale of
-            both fronts, or None where a random one keeps no limit, and in a tune that was resumed after it.
-        seconds: What the searches took.
+        configurations: Distinct configurations of the last search's space; None without a search.
+        hypervolume_ratio: Predicted hypervolume of the last search over the exhaustive front's; None if the space is
+            too large to enumerate.
+        random_ratio: The same ratio for as many random configurations in the first search, the only one compared with
+            them; None in a tune that was resumed after it.
+        over_random: Predicted hypervolume of the first search over that of as many random configurations, on the scale
+            of both fronts. None if no random one keeps the limits, or in a tune that was resumed after it.
+        seconds: Seconds of all searches.
     """
 
     engine: str
@@ -68,15 +68,15 @@ class SearchSummary:
 
 @dataclass(frozen=True, slots=True)
 class TuneResult:
-    """What `tune` found.
+    """The result of `tune`.
 
     Attributes:
-        folder: Where its files are: tuned.json, front.csv, front.json, front.png, probes.jsonl.
-        tuned: The chosen configuration, with what was predicted and measured.
-        front: Everything that was measured.
-        search: How the search went.
-        trials: Trials after the default configuration.
-        seconds: What the tune took, interrupted runs of it included.
+        folder: Contains its files: tuned.json, front.csv, front.json, front.png, probes.jsonl.
+        tuned: The chosen configuration, with its predicted and measured figures.
+        front: All measured configurations.
+        search: Statistics of the searches.
+        trials: Number of trials after the default configuration.
+        seconds: Seconds of the tune, including interrupted runs.
     """
 
     folder: Path
@@ -109,7 +109,7 @@ class TuneResult:
         }
 
     def to_dataframe(self) -> DataFrame:
-        """Returns everything that was measured as a pandas DataFrame, a row per configuration (`Front.to_dataframe`).
+        """Returns all measured configurations as a pandas DataFrame, a row each (`Front.to_dataframe`).
 
         Raises:
             MissingDependencyError: pandas is not installed.
@@ -125,23 +125,23 @@ class TuneResult:
         return self.front.plot(f"{self.tuned.setting.graph.name}, {self.tuned.setting.task.model}")
 
     def pick(self, **asked: Any) -> Pick:
-        """Returns the best of what was measured by another priority or other limits, without a trial (`pick`).
+        """Returns the best measured configuration by another priority or other limits, without a trial (`pick`).
 
         Args:
-            asked: As `a3gnn.tuning.outcome.pick.pick` takes it: priority, memory_limit, max_accuracy_drop, ...
+            asked: Keyword arguments of `a3gnn.tuning.outcome.pick.pick`: priority, memory_limit, max_accuracy_drop, ...
         """
         from a3gnn.tuning.outcome.pick import pick
 
         return pick(self.folder, **asked)
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows: the lines that a tune ends with, and its front."""
+        """Returns the last lines of the tune and its front for a notebook."""
         lines = "\n".join(map(escape, choice_lines(self.tuned, self.front)))
         return f"<pre>{lines}</pre>\n{self.front._repr_html_()}\n<p>{escape(str(self.folder))}/tuned.json</p>"
 
 
 def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
-    """Writes the files of `result` into its folder; `tuned.json` last, so that it is there only if all are."""
+    """Writes the files of `result` into its folder; `tuned.json` comes last, so it exists only if all others do."""
     folder = result.folder
     write_text(folder / "front.json", json.dumps(result.front.to_dict(), indent=1))
     write_text(folder / "front.csv", result.front.csv())
@@ -153,13 +153,13 @@ def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
 
 
 def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
-    """Returns what the tune in `folder` found, if it has finished with at least the budget of `request`, or None.
+    """Returns the result of the tune in `folder` if it has finished with at least the budget of `request`; else None.
 
-    One that was stopped has not: its play-off is due, whatever of the budget is spent.
+    A stopped tune counts as unfinished, whatever budget it has spent, because its play-off is missing.
 
     Raises:
         UsageError: The folder holds no tune, or one of another request.
-        ConfigError: Its files are not those of this version.
+        ConfigError: Its files are not in this version's format.
     """
     check_request(folder, request)
     trials = Journal(folder).read()
@@ -178,7 +178,7 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
 
 
 def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
-    """Says that the tune of `result` is finished, and how it would go on."""
+    """Prints that the tune of `result` is finished, and how to continue it."""
     notify(
         f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
         f"{format_duration(result.seconds)}; a larger {option('budget')} goes on with it"
@@ -186,10 +186,10 @@ def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
 
 
 def unfinished_front(folder: Path) -> Front | None:
-    """Returns the front so far of the tune in `folder`, or None where it holds none that is under way.
+    """Returns the front so far of the unfinished tune in `folder`; None if it holds none.
 
     Raises:
-        ConfigError: Its files are not those of this version.
+        ConfigError: Its files are not in this version's format.
     """
     if not (folder / "probes.jsonl").is_file():
         return None

@@ -1,1 +1,1 @@
-"""The loop of a tune: a session, rounds of trials, the race among them, the end; and tunes of several machines."""
+"""The loop of a tune: opens a session, runs rounds of racing trials, and finishes."""

@@ -1,4 +1,4 @@
-"""From a choice to the files and lines that a person sees."""
+"""Finishes a tune: writes and reports the result of a choice, or of an early stop."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from a3gnn.units import count, format_duration
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
-    """Returns the result of a tune, its files written into its folder, and reports it; the tune is finished then.
+    """Writes and reports the result of a tune, marks the tune as finished, and returns the result.
 
     Args:
-        history: What was measured.
-        choice: What was chosen of it.
-        searches: What was searched for it.
-        runner: Knows the folder and the time.
+        history: All measured trials.
+        choice: The chosen configuration.
+        searches: The searches of all rounds.
+        runner: Knows the folder and the elapsed time.
     """
     request, setting, objectives = history.study.request, history.study.setting, history.objectives
     config, budget = choice.trial.measurement.config, runner.budget
@@ -65,7 +65,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
 
 
 def _of_default(history: History, choice: Choice) -> Metrics | Failure | None:
-    """Returns what the default came to where the choice was measured, or in its first trial; None without one."""
+    """Returns the default's metrics from the play-off, or else the outcome of its first trial; None without one."""
     if choice.default is not None:
         return choice.default.metrics
     beside = history.reference_trial if history.has_default_reference else None
@@ -100,17 +100,17 @@ def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
 
 
 def finish_stopped(history: History, runner: Runner) -> TuneResult:
-    """Returns the result of a tune that is asked to stop: the best of the trials in its journal, as `believed`.
+    """Finishes a tune that was asked to stop: chooses the best trial in its journal, as `believed`.
 
-    The tune counts as finished with what it has spent, so that one resumed with the same budget goes on.
+    The tune counts as finished with the budget spent so far, so resuming it with the same budget continues it.
 
     Args:
-        history: As it was when this run began; the trials since then are in the journal.
-        runner: Knows the folder and the time.
+        history: The history when this run began; the journal contains the trials since then.
+        runner: Knows the folder and the elapsed time.
 
     Raises:
         KeyboardInterrupt: Nothing was measured yet.
-        InfeasibleError: Nothing that was measured keeps the limits.
+        InfeasibleError: No measured configuration keeps the limits.
     """
     journal = Journal(runner.folder)
     trials = tuple(one for one in journal.read() if not one.measurement.failed_by_chance)

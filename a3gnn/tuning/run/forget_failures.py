@@ -1,4 +1,4 @@
-"""`forget_failures`: trials that failed may be made again, once what made them fail is mended."""
+"""`forget_failures`: lets a tune repeat failed trials, once their cause is fixed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.journal import Journal
 from a3gnn.tuning.study.state import TuneState
 
-#: Where they are kept, in the folder of the tune.
+#: The file for removed trials, in the folder of the tune.
 FORGOTTEN = "forgotten.jsonl"
 
 
 def forget_failures(folder: Path, store: ProfileStore) -> int:
-    """Takes the trials that failed out of a tune that does not run, and returns how many there were.
+    """Removes the failed trials of a tune, which must not be running, and returns their number.
 
-    A resumed one has as much more of its budget, and may choose their configurations again. They are kept in
-    forgotten.jsonl; the rows that the store has of their configurations are removed, so that it does not answer for
-    them. Killed in between, it may be called again.
+    When the tune is resumed, their share of the budget is free again, and their configurations may be chosen again. The
+    trials move to forgotten.jsonl. Their rows are removed from the store, which would otherwise return the failures. If
+    the process is killed in between, the function can be called again.
 
     Args:
-        folder: The tune's.
-        store: Where it keeps measurements.
+        folder: The tune's folder.
+        store: The tune's store of measurements.
 
     Raises:
         ConfigError: The folder holds no journal of this version.

@@ -1,4 +1,4 @@
-"""`TrialCost`: what a trial is expected to take, by those so far."""
+"""`PlayOffCost`: the expected cost of the play-off, and the seconds reserved for it."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ from a3gnn.tuning.run.trial_plan import timing_plan
 from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.study.history import History
 
-#: Finalists beside the default, rounds in which they are compared, and seeds beside the task's that the choice and the
+#: Finalists beside the default, rounds that compare them, and seeds beside the task's own that the choice and the
 #: default train with.
 FINALISTS, ROUNDS, SEEDS = (3, 1, 0) if QUICK else (3, 2, 2)
-#: Alternations and further seeds for which a budget in seconds that is left over is used, at most. Guesses: twice as
-#: many would narrow a range that is wide by a third at best.
+#: Most alternations and further seeds that the remaining seconds of a budget are used for. Guesses: twice as many would
+#: narrow a wide range by a third at best.
 MOST_ALTERNATIONS, MOST_SEEDS = (1, 0) if QUICK else (15, 5)
-#: Alternations beyond those, at most, where other work disturbed so many that too few would count. Guess: on a machine
-#: that is never quiet, more of them would take the seconds from further seeds for nothing.
+#: Most additional alternations if other work disturbed so many that too few would count. Guess: on a machine that is
+#: never quiet, more of them would only take seconds from further seeds.
 MOST_REPEATED = MOST_ALTERNATIONS
-#: A tune that has tried fewer than so many configurations needs another trial more than it needs a whole play-off.
-#: Guess.
+#: A tune with fewer trials than this needs another trial more than a whole play-off. Guess.
 _FEW_TRIALS = 4
-#: What is kept for a play-off, and for a training to the target, over what it is expected to take. Guess.
+#: Factor on the expected seconds of a play-off, and of a training to the target. Guess.
 MARGIN = 1.2
-#: How many times the tune's share a play-off's indispensable part may take. Guess: a promise of one seed may be luck,
-#: but so may be the best of a few trials.
+#: The indispensable part of a play-off may take so many times the play-off's share of the budget. Guess: a promise from
+#: one seed may be luck, but so may the best of a few trials.
 _MOST_SHARES = 1.35
 
 
 class PlayOffCost(NamedTuple):
-    """What the trials of a play-off are expected to take.
+    """The expected cost of the trials of a play-off.
 
     Attributes:
         timing_s: Seconds of a timed trial.
         whole_s: Seconds of a whole training.
-        seed_s: Seconds of a finalist's and the default's training with a further seed.
-        default_whole: Whether the default trains its whole curve as well: where the target is all that counts, what its
-            own trial trained does.
+        seed_s: Seconds to train a finalist and the default with a further seed, together.
+        default_whole: Whether the default trains its whole curve again. If only the seconds to the target count, its
+            first trial is enough.
     """
 
     timing_s: float
@@ -47,7 +46,7 @@ class PlayOffCost(NamedTuple):
 
     @classmethod
     def expected(cls, history: History, drift: float = 1.0) -> Self:
-        """Returns what the trials of `history` let expect, on a machine at `drift` of the reference's speed."""
+        """Returns the cost expected from the trials of `history`, on a machine at `drift` of the reference's speed."""
         cost, reference = TrialCost.of(history), history.reference
         timing = max(cost.around_s - history.study.plan.timed_seconds + timing_plan(history).timed_seconds, 0.0)
         budget_s = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
@@ -68,23 +67,25 @@ class PlayOffCost(NamedTuple):
 
     @property
     def least_s(self) -> float:
-        """Seconds of the choice's whole training, the alternations, and a seed where that ends at the target."""
+        """Seconds of the indispensable part.
+
+        It is the choice's whole training, the alternations, and a further seed if that ends at the target.
+        """
         return self.whole_s + self.alternating_s + (0.0 if self.default_whole else self.seed_s)
 
     @property
     def full_s(self) -> float:
-        """Seconds of a play-off that leaves nothing out."""
+        """Seconds of a complete play-off."""
         rounds = ROUNDS * (FINALISTS + 1) * self.timing_s
         wholes = 2 if self.default_whole else 1
         return rounds + wholes * self.whole_s + SEEDS * self.seed_s + self.alternating_s
 
 
 def reserve_s(history: History, share_s: float) -> float:
-    """Returns the seconds that are kept for the play-off of `history`, with a margin.
+    """Returns the seconds reserved for the play-off of `history`, with a margin.
 
-    That is the tune's `share_s`, or what a whole play-off takes if that is less; while few configurations are tried,
-    what its indispensable part takes. Where that has a further seed and takes more than the share, up to `_MOST_SHARES`
-    of it are kept for it.
+    They are the cost of a complete play-off, or after few trials of its indispensable part, but at most `share_s`. If
+    the indispensable part contains a further seed and exceeds the share, up to `_MOST_SHARES` shares are reserved.
     """
     cost = PlayOffCost.expected(history)
     tried = sum(trial.counts for trial in history.trials)

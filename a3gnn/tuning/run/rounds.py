@@ -1,4 +1,4 @@
-"""The trials of a tune: references, then what the search proposes, until the budget ends or the front stops growing."""
+"""Runs the trials: references, then rounds of proposals until the budget ends or the front stops growing."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ from a3gnn.tuning.study.trial import Proposal, Trial
 from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Trials of the default where it sets the limit on memory, and the share of the budget's seconds that those after the
-#: first may take. Guesses: of one graph's default, four trials peaked at 458 to 469 MiB and one at 420.
+#: Trials of the default if it sets the memory limit, and the share of the budget's seconds that the repetitions may
+#: take. Guesses: on one graph, four trials of the default peaked at 458 to 469 MiB and one at 420.
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
-#: A round that adds less than `MIN_GAIN` to the measured hypervolume has stalled; two in a row end the exploring, once
-#: something beats the default and nothing is expected to improve on the best by as much. Guess.
+#: A round that adds less than the share `MIN_GAIN` to the measured hypervolume has stalled. So many stalled rounds in a
+#: row end the exploration, once something beats the default and no candidate is expected to improve by `MIN_GAIN`.
+#: Guess.
 _STALLS = 2
 
 
-#: What says which trials come next, of the trials so far and the surrogate that was fitted to them.
+#: Takes the trials so far and the surrogate fitted to them, and returns the next trials.
 Proposer = Callable[[History, Surrogate], Proposed]
 
 
 class Explored(NamedTuple):
-    """What the rounds measured, the surrogate as it was last fitted, and the searches that proposed the trials."""
+    """The history after all rounds, the last fitted surrogate, and the searches that proposed the trials."""
 
     history: History
     surrogate: Surrogate
@@ -51,14 +52,14 @@ class Explored(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The history after a round, and why nothing was measured in it; "" where something was."""
+    """The history after a round, and why it measured nothing; "" if it did measure."""
 
     history: History
     ended: str
 
 
 def warn_of_short_budget(history: History, runner: Runner) -> None:
-    """Says so where what every tune runs, the default's trial and a whole training, may exceed the budget."""
+    """Prints a warning if the default's trial and a whole training, which every tune runs, may exceed the budget."""
     required_s, left_s = expected_required_s(history), runner.budget.left_s
     if required_s > left_s:
         runner.notify(
@@ -69,13 +70,14 @@ def warn_of_short_budget(history: History, runner: Runner) -> None:
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
-    """Measures the default configuration, and where it does not fit, the same with features on disk.
+    """Measures the default configuration; if it does not fit, the same configuration with features on disk.
 
-    Where it sets the limit on memory, it is measured up to three times: the peak of one trial is partly luck.
+    If the default sets the memory limit, it is measured up to three times, because the peak of one trial is partly
+    luck.
 
     Raises:
-        InfeasibleError: The memory limit is to be what the default takes, and nothing could be measured of it.
-        ModelError: The default's trial failed, and the model is the user's.
+        InfeasibleError: The default is to set the memory limit, but all its trials failed.
+        ModelError: The default's trial failed, and the model is the user's own.
     """
     if history.default is None:
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
@@ -107,7 +109,7 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
 
 
 def _repeat_default(history: History, surrogate: Surrogate, runner: Runner) -> History:
-    """Measures the reference again, as far as a share of the budget goes; in a resumed tune, what is missing."""
+    """Repeats the reference's trial within a share of the budget; a resumed tune runs only the missing repetitions."""
     reference, trial = history.reference, history.reference_trial
     if reference is None or trial is None or not history.has_default_reference:
         return history
@@ -128,7 +130,7 @@ def _took_too_long(trial: Trial | None) -> bool:
 
 
 def _refuse_a_failing_model(history: History) -> None:
-    """Raises a `ModelError` where the default's trial failed for what a model of the user's did."""
+    """Raises a `ModelError` if a user's own model made the default's trial fail."""
     task = history.study.setting.task
     outcome = None if history.default is None else history.default.measurement.outcome
     kinds = (FailureKind.CRASHED, FailureKind.INVALID, FailureKind.TIMEOUT)
@@ -155,11 +157,17 @@ def _describe_limit(history: History) -> str:
 
 
 def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Proposer = propose) -> Explored:
-    """Measures in rounds what `proposer` wants; the surrogate, fitted to `history`, learns from each but the last.
+    """Measures the proposals of `proposer` in rounds, and refits the surrogate after each round.
 
-    While nothing measured is better than the default, or a better one is expected, they go on as long as the budget
-    does. After `TRIALS_BETWEEN` trials or more the reference is timed before the next round; trials are judged anew.
-    A round that an earlier run of the tune did not end is proposed again, of what was known when it began.
+    While nothing beats the default, or an improvement is expected, rounds continue until the budget ends. After
+    `TRIALS_BETWEEN` trials or more, the reference is timed before the next round, and trials are judged anew. If an
+    earlier run of the tune was interrupted in a round, that round is proposed again from the trials before it.
+
+    Args:
+        history: The references, and the trials of earlier runs.
+        surrogate: Fitted to `history`.
+        runner: Runs the trials.
+        proposer: Proposes the trials of a round.
     """
     searches = []
     known, stalls = runner.known_before_round(history), runner.state.stalls
@@ -172,7 +180,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
         if due:
             history = runner.time_reference(history)
         before = history.first(known)
-        if due or known < len(history.trials):  # `surrogate` knows another drift, or trials of the round
+        if due or known < len(history.trials):  # `surrogate` was fitted with another drift, or to trials of this round
             surrogate = fit_surrogate(before, surrogate)
         proposals, gain, search = proposer(before, surrogate)
         searches.append(search)
@@ -195,16 +203,17 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
 def measure_round(
     proposals: Sequence[Proposal], history: History, surrogate: Surrogate, runner: Runner, known: int | None = None
 ) -> Round:
-    """Measures those of `proposals` that the budget affords and whose partitions can be made, as far as is known.
+    """Measures the `proposals` that the budget affords, without those whose partitions are known to fail.
 
-    What they have to beat is the best as `believed` before the round: `surrogate` knows of no trial of it.
+    Trials race against the best configuration as `believed` before the round.
 
     Args:
         proposals: Most wanted first.
         history: Of the tune so far.
-        surrogate: Fitted to what was known before the round.
+        surrogate: Fitted to the trials before the round.
         runner: Runs the trials.
-        known: How many trials those were; by default all. What an earlier run measured since is not measured again.
+        known: Number of trials before the round; by default all. An earlier run's trials after them count as this
+            round's, and are not repeated.
     """
     known = len(history.trials) if known is None else known
     ranked = believed(history.first(known), surrogate)
@@ -213,7 +222,7 @@ def measure_round(
     for proposal in proposals:
         if proposal.config.canonical() in measured:
             continue
-        if not history.space.can_make(proposal.config):  # a trial before it in this round may have found that out
+        if not history.space.can_make(proposal.config):  # an earlier trial of this round may have failed to make them
             continue
         expected_s = expected_trial_s(surrogate, history, proposal.config, history.drift)
         if _why_no_more(history, runner, expected_s):
@@ -230,23 +239,23 @@ def measure_round(
 
 
 def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
-    """Returns why the budget affords no trial of `trial_s` seconds beside the play-off; "" where it does."""
+    """Returns why the budget affords no trial of `trial_s` seconds beside the play-off; "" if it does."""
     budget = runner.budget
     reserve = 0.0 if budget.in_trials else reserve_s(history, budget.play_off_s)
     return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
 
 
 def _beats_default(history: History, surrogate: Surrogate) -> bool:
-    """Whether something that was measured is believed to be better than the default by the priority."""
+    """Whether a measured configuration is `believed` to be better than the default by the priority."""
     best, reference = next(iter(believed(history, surrogate)), None), history.reference_trial
     return best is not None and (reference is None or best.trial.measurement.config != reference.measurement.config)
 
 
 def measure_smallest(history: History, surrogate: Surrogate, runner: Runner) -> History:
-    """Where no measured memory fits, measures the configuration with the least predicted one: to know what would.
+    """If nothing measured fits in memory, measures the configuration with the least predicted memory.
 
-    Its trial may pass the limit (`BEYOND`), for it has to show by how much. Where nothing is left to find out, there is
-    none.
+    Its trial may exceed the limit (`BEYOND`), to find the smallest limit that would do. It is skipped if such a trial
+    was run before, if nothing points to memory as the cause, or if no configuration is left to try.
     """
     if history.fits_memory() or any(trial.reason == "smallest" for trial in history.trials):
         return history

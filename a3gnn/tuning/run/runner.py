@@ -1,4 +1,4 @@
-"""`Runner`: the side effects of a tune: running trials, writing them to disk, printing lines, reading the clock."""
+"""`Runner`: the side effects of a tune: runs trials, writes them to disk, prints lines, reads the clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from a3gnn.tuning.study.state import TuneState
 from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Proposal, Trial, predicted_row
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Why a trial's curve was trained no further.
+#: Why the training of a curve ended early.
 _ENDED_EARLY = {
     CurveEnd.SLOWER: "it could no longer beat the best so far",
     CurveEnd.LOST: "it could no longer reach the {limit}",
@@ -33,7 +33,7 @@ _ENDED_EARLY = {
 
 
 def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
-    """Returns three lines: what ran, what it found and which limits it breaks, and how the tune stands after it."""
+    """Returns three lines: the configuration, its figures and broken limits, and the best trial so far."""
     best = history.best()
     if best is None:
         so_far = "nothing fits yet"
@@ -73,12 +73,12 @@ class Runner:
 
     Args:
         profiler: Measures configurations of the tune's setting under its plan.
-        journal: Where trials are kept.
-        budget: What may still be measured.
+        journal: Stores the trials.
+        budget: The tune's budget.
         notify: Takes each line of output.
 
     Attributes:
-        state: How far the tune is, as `keep_time` writes it, but for the seconds.
+        state: The progress of the tune; `keep_time` adds the seconds and writes it.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
@@ -99,10 +99,16 @@ class Runner:
         surrogate: Surrogate,
         ranked: Sequence[JudgedTrial] | None = None,
     ) -> History:
-        """Returns `history` with a trial of `proposal`, which is on disk by then, and says what came out.
+        """Runs a trial of `proposal`, writes it to disk, prints its result, and returns `history` with it.
 
-        What the store holds was measured at another time: the drift of now has nothing to do with it. `ranked` is that
-        of `trial_plan`.
+        A stored measurement is used if there is one. The current drift does not apply to it, because it was measured at
+        another time.
+
+        Args:
+            proposal: The configuration, and why it is measured.
+            history: Of the tune so far.
+            surrogate: Predicts the trial.
+            ranked: As in `trial_plan`.
         """
         predicted = _predicted(proposal, history, surrogate)
         predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
@@ -115,12 +121,12 @@ class Runner:
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
     def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
-        """As `measure`, with limits beyond those of the tune: to know what it takes where nothing fits."""
+        """As `measure`, but with limits above the tune's, to find the needed memory if nothing fits."""
         plan = beyond_limits(trial_plan(proposal, history, history.drift), _predicted(proposal, history, surrogate))
         return self._repeated(proposal, plan, history, surrogate)
 
     def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
-        """As `measure`, whatever the store holds of it: trained whole, as in the play-off."""
+        """As `measure`, but always runs a new trial, trained whole as in the play-off."""
         plan = within_limits(history, whole_plan(history, history.drift), proposal.config)
         return self._repeated(proposal, plan, history, surrogate)
 
@@ -130,36 +136,36 @@ class Runner:
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
-        """Returns what timing mini-batches of `config` once more finds; nothing is trained for its accuracy."""
+        """Times mini-batches of `config` again, without training a curve, and returns the outcome."""
         return self._timed(config, history).outcome
 
     def _timed(self, config: TrainConfig, history: History) -> Measurement:
         return self._profiler.repeat(config, within_limits(history, timing_plan(history), config))
 
     def timing_is_due(self, history: History) -> bool:
-        """Whether there is a reference that this run of the tune has not timed within its last `TRIALS_BETWEEN`."""
+        """Whether there is a reference, and this run has not timed it within the last `TRIALS_BETWEEN` trials."""
         since = self._since_timing
         return history.reference_trial is not None and (since is None or since >= TRIALS_BETWEEN)
 
     def time_reference(self, history: History) -> History:
-        """Returns `history` with a timing of the reference's configuration, which is on disk by then.
+        """Times the reference's configuration, writes the timing to disk, and returns `history` with it.
 
-        The trials since the timing before are judged by both, those that follow by this one until there is another.
-        Where it fails, they are judged by the one before, and a line says so.
+        Trials between two timings are judged by both, later trials by the last timing. If the timing fails, a warning
+        is printed, and the previous timing stays in force.
         """
         reference = history.reference_trial
         assert reference is not None, "it is due"
         assert reference.metrics is not None, "it was measured"
         made = self._timed(reference.measurement.config, history)
         if made.metrics is not None and made.metrics.disturbed_windows:
-            made = self._timed(reference.measurement.config, history)  # a burst of other work lasts no round
+            made = self._timed(reference.measurement.config, history)  # a burst of other work is shorter than a round
         self._since_timing = 0
         if isinstance(made.outcome, Failure):
             why = made.outcome.describe()
             self.notify(f"the speed of the machine stays what it was: the default could not be timed, {why}")
             return history
         drift, before = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s, history.drift
-        history = self._keep_timing(SpeedTiming(made.created, drift), history)  # before anyone is told of it
+        history = self._keep_timing(SpeedTiming(made.created, drift), history)  # on disk before it is printed
         if differs(drift):
             now = f"{drift:.2g} of the speed"
             self.notify(f"the machine runs at {now} at which the reference was measured; trials are judged by that")
@@ -168,35 +174,35 @@ class Runner:
         return history
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
-        """Returns a new trial of `config` that trains afresh under the limits, and tests at its end.
+        """Runs a new trial of `config` that trains from the start under the limits, and tests at its end.
 
         Args:
-            config: What is measured.
-            history: Says for how long it trains.
-            task_seed: The seed of its weights and mini-batches, if not the task's: with that the whole curve is
-                trained, with others what `seed_plan` says.
+            config: The configuration.
+            history: Its reference decides how long to train.
+            task_seed: Seed of weights and mini-batches, trained as far as `seed_plan` says. None for the task's own
+                seed, with which the whole curve is trained.
         """
         plan = whole_plan(history, history.drift) if task_seed is None else seed_plan(history, history.drift)
         plan = within_limits(history, plan, config)
         return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:
-        """Writes into the folder how long the tune has taken, and whether it has finished."""
+        """Writes the elapsed seconds and the rest of the state into the folder."""
         dataclasses.replace(self.state, elapsed_s=self.budget.elapsed_s).write(self.folder)
 
     def begin_round(self, before: History, stalls: int) -> None:
-        """Keeps which trials a round of proposals knows, `before` it, and how many rounds before it have stalled."""
+        """Writes to disk that a round begins after the trials `before`, and after so many stalled rounds."""
         last = before.trials[-1].measurement.id if before.trials else ""
         self.state = dataclasses.replace(self.state, round_after=last, stalls=stalls)
         self.keep_time()
 
     def known_before_round(self, history: History) -> int:
-        """Returns how many trials of `history` there were when the round began that an earlier run did not end."""
+        """Returns the number of trials before the round in which an earlier run was interrupted; else all trials."""
         ids = [trial.measurement.id for trial in history.trials]
         return ids.index(self.state.round_after) + 1 if self.state.round_after in ids else len(ids)
 
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
-        """Says which partitions the space of `history` leaves out; the first `before` of them were said earlier."""
+        """Prints the partitions that the space of `history` leaves out, except the first `before`, printed earlier."""
         for partitioner, parts in history.space.unmade_parts[before:]:
             self.notify(
                 f"{partitioner} failed to make {parts} parts of this graph: "
@@ -204,7 +210,7 @@ class Runner:
             )
 
     def _keep_made(self, trial: Trial, history: History) -> History:
-        """Keeps a trial that no store served; the one that becomes the reference is the first timing."""
+        """Records a trial that did not come from the store; the reference's trial also serves as the first timing."""
         longer = self._keep(trial, history)
         if longer.reference_trial is trial and not longer.timings:
             self._since_timing = 0

@@ -1,4 +1,4 @@
-"""Opens all that a tune needs, and closes it again."""
+"""Opens everything that a tune needs, and closes it again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from a3gnn.units import count, format_duration
 
 
 class OpenStudy(NamedTuple):
-    """What an earlier run of the tune measured, if there was one, and what runs its trials."""
+    """The history of earlier runs of the tune, possibly empty, and the runner of its trials."""
 
     history: History
     runner: Runner
@@ -54,24 +54,24 @@ def open_study(
     hardware: Hardware | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Iterator[OpenStudy]:
-    """Yields the study of `request` in `folder`, which is made once everything that was asked for is checked.
+    """Yields the study of `request` in `folder`. Checks the whole request before it creates the folder.
 
-    However the study ends, the seconds that it took are kept in `folder`.
+    The seconds that the study took are written to `folder`, however it ends.
 
     Args:
-        request: What was asked for.
-        graph: The graph.
-        folder: The tune's: new or empty, or that of the tune which is resumed.
-        resume: Whether the trials and the seconds of the tune in `folder` count.
-        store: Where measurements are kept; `folder`/profiles.sqlite by default.
-        started: When the tune started, by `time.monotonic`; what compiling kernels takes is added, and what sending the
-            graph to another machine does.
+        request: The options of the tune.
+        graph: The graph to train on.
+        folder: A new or empty folder, or the folder of the tune to resume.
+        resume: Whether to continue with the trials and seconds of the tune in `folder`.
+        store: Where measurements are stored; `folder`/profiles.sqlite by default.
+        started: When the tune started, by `time.monotonic`, plus the seconds of compiling kernels. The seconds of
+            sending the graph to another machine are added here.
         executor: Where trials run, as in `tune`.
-        hardware: The machine on which they do, as in `tune`.
+        hardware: The machine that runs trials, as in `tune`.
         notify: Takes each line of output.
 
     Raises:
-        UsageError: Something that was asked for can't be, or `folder` holds a tune of something else.
+        UsageError: The request can't be satisfied, or `folder` holds the tune of another request.
         StoreError: The store can't be opened.
     """
     for note in graph.notes:
@@ -80,7 +80,7 @@ def open_study(
     graph = graph.on_disk()
     characteristics = graph.characteristics()
     with ExitStack() as stack:
-        # A store that is named is opened before the folder is made; one of the tune's own lies in it.
+        # A named store is opened before the folder is made; the tune's own store lies in the folder.
         profiles = stack.enter_context(ProfileStore.open(store)) if store is not None else None
         done = Journal(folder).read() if resume else []
         if executor is None:
@@ -112,7 +112,7 @@ def open_study(
         for trial in done:
             if trial.counts:
                 budget.record()
-        # What failed by chance in an earlier run is tried again, and so is what has longer now.
+        # Trials of an earlier run that failed by chance, or by a timeout that is longer now, are run again.
         timings = tuple(Journal(folder).timings()) if resume else ()
         history = History(study, tuple(trial for trial in done if not _is_due_again(trial, study)), timings)
         runner = Runner(profiler, journal, budget, notify)
@@ -126,16 +126,16 @@ def open_study(
 
 
 def _stored_before(rows: Sequence[Measurement], started: str) -> Iterator[Measurement]:
-    """Yields those of `rows` that were measured before the time `started`, if any is known: before the tune's trials.
+    """Yields the `rows` measured before the time `started`, hence before the tune's trials; all if that is "".
 
-    A resumed tune would else start from another corpus than its first run did, and propose something else.
+    Otherwise a resumed tune would start from another corpus than its first run, and propose other trials.
     """
     at = datetime.fromisoformat(started).timestamp() if started else math.inf
     return (row for row in rows if datetime.fromisoformat(row.created).timestamp() < at)
 
 
 def _is_due_again(trial: Trial, study: Study) -> bool:
-    """Returns whether a trial of an earlier run says nothing of what this run would find."""
+    """Returns whether a failed trial of an earlier run may have another outcome in this run."""
     outcome = trial.measurement.outcome
     if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
         return outcome.limit < study.plan.timeout_s
@@ -143,6 +143,6 @@ def _is_due_again(trial: Trial, study: Study) -> bool:
 
 
 def _machine(executor: TrialExecutor, measured: Sequence[Measurement], notify: Callable[[str], None]) -> Hardware:
-    """Returns the machine that runs trials, as its probe and what was `measured` on it say."""
+    """Returns the machine that runs trials, from its probe, with idle memory of at most the peaks `measured` on it."""
     probed = executor.probe() if isinstance(executor, MachineExecutor) else probe_hardware(notify=notify)
     return within_peaks(probed, measured, notify)

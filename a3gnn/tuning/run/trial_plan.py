@@ -1,4 +1,4 @@
-"""How a trial of a tune is measured: how far its curve is trained, and where it has lost (racing)."""
+"""Plans the trials of a tune: how far to train a curve, and when to give up (racing)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from a3gnn.quick import QUICK
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Proposal
 
-#: A configuration can't be the best that is not at the target after so many times the best one's seconds; what is there
-#: for another reason is of no interest after so many. Guesses.
+#: A trial is given up if it does not reach the target within so many times the best one's seconds. The first factor is
+#: for trials proposed as the best, the second for others. Guesses.
 _SLOWER, _FAR_SLOWER = 1.1, 2.0
-#: Nor is what takes so many times the seconds that were predicted, and more than this share of the best one's: what was
-#: hoped for is not there, and others that are predicted as quick are not tried yet. Guesses.
+#: A trial proposed as the best is also given up after so many times its predicted seconds, but not before this share of
+#: the best one's: it disappoints, and others with as good a prediction are not tried yet. Guesses.
 _DISAPPOINTING, _STILL_QUICK = 2.0, 0.5
-#: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, for there are many. Guess.
+#: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, because there are many. Guess.
 _TIMED_S = 0.1 if QUICK else 1.0
-#: Where in the reference's time the accuracy is looked at. Guess.
+#: Shares of the reference's time after which accuracy is checked. Guess.
 _LOOKS = (1 / 2, 3 / 4)
-#: Of the largest gain that a measured curve made from there on, what a later one is believed capable of, and what is
-#: added: a point. Guesses.
+#: A curve is assumed to gain at most so many times the largest gain of a measured curve after that time, plus a margin
+#: of one point. Guesses.
 _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 
 
@@ -35,15 +35,25 @@ def trial_plan(
     predicted_s: float = math.inf,
     ranked: Sequence[JudgedTrial] | None = None,
 ) -> TrialPlan:
-    """Returns how `proposal` is to be measured after `history` on a machine of that `drift`.
+    """Returns the plan of a trial of `proposal` after `history`.
 
-    The reference is trained until it stops rising, by a point at least: all peaks are compared with its own. Others are
-    trained for the reference's seconds; where accuracy is a limit alone, until they reach the target. One that can no
-    longer reach it ends earlier, and so does one that is there for the priority's sake (`proposal.for_priority`) and
-    can no longer beat the best; where seconds to accuracy count, any that takes far longer than that, or than
-    `predicted_s`, its predicted seconds to accuracy. Whatever the drift, that is after as many mini-batches as it would
-    be at the speed that the reference was measured at. The best is the first of `ranked`, which a tune takes from what
-    is `believed` before the round; `History.ranked` by default.
+    The reference trains until its accuracy stops rising. If its curve is known, it still trains one more point, because
+    all memory peaks are compared with its own. Other trials train for the reference's seconds, or only until they reach
+    the target if accuracy is just a limit. They end early in these cases:
+
+    * It can no longer reach the target.
+    * It is proposed as the best (`proposal.for_priority`), and can no longer beat the best trial.
+    * Seconds to accuracy count, and it takes far longer than the best trial, or than predicted.
+
+    Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
+
+    Args:
+        proposal: The configuration, and why it is measured.
+        history: Of the tune so far.
+        drift: The machine's speed over its speed when the reference was measured.
+        predicted_s: The predicted seconds to accuracy; infinite if not predicted.
+        ranked: Trials whose first is the best. A tune passes the trials as `believed` before the round;
+            `History.ranked` by default.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
@@ -62,9 +72,9 @@ def trial_plan(
 
 
 def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
-    """Returns how a finalist is measured: trained from the start for the reference's seconds, then tested once.
+    """Returns the plan of a finalist: trains from the start for the reference's seconds, then tests once.
 
-    As in `trial_plan`, a slower machine is given longer.
+    As in `trial_plan`, a slower machine gets more seconds.
     """
     reference = history.reference
     seconds = history.study.reference_curve.most_seconds if reference is None else reference.at(drift).budget_s
@@ -72,9 +82,9 @@ def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
 
 
 def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
-    """Returns how a finalist and the default are measured with a further seed.
+    """Returns the plan of a finalist or the default with a further seed.
 
-    As in `whole_plan`; where seconds to accuracy count, and accuracy is a limit alone, no further than to the target.
+    It is `whole_plan`, but ends at the target if seconds to accuracy count and accuracy is just a limit.
     """
     plan = whole_plan(history, drift)
     if plan.curve is None or history.reference is None or not history.study.request.priority.to_target:
@@ -83,12 +93,12 @@ def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
 
 
 def timing_plan(history: History) -> TrialPlan:
-    """Returns how the play-off and the machine's drift are timed: mini-batches alone, no curve is trained."""
+    """Returns the plan of a timing in the play-off or for the machine's drift: mini-batches only, without a curve."""
     return dataclasses.replace(history.plan, curve=None, timed_seconds=_TIMED_S)
 
 
 def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
-    """Returns the plan by which a machine of that `drift` trains as many mini-batches as `curve` says for one of 1."""
+    """Returns `curve` with its seconds adapted to `drift`, so that the number of mini-batches stays the same."""
     return dataclasses.replace(
         curve,
         most_seconds=curve.most_seconds / drift,
@@ -98,9 +108,9 @@ def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
 
 
 def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:
-    """Returns what must be reached by parts of the reference's time for the target to be within reach.
+    """Returns the accuracies that a trial must reach after shares of the reference's time to keep the target in reach.
 
-    That is the target less what a curve may gain from there on, by what measured ones gained; three must be measured.
+    Each is the target less the gain that measured curves suggest after that time. At least three curves are needed.
     """
     hurdles = []
     for share in _LOOKS:
@@ -112,7 +122,7 @@ def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:
 
 
 def _gain(one: JudgedTrial, history: History, reference: Reference, share: float) -> float | None:
-    """Returns what a complete curve gained after `share` of the reference's time, or None."""
+    """Returns the accuracy that a complete curve gained after `share` of the reference's time; None if unknown."""
     curve, pace = history.curve(one.trial.measurement.config), one.metrics.pace
     before = None if curve is None else curve.best_within(pace.batches(share * reference.budget_s))
     if before is None or one.figures.val_accuracy is None or not one.figures.complete:
@@ -123,7 +133,14 @@ def _gain(one: JudgedTrial, history: History, reference: Reference, share: float
 def _speed_hurdles(
     best: JudgedTrial | None, predicted_s: float | None, history: History, reference: Reference
 ) -> list[Hurdle]:
-    """Returns when the target must be reached, where seconds count; `predicted_s` is of what is to be the best."""
+    """Returns the hurdle for the seconds to the target, if seconds count.
+
+    Args:
+        best: The best trial so far.
+        predicted_s: Predicted seconds to accuracy of a trial proposed as the best; None for other trials.
+        history: Of the tune so far.
+        reference: The reference.
+    """
     if best is None or best.figures.seconds_to_accuracy is None or not history.study.request.priority.time:
         return []
     best_s = best.figures.seconds_to_accuracy
@@ -135,7 +152,7 @@ def _speed_hurdles(
 
 
 def _least_throughput(best: JudgedTrial, history: History) -> float:
-    """Returns the epochs per second below which half the best one's memory and two points more would not win."""
+    """Returns the least epochs per second that can win, even with half the best one's memory and two points more."""
     priority = history.study.request.priority
     if priority.time or priority.throughput <= priority.memory + priority.accuracy:
         return 0.0

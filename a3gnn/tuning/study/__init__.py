@@ -1,1 +1,1 @@
-"""What is fixed for a tune, what it has measured so far, and the files that keep both."""
+"""The fixed settings of a tune, its measurements so far, and the files that store both."""

@@ -1,4 +1,4 @@
-"""From the arguments of `tune`, text among them, to a checked request; before anything is made."""
+"""Turns the arguments of `tune`, some of them text, into a checked request, before anything is written."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def make_request(
     ranges: Mapping[str, tuple[Any, Any]] | None,
     **options: Any,
 ) -> TuneRequest:
-    """Returns the request of a graph that is yet to be named: its `spec` is empty.
+    """Returns the request with an empty `spec`, because the graph is not known yet.
 
     Raises:
-        UsageError: An argument is not what it must be.
+        UsageError: An argument has a wrong type or value.
     """
     return TuneRequest(
         spec="",
@@ -49,7 +49,7 @@ def make_request(
 
 
 def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
-    """Returns what `value` means if it is text, else itself."""
+    """Returns `value`, parsed if it is text."""
     try:
         return parse(value) if isinstance(value, str) else value
     except UsageError as error:
@@ -57,10 +57,10 @@ def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
 
 
 def parsed_limit(name: str, value: Any) -> Any:
-    """Returns what a limit on memory means if it is text, else itself, checked; "default" stays, where that may be.
+    """Returns a limit on memory, parsed if it is text, and checked; "default" stays if `name` is memory_limit.
 
     Raises:
-        UsageError: It is no size, or too small a one (`checked_limit`).
+        UsageError: It is not a size, or too small (`checked_limit`).
     """
     return value if name == "memory_limit" and value == DEFAULT_PEAK else checked_limit(option(name), value)
 
@@ -79,7 +79,7 @@ def _range(entry: tuple[str, Any]) -> tuple[str, Any, Any]:
 
 
 def check_places(out: str | Path | None, store: str | Path | None, resume: bool) -> None:
-    """Raises a `UsageError` where a tune can't be in `out`, or no store be at `store`; makes nothing."""
+    """Raises a `UsageError` if `out` can't hold a tune, or `store` can't be a store; writes nothing."""
     for name, place in (("out", out), ("store", store)):
         if place is not None and not isinstance(place, str | Path):
             raise UsageError(f"{name} must be a path, got {place!r}")

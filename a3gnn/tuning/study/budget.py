@@ -1,4 +1,4 @@
-"""How much a tune may still measure."""
+"""`Budget`: the trials or seconds that a tune has left; and requests to stop it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 
 from a3gnn.units import count, format_duration
 
-#: Share of a tune's seconds that is kept for the play-off, where that takes so long.
+#: Largest share of a tune's seconds that is reserved for the play-off.
 PLAY_OFF_SHARE = 1 / 3
 
 
 class Budget:
-    """A number of trials, or seconds of which up to a third is kept for the play-off.
+    """A number of trials, or of seconds, up to a third of which is reserved for the play-off.
 
     Args:
         total: Seconds (float) or trials (int).
         started: When this run of the tune started, by `time.monotonic`; now by default.
-        spent_s: Seconds that earlier runs of the same tune have taken.
+        spent_s: Seconds that earlier runs of the same tune took.
     """
 
     def __init__(self, total: float | int, started: float | None = None, spent_s: float = 0.0) -> None:
@@ -31,45 +31,45 @@ class Budget:
 
     @property
     def in_trials(self) -> bool:
-        """Whether trials are counted, not seconds."""
+        """Whether the budget counts trials, not seconds."""
         return isinstance(self.total, int)
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the tune started, those of earlier runs included."""
+        """Seconds since the tune started, including earlier runs."""
         return time.monotonic() - self._start
 
     @property
     def left_s(self) -> float:
-        """Seconds left, the play-off's included; infinite where trials are counted."""
+        """Seconds left, including the play-off's; infinite if the budget counts trials."""
         return float("inf") if self.in_trials else self.total - self.elapsed_s
 
     @property
     def play_off_s(self) -> float:
-        """Seconds that are kept for the play-off at most; 0 where trials are counted."""
+        """Most seconds that are reserved for the play-off; 0 if the budget counts trials."""
         return 0.0 if self.in_trials else self.total * PLAY_OFF_SHARE
 
     def record(self) -> None:
-        """Takes note of a trial of the budget's, of this run or an earlier one; the default's is not."""
+        """Counts a trial of this run or an earlier one; not for trials that are free, such as the default's."""
         self.trials += 1
 
     def affords(self, trial_s: float, reserve_s: float) -> bool:
         """Whether one more trial fits.
 
         Args:
-            trial_s: Seconds that it is expected to take.
-            reserve_s: Seconds that are kept for what comes after it.
+            trial_s: Expected seconds of the trial.
+            reserve_s: Seconds reserved for the play-off after it.
         """
         return self.trials < self.total if self.in_trials else self.left_s > trial_s + reserve_s
 
     def describe(self) -> str:
-        """Returns what is left, for people."""
+        """Returns the remaining trials or seconds as text."""
         if self.in_trials:
             return f"{count(max(round(self.total) - self.trials, 0), 'trial')} left"
         return f"{format_duration(max(self.left_s, 0))} left"
 
     def describe_end(self, trial_s: float, reserve_s: float) -> str:
-        """Returns why it affords no more, for people; arguments as in `affords`."""
+        """Returns as text why the budget affords no further trial; arguments as in `affords`."""
         if self.in_trials or self.left_s <= 0:
             return "the budget is spent"
         return (
@@ -78,19 +78,19 @@ class Budget:
         )
 
 
-#: Whoever makes this file in the folder of a running tune, such as by `touch`, ends it.
+#: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
 STOP_FILE = "stop"
-#: Seconds between two looks for the file. Guess: a stop should be felt at once.
+#: Seconds between two checks for the file. Guess: a stop should take effect at once.
 _POLL_S = 0.2
 _ASKED = "a file named stop is in the tune's folder"
 
 
 class StopAsked(KeyboardInterrupt):
-    """Someone made the file: what runs ends as by Ctrl-C, and the tune finishes with what it has measured."""
+    """The stop file exists: running work ends as by Ctrl-C, and the tune finishes with its measurements so far."""
 
 
 def ask_to_stop(folder: Path) -> None:
-    """Asks the tune in `folder` to end now; it removes the file once it has (`forget_stop`)."""
+    """Asks the tune in `folder` to end now; the tune removes the file when it has ended (`forget_stop`)."""
     (folder / STOP_FILE).touch()
 
 
@@ -100,16 +100,16 @@ def stop_is_asked(folder: Path) -> bool:
 
 
 def forget_stop(folder: Path) -> None:
-    """Takes back that the tune in `folder` is asked to end: it has ended."""
+    """Removes the request to stop from `folder`."""
     (folder / STOP_FILE).unlink(missing_ok=True)
 
 
 @contextmanager
 def stopped_by_file(folder: Path) -> Iterator[None]:
-    """Raises `StopAsked` inside, once, as soon as `folder` has the file, whatever runs; on the main thread alone.
+    """Raises `StopAsked` inside, once, as soon as `folder` contains the file; only on the main thread.
 
-    Python delivers signals, by which that works, to no other thread: there, a tune looks between its trials
-    (`Runner`). A thread that is made here looks for the file, and sends this process SIGUSR1.
+    A new thread looks for the file, and sends SIGUSR1. Python delivers signals only to the main thread; on others, a
+    tune checks for the file between trials (`Runner`).
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
@@ -131,9 +131,9 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt as interrupt:
         if isinstance(interrupt, StopAsked) or not stop_is_asked(folder):
             raise
-        raise StopAsked(_ASKED) from interrupt  # a library has put an exception of its own in the place of ours
+        raise StopAsked(_ASKED) from interrupt  # a library replaced our exception by its own
     finally:
-        signal.signal(signal.SIGUSR1, lambda number, frame: None)  # one that comes now is too late
+        signal.signal(signal.SIGUSR1, lambda number, frame: None)  # a signal that arrives now is too late
         done.set()
         thread.join()
         signal.signal(signal.SIGUSR1, before)

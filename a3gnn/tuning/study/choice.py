@@ -1,4 +1,4 @@
-"""`Choice`: the configuration that a tune hands over, as the play-off found it."""
+"""`Choice`: the configuration that a tune chooses, as measured in the play-off."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from a3gnn.measurement import Metrics
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.trial import Trial
 
-#: What a choice leaves out that was made when the tune was stopped.
+#: The `left_out` entry of a choice that was made when the tune was stopped.
 STOPPED = "the play-off, for the tune was stopped: what is promised of the choice was measured once"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a configuration came to in the play-off.
+    """The results of a configuration in the play-off.
 
     Attributes:
-        metrics: Throughput over its alternations, the largest peaks seen, and what its whole curve learnt.
-        figures: What that comes to.
+        metrics: Throughput over its alternations, the largest peaks seen, and its whole curve.
+        figures: The figures of these metrics.
     """
 
     metrics: Metrics
@@ -31,11 +31,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class NoGain:
-    """The best other configuration, where no gain over the default could be measured, and the default is the choice.
+    """The best other configuration, if it had no measurable gain and the default was chosen instead.
 
     Attributes:
         config: The configuration.
-        against: It against the default.
+        against: Its comparison with the default.
     """
 
     config: TrainConfig
@@ -47,24 +47,24 @@ class NoGain:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns it of `to_dict`."""
+        """Returns the object of `to_dict`."""
         return cls(TrainConfig.from_dict(fields["config"]), Comparison.from_dict(fields["against_default"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen.
+    """The chosen configuration.
 
     Attributes:
         trial: The trial that made it a finalist.
-        judged: What it came to in the play-off.
-        default: The same of the default, where that was measured in the play-off; None otherwise.
-        against: The choice against the default; None where the default is the choice, or was not measured.
-        no_gain: What the default was chosen over, where it was for want of a measurable gain.
-        figures: By the key of a configuration, the figures of all that were measured in the play-off.
-        notes: By the key of a configuration, why another finalist was not chosen.
-        left_out: What the budget was too small for, in words; or `STOPPED`.
-        reference: By what the play-off judged, at the speed of the machine then; None without a play-off.
+        judged: Its results in the play-off.
+        default: The default's results in the play-off; None if it was not measured there.
+        against: Comparison of choice and default; None if the default is the choice, or was not measured.
+        no_gain: The configuration that the default was chosen over for lack of a measurable gain; else None.
+        figures: Figures of all configurations measured in the play-off, by configuration key.
+        notes: Why another finalist was not chosen, by configuration key.
+        left_out: Measurements that the budget was too small for, in words; or `STOPPED`.
+        reference: The play-off's reference, at the machine's speed then; None without a play-off.
     """
 
     trial: Trial

@@ -17,21 +17,21 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.quick import QUICK
 
-#: Alternations of the choice and the default that what is printed stands on.
+#: Alternations of the choice and the default from which the printed ratios are computed.
 ALTERNATIONS = 1 if QUICK else 5
-#: Divisor of a ratio whose range fewer than `ALTERNATIONS` pairs give. In ten tunes of two graphs one pair's ratio was
-#: 1.51 times the median of its tune; the largest deviation in the other nine was 1.26 times.
+#: Divisor of a ratio from fewer than `ALTERNATIONS` pairs. Measured in ten tunes of two graphs: one pair's ratio was
+#: 1.51 times the median of its tune; the largest deviation in the other nine tunes was 1.26 times.
 _ONE_PAIR = 1.5
 #: A gain of accuracy needs so many seeds: a single one may be lucky.
 SEEDS_OF_A_GAIN = 2
 
 
 def tells_apart(found: Spread | None, equal: float = 1.0) -> bool:
-    """Returns whether a choice and the default differ in a figure, by the range that is printed of it.
+    """Returns whether a choice and the default differ in a figure: whether its printed range excludes `equal`.
 
     Args:
         found: Ratios or differences of pairs that were measured one after the other; None without any.
-        equal: What the figure is of two that are equal: 1 for ratios, 0 for differences.
+        equal: The figure of two equal configurations: 1 for ratios, 0 for differences.
     """
     return found is not None and (found.low > equal or found.high < equal)
 
@@ -44,17 +44,17 @@ class Pair(NamedTuple):
 
     @property
     def disturbed(self) -> bool:
-        """Whether other work disturbed a timed window of either, also where that was timed again: it was about then."""
+        """Whether other work disturbed a timed window of either, even if that window was timed again."""
         return any(one.disturbed_windows for one in self)
 
 
 class Reached(NamedTuple):
-    """Training seconds after which a choice and the default reach the target, with one seed, by the paces of one turn.
+    """Training seconds until a choice and the default reach the target, for one seed and the paces of one alternation.
 
     Attributes:
-        choice: Infinite where the choice does not reach it.
-        default: Where the default does not reach it, the seconds of its whole training: it takes more.
-        default_missed: Whether the default does not reach it.
+        choice: Infinite if the choice misses the target.
+        default: If the default misses the target, the seconds of its whole training, a lower bound.
+        default_missed: Whether the default misses the target.
     """
 
     choice: float
@@ -66,27 +66,27 @@ class Reached(NamedTuple):
 class Comparison:
     """The choice's figures over the default's.
 
-    Both sides of every ratio are medians over one set of pairs, which are the figures that the tune shows of the choice
-    and of the default (`judged_in_turns`), so that the shown figures divide into the shown ratio. Its range is that in
-    which the median of the pairs' own ratios lies (`median_interval`); over seeds it is the widest of theirs.
+    Both sides of a ratio are medians over the same pairs. They equal the printed figures of the choice and the default
+    (`judged_in_turns`), so the printed figures divide into the printed ratio. Its range is the interval of the median
+    of the pairs' ratios (`median_interval`); over several seeds, the widest of the seeds' ranges.
 
     Attributes:
         throughput: Ratio of epochs per second, over the alternations.
-        time: Ratio of the default's seconds to accuracy to the choice's, over alternations and seeds; None where the
-            choice misses the target with half of the seeds or more.
+        time: Ratio of the default's seconds to accuracy to the choice's, over alternations and seeds; None if the
+            choice misses the target with at least half of the seeds.
         memory: Ratio of the largest peaks seen.
-        memory_most: The largest of that and of the upper end of the pairs' own ratios; None in files of older versions.
+        memory_most: The larger of `memory` and the upper bound of the pairs' ratios; None in files of older versions.
         accuracy: Difference of validation accuracy at equal training time, over the seeds, in points.
         differs: Whether the choice is better by the priority's score at the worse end of every range. With fewer than
-            `ALTERNATIONS` alternations it has to be better by `_ONE_PAIR` more; a gain of accuracy counts with
-            `SEEDS_OF_A_GAIN` seeds. What is `late` does not differ.
-        late: Whether it is better, but reaches the target later than the default, where speed decides, whatever that
-            means.
+            `ALTERNATIONS` alternations, the median speed over `_ONE_PAIR` counts if that is worse. A gain of accuracy
+            needs `SEEDS_OF_A_GAIN` seeds. False if `late`.
+        late: Whether speed decides, in epochs per second as well, and the choice is better by the score but reaches
+            the target later than the default.
         disturbed: Share of all alternations' trials in which other work disturbed a timed window, in [0, 1].
-        left_out: Disturbed alternations that the ratios of throughput and time leave out (`remeasured.parted`).
-        time_at_least: Whether the default misses the target with half of the seeds or more: the seconds of its whole
-            training stand in, so that the ratio of time is at least so large.
-        missed: Seeds with which the choice misses the target and the default does not.
+        left_out: Number of disturbed alternations that do not count for throughput and time (`remeasured.parted`).
+        time_at_least: Whether the default misses the target with at least half of the seeds. The seconds of its whole
+            training then stand in, so `time` is a lower bound.
+        missed: Number of seeds with which the choice misses the target and the default does not.
     """
 
     throughput: Spread
@@ -114,12 +114,12 @@ class Comparison:
         """Returns the comparison.
 
         Args:
-            alternations: Timed trials by which speeds are compared, at least one pair.
+            alternations: Timed trials that count in the comparison of speeds, at least one pair.
             seeds: Trainings, one pair per seed.
-            target: The validation accuracy that is to be reached, in [0, 1].
-            memory: The metric that memory means.
-            priority: Its score judges, by the figures that it weighs most.
-            left_out: Other timed trials, of which the peaks alone count.
+            target: The validation accuracy to reach, in [0, 1].
+            memory: Name of the memory metric: peak_host_bytes or peak_device_bytes.
+            priority: Judges by its score of the figures that it weighs enough (`Priority.deciding`).
+            left_out: Other timed trials; only their peaks count.
         """
         assert alternations, "there is at least one alternation"
         speeds = [(pair.choice.throughput_epochs_per_s, pair.default.throughput_epochs_per_s) for pair in alternations]
@@ -148,16 +148,16 @@ class Comparison:
         )
 
     def describe_time(self, number_format: str = ".2f") -> str:
-        """Returns the ratio of seconds for people, `at least` so large where that is all that is known; "" for none."""
+        """Returns the ratio of seconds as text, after `at least` if it is a lower bound; "" if there is none."""
         if self.time is None:
             return ""
         return f"{'at least ' if self.time_at_least else ''}{self.time.describe(number_format)}"
 
     def better_by(self, priority: Priority) -> tuple[str, ...]:
-        """Returns in which of speed, memory and accuracy the choice is better, of those that `priority` weighs.
+        """Returns the names of the figures that `priority` weighs and in which the choice is better.
 
-        Empty if the choice is not better by the priority, if no range tells them apart, or if an older version took
-        fewer than `ALTERNATIONS` for enough.
+        The names are speed, memory and accuracy. Empty if the choice is not better by the priority, if no range tells
+        the two apart, or if an older version made do with fewer than `ALTERNATIONS` alternations.
         """
         old = self.memory_most is None
         if not self.differs or (old and self.throughput.repeats < ALTERNATIONS):
@@ -185,9 +185,9 @@ class Comparison:
 
 
 def trained_alike(seeds: Sequence[Pair]) -> list[Pair]:
-    """Returns the pairs of `seeds` in which both trained as long; accuracy is that at equal training time.
+    """Returns the pairs of `seeds` that trained equally long, and whose accuracies therefore compare.
 
-    Seeds with which a training ended at the target tell none.
+    A pair is left out if one of its trainings ended at the target.
     """
     return [
         pair for pair in seeds if not any(one.curve is not None and one.curve.ended is CurveEnd.TARGET for one in pair)
@@ -197,20 +197,20 @@ def trained_alike(seeds: Sequence[Pair]) -> list[Pair]:
 def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
     """Returns by how many points the choice's best validation accuracy exceeds the default's, per seed.
 
-    Seeds with which a training ended at the target tell none.
+    Pairs that did not train equally long are left out (`trained_alike`).
     """
     return [100 * (best_accuracy(pair.choice) - best_accuracy(pair.default)) for pair in trained_alike(seeds)]
 
 
 def best_accuracy(metrics: Metrics) -> float:
-    """Returns the highest validation accuracy of its curve, in [0, 1]; 0 without one."""
+    """Returns the highest validation accuracy of the curve, in [0, 1]; 0 without a curve."""
     return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
 
 
 def seconds_in_turns(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[list[Reached]]:
-    """Yields when both reach `target`, for each seed by the paces of each alternation.
+    """Yields a list per seed, with the seconds until both reach `target` at the paces of each alternation.
 
-    The set-up is the median of those seen. Seeds with which neither reaches it are left out.
+    The set-up time is the median over the alternations. Seeds with which neither reaches the target are left out.
     """
     setups = [median(m.setup_seconds for m in own) for own in zip(*alternations, strict=True)]
     for trained in seeds:
@@ -235,7 +235,7 @@ def seconds_in_turns(alternations: Sequence[Pair], seeds: Sequence[Pair], target
 
 
 def _time(reached: Sequence[Sequence[Reached]]) -> tuple[Spread | None, bool]:
-    """Returns the ratio of the default's seconds to the choice's, and whether it is at least so large."""
+    """Returns the ratio of the default's seconds to the choice's, and whether it is a lower bound."""
     every = [one for of_seed in reached for one in of_seed]
     if not every or median(one.choice for one in every) == inf:
         return None, False
@@ -243,12 +243,12 @@ def _time(reached: Sequence[Sequence[Reached]]) -> tuple[Spread | None, bool]:
     found = _quotient([[(one.default, one.choice) for one in of_seed] for of_seed in reached])
     if default == inf:
         return found, True
-    # Where the default misses the target with some seeds, its median is known all the same.
+    # If the default misses the target with fewer than half of the seeds, its median is still known.
     return _around(default / median(one.choice for one in every), found), False
 
 
 def _quotient(by_seed: Sequence[Sequence[tuple[float, float]]]) -> Spread:
-    """Returns the ratio of the medians of both sides of all pairs, with the widest range of a seed's own ratios."""
+    """Returns the ratio of the medians of all pairs' two sides, with the widest range of any seed's ratios."""
     ranges = [median_interval([own / other for own, other in pairs]) for pairs in by_seed]
     every = [pair for pairs in by_seed for pair in pairs]
     middle = median(own for own, _ in every) / median(other for _, other in every)
@@ -257,7 +257,7 @@ def _quotient(by_seed: Sequence[Sequence[tuple[float, float]]]) -> Spread:
 
 
 def _difference(pairs: Sequence[Sequence[float]]) -> Spread | None:
-    """Returns the difference of the medians of both sides of `pairs`, with the range of the pairs' differences."""
+    """Returns the difference of the medians of the two sides of `pairs`, with the range of the pairs' differences."""
     if not pairs:
         return None
     low, high = median_interval([own - other for own, other in pairs])
@@ -266,14 +266,14 @@ def _difference(pairs: Sequence[Sequence[float]]) -> Spread | None:
 
 
 def _around(middle: float, spread: Spread) -> Spread:
-    """Returns `spread` about another `middle`, which lies within its range: that of all pairs surely does."""
+    """Returns `spread` with the median `middle`, and its range extended to include that."""
     return spread._replace(median=middle, low=min(spread.low, middle), high=max(spread.high, middle))
 
 
 def _surely_better(
     speed: Spread | None, alternations: int, memory: float, accuracy: Spread | None, priority: Priority
 ) -> bool:
-    """Returns whether the worse ends of all ranges are a gain by `priority`; `memory` is the largest ratio of peaks."""
+    """Returns whether `priority` gains even at the worse end of every range; `memory` is the largest ratio of peaks."""
     if speed is None or speed.low <= 0:
         return False
     points = 0.0 if accuracy is None else _worst_points(accuracy)
@@ -282,10 +282,10 @@ def _surely_better(
 
 
 def _worst_speed(speed: Spread, alternations: int) -> float:
-    """Returns the worse end of a ratio of speeds that so many alternations gave."""
+    """Returns the worse end of a ratio of speeds, divided by `_ONE_PAIR` if there were too few alternations."""
     return speed.low if alternations >= ALTERNATIONS else min(speed.low, speed.median / _ONE_PAIR)
 
 
 def _worst_points(accuracy: Spread) -> float:
-    """Returns the worse end of a difference of accuracy; of too few seeds a loss alone counts."""
+    """Returns the worse end of a difference of accuracy; with too few seeds, only a loss counts."""
     return accuracy.low if accuracy.repeats >= SEEDS_OF_A_GAIN else min(accuracy.low, 0.0)

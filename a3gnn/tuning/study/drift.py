@@ -1,7 +1,7 @@
-"""How fast the machine runs while a tune goes on, by timings of one configuration, and how trials are judged by that.
+"""Measures the machine's speed during a tune by timing one configuration, and corrects trials for it.
 
-Drift is the speed at which the machine runs, over that at which it ran when the reference was measured: other tenants
-of a host make it half as fast within minutes.
+Drift is the machine's current speed over its speed when the reference was measured. Other tenants of a host can halve
+it within minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from a3gnn.errors import UsageError
 from a3gnn.measurement import Metrics, StageSeconds
 
-#: Trials after which the reference is timed once more. Guess.
+#: Trials after which the reference is timed again. Guess.
 TRIALS_BETWEEN = 4
 
 
@@ -27,10 +27,10 @@ class SpeedTiming:
 
     Attributes:
         created: When it began, ISO 8601, UTC.
-        drift: The machine's speed then, over that at which the reference was measured.
+        drift: The machine's speed then, over its speed when the reference was measured.
 
     Raises:
-        UsageError: One of them is no time or no ratio of speeds.
+        UsageError: `created` is not a time, or `drift` is not finite and positive.
     """
 
     created: str
@@ -42,22 +42,22 @@ class SpeedTiming:
 
 
 def check_drift(drift: float) -> None:
-    """Raises a `UsageError` where `drift` is no ratio of two speeds."""
+    """Raises a `UsageError` if `drift` is not finite and positive."""
     if not (math.isfinite(drift) and drift > 0):
         raise UsageError(f"drift must be finite and > 0, got {drift}; 1 is a machine at the reference's speed")
 
 
 def differs(drift: float) -> bool:
-    """Whether `drift` is another than 1 as people are told it, by two digits."""
+    """Whether `drift` differs from 1 when printed with two digits."""
     return f"{drift:.2g}" != "1"
 
 
 def drift_at(created: str, timings: Sequence[SpeedTiming]) -> float | None:
     """Returns the machine's drift at the time `created`, ISO 8601; None before the first of `timings`.
 
-    Between two timings the drift's logarithm is interpolated in time. After the last one, that one's drift holds until
-    there is another. A simulated load of 25 % is corrected with a root mean square error of 0.11 to 0.31, and of 0.16
-    to 0.35 by the timing before a trial alone, with correlation times of one minute to two seconds (tests/tuning).
+    Between two timings, the logarithm of the drift is interpolated in time. After the last timing, its drift holds.
+    Measured on a simulated load of 25 %, with correlation times of one minute to two seconds (tests/tuning): the root
+    mean square error is 0.11 to 0.31, against 0.16 to 0.35 with only the timing before a trial.
     """
     if not timings or _seconds(created) < _seconds(timings[0].created):
         return None
@@ -66,10 +66,10 @@ def drift_at(created: str, timings: Sequence[SpeedTiming]) -> float | None:
 
 
 def at_reference_pace(metrics: Metrics, drift: float) -> Metrics:
-    """Returns what would have been measured instead of `metrics` at the speed that the reference was measured at.
+    """Returns `metrics` as they would have been at the machine's speed when the reference was measured.
 
-    That is epochs per second over `drift`, and the seconds of the set-up, of stages and of an epoch's overhead times
-    it. What the trial itself cost, the seconds of its curve, is left as it was.
+    Divides epochs per second by `drift`, and multiplies the seconds of set-up, stages and epoch overhead by it. The
+    seconds of the curve stay, because they are the cost of the trial itself.
     """
     if drift == 1:
         return metrics

@@ -1,4 +1,4 @@
-"""The folder of a tune: new, or the one of an interrupted run of the same request."""
+"""The folder of a tune: new, or the folder of an earlier run of the same request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAY_CHANGE = {"budget"}
 
 
 def check_folder(folder: Path, resume: bool) -> None:
-    """Raises a `UsageError` where a tune can't start in `folder`, or can't be resumed there; makes nothing."""
+    """Raises a `UsageError` if a tune can't start in `folder`, or can't be resumed there; writes nothing."""
     if resume:
         read_request(folder)
     elif not is_vacant(folder):
@@ -43,7 +43,7 @@ def check_folder(folder: Path, resume: bool) -> None:
 
 
 def check_request(folder: Path, request: TuneRequest) -> None:
-    """Raises a `UsageError` where `folder` holds a tune with other options than `request`, the budget aside."""
+    """Raises a `UsageError` if the tune in `folder` has other options than `request`, apart from the budget."""
     before, asked = (_flat(json.loads(json.dumps(one.to_dict()))) for one in (read_request(folder), request))
     changed = sorted(name for name in {*asked, *before} - _MAY_CHANGE if asked.get(name) != before.get(name))
     if changed:
@@ -54,7 +54,7 @@ def check_request(folder: Path, request: TuneRequest) -> None:
 
 
 def _flat(options: Mapping[str, Any], within: str = "") -> dict[str, Any]:
-    """Returns `options` with those of inner mappings as outer.inner, so that a message names no more than changed."""
+    """Returns `options` with keys of inner mappings as outer.inner, so a message names only the changed ones."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         found |= _flat(value, f"{within}{name}.") if isinstance(value, Mapping) else {f"{within}{name}": value}
@@ -62,7 +62,7 @@ def _flat(options: Mapping[str, Any], within: str = "") -> dict[str, Any]:
 
 
 def check_same(trials: Sequence[Trial], setting: Setting) -> None:
-    """Raises a `UsageError` where `trials` ran on another graph or machine, or were measured by another version."""
+    """Raises a `UsageError` if `trials` ran on another graph or machine, or were measured by another version."""
     graph, hardware = setting.graph, setting.hardware
     for measurement in (trial.measurement for trial in trials):
         before, changes = measurement.setting, []
@@ -80,10 +80,11 @@ def check_same(trials: Sequence[Trial], setting: Setting) -> None:
 
 
 def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
-    """Returns the journal in `folder`, which is made, and empty, unless the tune is resumed.
+    """Returns the journal in `folder`; creates the folder and an empty journal unless the tune is resumed.
 
     Raises:
-        UsageError: The folder holds a tune and `resume` is off, or one of another request, or none to resume.
+        UsageError: The folder can't be made. Or it is not empty and `resume` is off. Or it holds no tune to resume, or
+            the tune of another request.
     """
     check_folder(folder, resume)
     if resume:
@@ -98,7 +99,7 @@ def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
 
 
 def write_request(folder: Path, request: TuneRequest) -> None:
-    """Writes what a tune is asked for into its folder."""
+    """Writes the options of a tune into its folder."""
     write_text(folder / _REQUEST, json.dumps(request.to_dict(), indent=1))
 
 
@@ -108,10 +109,10 @@ def holds_tune(folder: Path) -> bool:
 
 
 def read_request(folder: Path) -> TuneRequest:
-    """Returns what the tune in `folder` was asked for.
+    """Returns the options of the tune in `folder`.
 
     Raises:
-        UsageError: There is none, or none of this version.
+        UsageError: The folder holds no tune, or one of another version.
     """
     try:
         return TuneRequest.from_dict(json.loads((folder / _REQUEST).read_text(encoding="utf-8")))
@@ -125,7 +126,7 @@ def read_request(folder: Path) -> TuneRequest:
 
 
 def no_tune(folder: Path, name: str) -> UsageError:
-    """Returns what is said where `folder` is to be that of a tune, and lacks the file `name` of one."""
+    """Returns the error for a `folder` that is no tune's, because it lacks the file `name`."""
     return UsageError(
         f"{folder} must be the --out folder of an a3gnn tune, but it holds no {name}; "
         f"run a3gnn tune --out {shlex.quote(str(folder))} first"
@@ -133,10 +134,12 @@ def no_tune(folder: Path, name: str) -> UsageError:
 
 
 def repeating_as_before(task: Task, folder: Path) -> Task:
-    """Returns `task` with what the tune in `folder` found of whether training repeats, in which luck has a part.
+    """Returns `task` with the `repeats` of the tune in `folder`.
+
+    The check whether a training repeats bit for bit is partly luck, so a resumed tune keeps its first result.
 
     Raises:
-        UsageError: There is no tune in it.
+        UsageError: The folder holds no tune.
     """
     before = read_request(folder).task.own
     if task.own is None or before is None:
@@ -150,7 +153,7 @@ def _describe(graph: GraphCharacteristics) -> str:
 
 
 def _differences(before: Hardware, now: Hardware) -> str:
-    """Returns the fields in which the machines differ."""
+    """Returns the differing fields of the machines, with both values, as text."""
     names = [field.name for field in dataclasses.fields(Hardware) if field.name != "profile"]
     pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
     return ", ".join(f"{name} was {old!r} and is {new!r}" for name, old, new in pairs if old != new)
@@ -166,17 +169,17 @@ _NAMES = (
 
 
 def keep_product_speeds(folder: Path, hardware: Hardware) -> None:
-    """Writes those of `hardware` to the folder of a tune that starts."""
+    """Writes the speeds of matrix products of `hardware` into the folder of a new tune."""
     write_text(folder / _FILE, json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}))
 
 
 def with_kept_speeds(folder: Path, hardware: Hardware) -> Hardware:
-    """Returns `hardware` with those that the tune in `folder` started with: a resumed tune keeps its space.
+    """Returns `hardware` with the product speeds that the tune in `folder` started with, so its space stays the same.
 
-    A tune from before they were kept has no such file, and goes on with those of `hardware`.
+    Tunes of older versions have no such file; they continue with the speeds of `hardware`.
 
     Raises:
-        UsageError: The file is not what `keep_product_speeds` wrote.
+        UsageError: The file was not written by `keep_product_speeds`.
     """
     try:
         kept = json.loads((folder / _FILE).read_text(encoding="utf-8"))
@@ -196,7 +199,7 @@ _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of a3gnn, Python and the packages that decide results, those that are installed."""
+    """Returns the versions of a3gnn, of Python, and of the installed packages that influence results."""
     found = {"a3gnn": __version__, "python": platform.python_version()}
     for name in _VERSIONS_OF:
         try:

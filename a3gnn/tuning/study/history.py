@@ -1,4 +1,4 @@
-"""`History`: the trials of a tune, and what they say: what the others are held to, which keep it, which is best."""
+"""`History`: the trials of a tune, the reference and limits that they are judged by, and the best of them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from a3gnn.tuning.study.drift import SpeedTiming
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 
-#: What `--memory-limit default` allows beside the default's measured peak, as a share of it: repeated trials of one
-#: configuration differ, and the default has to keep its own limit. Measured: of 24 repetitions of the default on three
-#: graphs, at 330 to 440 MiB, whole trainings among them, the largest peak was 4.2 % above that of the first trial.
+#: `--memory-limit default` allows the default's measured peak and this share of it, because repeated trials of one
+#: configuration differ, and the default has to keep its own limit. Measured: in 24 repetitions of the default on three
+#: graphs, at 330 to 440 MiB and with whole trainings among them, the largest peak exceeded the first trial's by 4.2 %.
 DEFAULT_TOLERANCE = 0.05
 
 
@@ -37,9 +37,9 @@ class History:
     """The trials of one tune, judged by its study; immutable, so `with_trial` returns a new one.
 
     Attributes:
-        study: What is fixed.
-        trials: In the order in which they were made.
-        timings: How fast the machine ran meanwhile, in the order of their times.
+        study: The fixed settings of the tune.
+        trials: In the order in which they ran.
+        timings: The machine's speed during the tune, in the order of time.
     """
 
     study: Study
@@ -51,12 +51,12 @@ class History:
         return dataclasses.replace(self, trials=(*self.trials, trial))
 
     def with_timing(self, timing: SpeedTiming) -> Self:
-        """Returns the history with a later `timing`, by which the trials since the one before it are judged anew."""
+        """Returns the history with a later `timing`; trials since the previous timing are judged anew."""
         timings = (*self.timings, timing)
         return dataclasses.replace(self, trials=tuple(one.judged_by(timings) for one in self.trials), timings=timings)
 
     def first(self, trials: int) -> Self:
-        """Returns the history of the first so many `trials`, judged as they are by now."""
+        """Returns the history of the first so many `trials`, with all timings so far."""
         return self if trials == len(self.trials) else dataclasses.replace(self, trials=self.trials[:trials])
 
     @property
@@ -66,9 +66,9 @@ class History:
 
     @cached_property
     def space(self) -> SearchSpace:
-        """What may still be chosen: the study's space, without the partitions that could not be made.
+        """The study's space, without partitions that could not be made.
 
-        A partitioner that failed to make so many parts is assumed to fail at more; others are not.
+        A partitioner that failed to make n parts is assumed to fail at more parts; other partitioners are not.
         """
         space = self.study.space
         for trial in self.trials:
@@ -79,15 +79,15 @@ class History:
 
     @cached_property
     def objectives(self) -> Objectives:
-        """What is wanted, with the accuracy that must be reached once there is a reference."""
+        """The study's objectives; the least accuracy is the reference's target, once there is a reference."""
         least_accuracy = self.reference.target if self.reference else self.study.target
         return self.study.objectives(least_accuracy, self.default_bytes)
 
     @property
     def default_bytes(self) -> int | None:
-        """What `--memory-limit default` allows: the default's largest peak in its trials, and `DEFAULT_TOLERANCE`.
+        """The limit in bytes of `--memory-limit default`: the largest peak of its trials, plus `DEFAULT_TOLERANCE`.
 
-        Where the default fits nowhere, it is that of what stands in for it; None where nothing was measured for it.
+        Trials of a stand-in count if the default does not fit. None if neither was measured.
         """
         peaks = (
             getattr(t.measurement.metrics, memory_metric(self.study.setting.hardware.has_device))
@@ -99,7 +99,7 @@ class History:
 
     @property
     def plan(self) -> TrialPlan:
-        """The study's plan, with the limits that are known by now."""
+        """The study's plan, with the memory limits known so far."""
         limits = self.objectives.limits
         return dataclasses.replace(
             self.study.plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes
@@ -112,10 +112,10 @@ class History:
 
     @cached_property
     def reference_trial(self) -> Trial | None:
-        """The trial that the others are compared with.
+        """The trial that the others are compared with, or None.
 
-        That of the default, or of a configuration with the same learning key; where none of them fits, the best
-        by validation accuracy stands in.
+        It is the trial of the default, or of a configuration with the same learning key. If none of these fits, the
+        trial with the best validation accuracy stands in.
         """
         key = self.study.setting.curve_key
         same = key(TrainConfig())
@@ -125,13 +125,13 @@ class History:
 
     @property
     def has_default_reference(self) -> bool:
-        """Whether the reference learns what the default does, not something that stands in for it."""
+        """Whether the reference has the default's learning key, and is not a stand-in."""
         trial, key = self.reference_trial, self.study.setting.curve_key
         return trial is not None and key(trial.measurement.config) == key(TrainConfig())
 
     @cached_property
     def reference(self) -> Reference | None:
-        """What its metrics and curve come to, or None before there is one."""
+        """The reference's budget and target, from its metrics and curve; None before it is measured."""
         metrics = self.reference_metrics
         if metrics is None or metrics.curve is None:
             return None
@@ -139,9 +139,9 @@ class History:
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:
-        """The metrics of the reference's trial, with the curve as this tune's plan ends it; None before there are any.
+        """The metrics of the reference's trial, its curve cut where this tune's plan ends it; None without a trial.
 
-        A state that an earlier tune kept may have come further.
+        The curve can be longer if it continued a training state that an earlier tune had saved.
         """
         metrics = None if self.reference_trial is None else self.reference_trial.metrics
         if metrics is None or metrics.curve is None:
@@ -152,15 +152,15 @@ class History:
 
     @property
     def reference_figures(self) -> Figures | None:
-        """What the reference's trial comes to, or None before there is one."""
+        """The figures of the reference's trial; None before it is measured."""
         return None if self.reference_trial is None else self.figures(self.reference_trial)
 
     def curve(self, config: TrainConfig) -> LearningCurve | None:
-        """Returns the longest curve that a trial trained of what `config` learns, or None."""
+        """Returns the longest measured curve with the learning key of `config`, or None."""
         return self._curves.get(self.study.setting.curve_key(config))
 
     def figures(self, trial: Trial) -> Figures | None:
-        """Returns what `trial` comes to at equal training time, or None where it failed."""
+        """Returns the figures of `trial` at equal training time; None if it failed."""
         metrics = trial.metrics
         return None if metrics is None else Figures.of(metrics, self.curve(trial.measurement.config), self.reference)
 
@@ -170,7 +170,7 @@ class History:
         return [JudgedTrial(trial, metrics, figures) for trial, metrics, figures in outcomes if metrics and figures]
 
     def failures(self) -> list[Failure]:
-        """Returns what went wrong in the trials that did not."""
+        """Returns the failures of the trials that failed."""
         return [t.measurement.outcome for t in self.trials if isinstance(t.measurement.outcome, Failure)]
 
     def feasible(self) -> list[JudgedTrial]:
@@ -182,19 +182,19 @@ class History:
         return [one for one in self.measured() if self.row(one.trial.measurement.config) is not None]
 
     def eligible(self) -> list[JudgedTrial]:
-        """Returns the trials inside the space that keep every limit and are not late: what may be chosen."""
+        """Returns the trials that may be chosen: inside the space, within every limit, and not late."""
         return [one for one in self._keeping_limits() if not one.figures.later_than(self.latest_s)]
 
     def late(self) -> list[JudgedTrial]:
-        """Returns what may not be chosen only because it is late, the best first; of one configuration the last."""
+        """Returns the trials refused only because they are late, best first; the last trial of each configuration."""
         return self._best_first(one for one in self._keeping_limits() if one.figures.later_than(self.latest_s))
 
     @cached_property
     def latest_s(self) -> float | None:
-        """The training seconds after which the reference reaches the target, where that is a limit; None elsewhere.
+        """The training seconds until the reference reaches the target, if they are a limit; else None.
 
-        It is where speed decides (`Priority.deciding`), whatever speed means: more epochs per second are worth nothing
-        to who gets the same accuracy later.
+        They are a limit if speed decides (`Priority.deciding`), in epochs per second as well: a higher throughput is
+        worth nothing if the same accuracy comes later.
         """
         figures = self.reference_figures
         if figures is None or not (self.reference_is_alternative and self.objectives.priority.deciding[0]):
@@ -203,7 +203,7 @@ class History:
 
     @property
     def reference_is_alternative(self) -> bool:
-        """Whether the reference learns what the default does, and may be chosen itself."""
+        """Whether the reference has the default's learning key, and may be chosen itself."""
         trial, figures = self.reference_trial, self.reference_figures
         if trial is None or figures is None or not self.has_default_reference:
             return False
@@ -213,7 +213,8 @@ class History:
     def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
         """Returns the limits that a trial is known to break.
 
-        What was ended because others are quicker, or before any accuracy was known, is not known to miss the least one.
+        A trial that ended because others are quicker, or before its first evaluation, may still reach the least
+        accuracy.
         """
         found, curve = self.objectives.limits.broken_by(one.figures), one.metrics.curve
         slower = curve is not None and curve.ended is CurveEnd.SLOWER and not one.figures.complete
@@ -227,11 +228,11 @@ class History:
         return any(not limits.broken_by(one.figures) for one in self.inside())
 
     def ranked(self) -> list[JudgedTrial]:
-        """Returns the eligible trials, that first which the priority prefers; of one configuration the last trial."""
+        """Returns the last eligible trial of each configuration, best first by the priority."""
         return self._best_first(self.eligible())
 
     def by_score(self, judged: Sequence[JudgedTrial]) -> list[JudgedTrial]:
-        """Returns `judged` in the order of the priority's score, the best first, whatever the limits."""
+        """Returns `judged` in the order of the priority's score, best first, regardless of limits."""
         if not judged:
             return []
         score = self.objectives.measured_score([one.figures for one in judged])
@@ -242,7 +243,7 @@ class History:
         return next(iter(self.ranked()), None)
 
     def row(self, config: TrainConfig) -> Rows | None:
-        """Returns the row of `config`, which is canonical, or None where it lies outside the space."""
+        """Returns the row of `config`, which must be canonical; None if it lies outside the space."""
         try:
             return self.space.encode(config)
         except ConfigError:

@@ -1,4 +1,4 @@
-"""The trials of one tune in their order, on disk as they are made: an interrupted tune resumes from them."""
+"""`Journal`: writes the trials of a tune to disk one by one, so an interrupted tune can be resumed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _Line = TypeVar("_Line")
 class Journal:
     """The file `probes.jsonl` in the folder of a tune, one trial per line; "probe" was once the word for a trial.
 
-    Beside it lies `timings.jsonl`, one line for each timing of the machine's speed. A trial is on disk before the
-    timing after it is made, so that both together say how it is judged.
+    `timings.jsonl` beside it contains one line for each timing of the machine's speed. A trial is written before the
+    next timing is made, so both files together determine how it is judged.
 
     Attributes:
-        folder: The tune's.
+        folder: The tune's folder.
         path: The file of trials.
-        timings_path: The file of timings; journals from before have none.
+        timings_path: The file of timings; missing in tunes of older versions.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,26 +37,26 @@ class Journal:
 
     @classmethod
     def start(cls, folder: Path) -> Self:
-        """Returns an empty journal in `folder`; one of an earlier run is replaced."""
+        """Returns an empty journal in `folder`, in place of an earlier run's."""
         journal = cls(folder)
         for path in (journal.path, journal.timings_path):
             write_text(path, "")
         return journal
 
     def append(self, trial: Trial) -> None:
-        """Adds `trial`, on disk when this returns."""
+        """Adds `trial`; it is on disk when this returns."""
         _append(self.path, trial.to_dict())
 
     def append_timing(self, timing: SpeedTiming) -> None:
-        """Adds `timing`, on disk when this returns."""
+        """Adds `timing`; it is on disk when this returns."""
         _append(self.timings_path, dataclasses.asdict(timing))
 
     def read(self, mend: bool = True) -> list[Trial]:
-        """Returns the trials, judged by the timings; a last line that an interruption cut short is left out.
+        """Returns the trials, judged by the timings, without an incomplete last line left by an interruption.
 
         Args:
-            mend: Whether such a line is cut off the file: only by who appends to it, for a tune that runs may be
-                writing it just now.
+            mend: Whether to cut such a line off the file. Only for the process that appends to it: otherwise a running
+                tune may be writing that line.
 
         Raises:
             ConfigError: The file is not a journal of this version.
@@ -65,7 +65,7 @@ class Journal:
         return [one.judged_by(timings) for one in _read(self.path, Trial.from_dict, mend)]
 
     def timings(self, mend: bool = True) -> list[SpeedTiming]:
-        """Returns the timings; `mend` and what is raised are as in `read`."""
+        """Returns the timings; arguments and errors as in `read`."""
         if not self.timings_path.exists():
             return []
         return _read(self.timings_path, lambda fields: from_fields(SpeedTiming, fields), mend)

@@ -1,4 +1,4 @@
-"""The front of what a tune has measured, and the volume that it dominates."""
+"""The front of a tune's measurements, and the hypervolume that it dominates."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FILE = "predicted_front.json"
 
 
 def keep_predicted_front(folder: Path, search: SearchResult) -> None:
-    """Writes the feasible front that `search` predicted; it is empty where nothing is predicted to keep the limits."""
+    """Writes the feasible front that `search` predicted; empty if nothing is predicted to keep the limits."""
     rows = [predicted_row(search.prediction, i) for i in range(len(search.rows))] if search.feasible else []
     write_text(folder / _FILE, json.dumps(rows))
 
 
 def read_predicted_front(folder: Path) -> list[Predicted] | None:
-    """Returns what is predicted of each configuration on it; None for a tune from before it was kept.
+    """Returns the predictions of the configurations on that front; None for a tune of an older version.
 
     Raises:
         ConfigError: The file is not such a front.
@@ -43,12 +43,12 @@ def read_predicted_front(folder: Path) -> list[Predicted] | None:
     return rows
 
 
-#: Why a trial is not chosen that keeps the limits.
+#: Why a trial that keeps the limits is not chosen.
 LATE = "at the target later than the default"
 
 
 def outside_note() -> str:
-    """Returns why what was measured outside the space, as the default may be, is not chosen."""
+    """Returns why a configuration outside the space, as the default may be, is not chosen."""
     return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
 
 
@@ -58,14 +58,14 @@ _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 
 def measured_front(history: History, choice: Choice | None = None) -> Front:
-    """Returns the front of everything that was measured, with what the play-off made of the finalists.
+    """Returns the front of all measurements, with the play-off's results for the finalists.
 
-    A configuration has one row: its figures of the play-off, or those of its last trial.
+    A configuration has one row, with its figures from the play-off, or else from its last trial.
     """
     figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
     trained = trained_keys(history)
     no_gain = choice.no_gain.config if choice and choice.no_gain else None
-    if choice is not None:  # they were trained whole
+    if choice is not None:  # the choice was trained whole
         trained.add(choice.trial.measurement.config.key())
     if no_gain is not None:
         trained.add(no_gain.key())
@@ -94,7 +94,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
 
 
 def _reference_seconds(history: History, played_off: Mapping[str, Figures], notes: Mapping[str, str]) -> float | None:
-    """Returns the seconds after which the reference reaches the target, where it may be chosen; None elsewhere."""
+    """Returns the seconds until the reference reaches the target; None if it may not be chosen, or never does."""
     reference, own = history.reference_trial, history.reference_figures
     if reference is None or own is None or not history.reference_is_alternative:
         return None
@@ -105,10 +105,10 @@ def _reference_seconds(history: History, played_off: Mapping[str, Figures], note
 
 
 def trained_keys(history: History) -> set[str]:
-    """Returns the keys of what trained in a trial, so that its peak of memory is that of a training.
+    """Returns the keys of configurations that trained in a trial, so their memory peaks include training.
 
-    Beside a device, whose memory timed mini-batches fill as well, that is everything; so it is where nothing trained,
-    for every curve was known: then all were only timed alike.
+    With a device, these are all: timed mini-batches fill its memory as well. If nothing trained because all curves were
+    known, these are all, too: every configuration was only timed, so the peaks compare.
     """
     measured = history.measured()
     everything = {one.trial.measurement.config.key() for one in measured}
@@ -122,7 +122,7 @@ def trained_keys(history: History) -> set[str]:
 
 
 def measured_hypervolume(history: History) -> float:
-    """Returns the volume that the feasible trials dominate, up to a reference behind the first of them."""
+    """Returns the hypervolume of the feasible trials; the reference point lies behind the first of them."""
     kept = [one.figures for one in history.feasible()]
     if not kept:
         return 0.0

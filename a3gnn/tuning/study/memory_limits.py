@@ -1,4 +1,4 @@
-"""The limits on memory of one configuration, which may be the one that sets them."""
+"""The memory limits of one configuration, which may itself be the default that sets the limit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.request import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import Predicted
 
-#: Where nothing fits, one trial may take so many times its limit, or what is predicted of it: enough to name the
-#: smallest limit that would do, and little enough for a model that leaks not to take the machine's memory. Guess.
+#: If nothing fits, one trial may use so many times its limit or its predicted memory. Guess: enough to find the
+#: smallest limit that would do, and too little for a leaking model to fill the machine's memory.
 BEYOND = 1.5
 
 
 def memory_limits(history: History, config: TrainConfig) -> Limits:
     """Returns the limits on the memory of `config`.
 
-    The reference's own peak may be the limit (`--memory-limit default`). A repetition of it that takes more breaks
-    none: it only shows that the default takes more than it did at first.
+    With `--memory-limit default`, the reference's own peak is the limit. If a repetition of the reference takes more,
+    it breaks no limit: the default just needs more than its first trial showed.
     """
     reference = history.reference_trial
     if (
@@ -50,9 +50,10 @@ def beyond_limits(plan: TrialPlan, predicted: Predicted) -> TrialPlan:
 
 
 def training_limits(history: History, config: TrainConfig, figures: Figures) -> Limits:
-    """Returns the limits by which `config`, which reached `figures`, trains.
+    """Returns the limits for training `config`, which was measured with `figures`.
 
-    They are larger than all others' where it is the default that set them, and it took more.
+    If `config` is the default that set the limits, and took more than they allow, they are raised to its peaks plus
+    `DEFAULT_TOLERANCE`.
     """
     limits = history.objectives.limits
     if memory_limits(history, config).host_bytes == limits.host_bytes:

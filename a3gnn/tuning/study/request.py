@@ -1,4 +1,4 @@
-"""What a person asked `tune` for."""
+"""`TuneRequest`: the checked options of a tune."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from a3gnn.task import Task
 
 
 def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None:
-    """Raises a `UsageError` where no value of a knob can run in `setting`, or `engine` can't search."""
+    """Raises a `UsageError` if no value of a knob can run in `setting`, or `engine` can't search `space`."""
     graph = setting.graph
     if not setting.hardware.has_device and "cpu" not in space.knob("sampling_device").values:
         raise UsageError(
@@ -53,7 +53,7 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
         check_enumerable(space)
 
 
-#: The memory limit that allows what the default configuration takes.
+#: The memory limit that allows the measured peak of the default configuration.
 DEFAULT_PEAK: Literal["default"] = "default"
 
 
@@ -63,11 +63,11 @@ class TuneRequest:
 
     Attributes:
         spec: The graph, as `Graph.load` takes it.
-        task: What is trained.
-        priority: What counts among the configurations that keep the limits.
-        memory_limit: Bytes of the device where there is one, of the host otherwise; "default" for the default
+        task: The model and its training options.
+        priority: Ranks the configurations that keep the limits.
+        memory_limit: Limit on device memory, or on host memory without a device, in bytes; "default" for the default
             configuration's measured peak; None for no limit.
-        host_memory_limit: Bytes of the host, where there is a device.
+        host_memory_limit: Limit on host memory of a machine with a device, in bytes.
         max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
             default configuration, each trained as long.
         budget: Seconds (float), or trials after the default configuration (int).
@@ -75,13 +75,13 @@ class TuneRequest:
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
-        accuracy_epochs: Epochs of the default's budget; None takes those of the task's learning-rate schedule, and
-            without one trains the default until it stops rising.
-        target_accuracy: Validation quality in percent, or an error, that is to be reached; None takes the default's
-            best less `max_accuracy_drop`.
+        accuracy_epochs: Epochs of the default's budget. None takes those of the task's learning-rate schedule; without
+            a schedule, the default trains until its accuracy stops rising.
+        target_accuracy: The validation quality to reach, in percent, or an error; None takes the default's best less
+            `max_accuracy_drop`.
 
     Raises:
-        UsageError: An option is not what it must be.
+        UsageError: An option has a wrong value.
     """
 
     spec: str
@@ -125,14 +125,14 @@ class TuneRequest:
 
     @property
     def default_epochs(self) -> int | None:
-        """Epochs that the default is trained; None for until it stops rising."""
+        """Epochs that the default trains; None until its accuracy stops rising."""
         return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
 
     def space(self, setting: Setting) -> SearchSpace:
         """Returns the space of `setting` with the fixed knobs and the ranges applied.
 
         Raises:
-            UsageError: Nothing that was asked for can run there, or the engine can't search so large a space.
+            UsageError: Nothing in the requested space can run there, or it is too large for the engine.
         """
         space = self._shape(SearchSpace.of(setting))
         refuse_impossible(space, self.engine, setting)
@@ -147,9 +147,9 @@ class TuneRequest:
         """Returns the limits on `hardware`.
 
         Args:
-            hardware: Says which memory is limited.
+            hardware: Its device, if any, is the memory that `memory_limit` limits.
             least_accuracy: The least validation quality by the task's metric, or None.
-            default_bytes: What a memory limit of "default" allows; None sets none, as before the default is measured.
+            default_bytes: Bytes that a memory limit of "default" allows; None for no limit, before it is measured.
         """
         memory = default_bytes if self.memory_limit == DEFAULT_PEAK else self.memory_limit
         host, device = memory, None
@@ -161,7 +161,7 @@ class TuneRequest:
 
     @property
     def evaluation_bytes(self) -> int:
-        """What a pass of evaluating a model of the user's may take: a share of the least limit that is a size."""
+        """Memory for one evaluation pass of a user's own model: a share of the smallest limit that is a size."""
         given = (self.memory_limit, self.host_memory_limit)
         return evaluation_bytes(min((limit for limit in given if isinstance(limit, int)), default=None))
 
@@ -177,7 +177,7 @@ class TuneRequest:
         return from_fields(cls, dict(fields) | parts)
 
     def _check_target(self) -> None:
-        """Checks the target as far as that can be without a graph, which knows the unit of an error."""
+        """Checks the target as far as possible without a graph, which defines the unit of an error."""
         if self.task.metric in ERRORS:
             positive_number(option("target_accuracy"), self.target_accuracy, f"a {METRIC_LABELS[self.task.metric]}")
         else:

@@ -1,4 +1,4 @@
-"""How far the tune in a folder is: the seconds it has taken, over all its runs, and whether it has finished."""
+"""`TuneState`: the progress of a tune: its seconds over all runs, and whether it has finished."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ class TuneState:
     """The file `state.json` in the folder of a tune.
 
     Attributes:
-        elapsed_s: Wall clock of all its runs: everything from the call of `tune` on, fitting and searching included,
-            but for the compiling of kernels.
-        finished_budget: The budget, seconds (float) or trials (int), with which it finished; None while it has not.
-        started: When its first run began, ISO 8601, UTC: what was stored by then is what its surrogate starts from;
-            "" in the files of tunes from before.
-        round_after: The identifier of the last measurement before the round of proposals that it is in; "" before the
-            first round.
-        stalls: How many rounds before that one had stalled, one after the other.
+        elapsed_s: Wall-clock seconds of all its runs, from the call of `tune` on, without compiling kernels.
+        finished_budget: The budget with which it finished, in seconds (float) or trials (int); None before that.
+        started: When its first run began, ISO 8601, UTC. Its surrogate starts from the measurements stored by then. ""
+            in files of older versions.
+        round_after: Identifier of the last measurement before the current round of proposals; "" before the first
+            round.
+        stalls: Number of consecutive stalled rounds before that one.
     """
 
     elapsed_s: float = 0.0
@@ -45,7 +44,7 @@ class TuneState:
 
     @classmethod
     def read(cls, folder: Path, trials: Sequence[Trial]) -> Self:
-        """Returns the state in `folder`; of a tune from before there was such a file, what its `trials` say.
+        """Returns the state in `folder`; a tune of an older version has no such file, and gets it from its `trials`.
 
         Raises:
             ConfigError: The file is not a state.

@@ -1,4 +1,4 @@
-"""`Study`: what is fixed for a tune."""
+"""`Study`: the fixed settings of a tune."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.study.request import TuneRequest
 
-#: A trial's timeout: this share of a tune's budget, but at least and at most so many seconds; so many where trials are
-#: counted. Guesses.
+#: A trial's timeout: this share of a budget in seconds, within these bounds; the last value, in seconds, for a budget
+#: in trials. Guesses.
 _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 1800.0, 600.0
 
-#: The default's training may take this share of a tune's time, and at least so many seconds; so many where trials are
-#: counted. Guesses.
+#: The default's training may take this share of a budget in seconds, and at least so many seconds; the last value for a
+#: budget in trials. Guesses.
 _CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is fixed for a tune; what it measures is in its `History`.
+    """The fixed settings of a tune; its measurements are in its `History`.
 
     Attributes:
-        request: What was asked for.
+        request: The options of the tune.
         setting: The task, the graph and the machine.
-        space: What may be chosen.
-        plan: How trials are timed, and the limits that are known from the start; what they train is in
-            `a3gnn.tuning.run.trial_plan`.
+        space: The configurations to choose from.
+        plan: How trials are timed, and the limits that are known from the start. `a3gnn.tuning.run.trial_plan` adds
+            how far they train.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
-        unlearnt: The validation quality of a model that says the same of every node.
+        unlearnt: The validation quality of a model that predicts the same for every node.
     """
 
     request: TuneRequest
@@ -49,7 +49,7 @@ class Study:
         """Returns the study of `request` in `setting`, without a corpus.
 
         Raises:
-            UsageError: Nothing that was asked for can run there, or the engine can't search so large a space.
+            UsageError: Nothing in the requested space can run there, or it is too large for the engine.
         """
         limits = request.limits(setting.hardware, None)
         plan = TrialPlan(
@@ -62,13 +62,16 @@ class Study:
 
     @property
     def target(self) -> float | None:
-        """The validation quality that is asked for, or None."""
+        """The requested validation quality in [0, 1], or None."""
         asked = self.request.target_accuracy
         return None if asked is None else self.setting.metric.quality_of(option("target_accuracy"), asked)
 
     @property
     def reference_curve(self) -> CurvePlan:
-        """How far the default's learning curve is trained: until it stops rising, or its share of the time is over."""
+        """The plan of the default's learning curve.
+
+        It trains for the requested epochs, or until accuracy stops rising, but not beyond its share of the budget.
+        """
         request = self.request
         budget = request.budget
         return CurvePlan(
@@ -79,7 +82,7 @@ class Study:
         )
 
     def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:
-        """Returns what is wanted; both as in `TuneRequest.limits`."""
+        """Returns the objectives of the tune; arguments as in `TuneRequest.limits`."""
         request, hardware = self.request, self.setting.hardware
         limits = request.limits(hardware, least_accuracy, default_bytes)
         judged = dataclasses.replace(limits, metric=self.setting.metric)

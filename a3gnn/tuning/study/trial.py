@@ -1,4 +1,4 @@
-"""`Trial`: one measurement of a tune, with what was predicted of it."""
+"""`Trial`: one measurement of a tune, with its prediction."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from a3gnn.tuning.study.drift import SpeedTiming, at_reference_pace, check_drift
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to measure next.
+    """A configuration to measure next.
 
     Attributes:
-        reason: Why: default, best, front, closest, smallest.
+        reason: default, best, front, closest or smallest.
         config: The configuration.
     """
 
@@ -28,18 +28,18 @@ class Proposal:
 
     @property
     def for_priority(self) -> bool:
-        """Whether it is there to be the best by the priority, not to find out about the rest of the front."""
+        """Whether it is proposed as the best by the priority, not to explore the rest of the front."""
         return self.reason == "best"
 
 
-#: Reasons of trials that no budget counts: the default's, and that of the smallest memory.
+#: Reasons of trials that do not count against the budget.
 UNCOUNTED = ("default", "smallest")
-#: What was predicted of one configuration: by metric, its mean, low and high; metrics that can't be are left out.
+#: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
 Predicted = dict[str, dict[str, float]]
 
 
 def predicted_row(prediction: Prediction, row: int) -> Predicted:
-    """Returns `row` of `prediction` as JSON types, without seconds to accuracy where these are no seconds."""
+    """Returns `row` of `prediction` as JSON types, without seconds to accuracy if they are not in seconds."""
     return {
         metric: {bound: float(getattr(prediction, bound)[row, j]) for bound in ("mean", "low", "high")}
         for j, metric in enumerate(METRICS)
@@ -52,13 +52,13 @@ class Trial:
     """One trial of a tune.
 
     Attributes:
-        reason: Why it was made, as its `Proposal` says.
-        predicted: What was predicted before it ran.
-        measurement: What it found, as it was measured.
-        drift: The machine's speed when it ran, over that at which the reference was measured, as far as is known.
+        reason: The reason of its `Proposal`.
+        predicted: The prediction before it ran.
+        measurement: The result as measured, not corrected for drift.
+        drift: The machine's speed during the trial over its speed when the reference was measured; 1 if not known.
 
     Raises:
-        UsageError: The drift is no speed's ratio.
+        UsageError: The drift is not finite, or not positive.
     """
 
     reason: str
@@ -71,24 +71,24 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether a budget counts it."""
+        """Whether it counts against the budget."""
         return self.reason not in UNCOUNTED
 
     @property
     def metrics(self) -> Metrics | None:
-        """What is judged of it: its metrics at the speed that the reference was measured at; None where it failed."""
+        """Its metrics, corrected to the machine's speed when the reference was measured; None if it failed."""
         metrics = self.measurement.metrics
         return None if metrics is None else at_reference_pace(metrics, self.drift)
 
     @property
     def undrifted(self) -> Measurement:
-        """Its measurement with what is judged of it in place of what was measured."""
+        """Its measurement with the drift-corrected metrics."""
         return dataclasses.replace(self.measurement, outcome=self.metrics or self.measurement.outcome)
 
     def judged_by(self, timings: Sequence[SpeedTiming]) -> Self:
-        """Returns the trial with the drift that `timings` say; as it is where it was made before the first of them.
+        """Returns the trial with the drift from `timings`, or unchanged if it ran before the first of them.
 
-        What a store served may have been; then nobody knows how fast the machine was.
+        A trial from a store may have; nobody knows how fast the machine was then.
         """
         drift = drift_at(self.measurement.created, timings)
         return self if drift is None or drift == self.drift else dataclasses.replace(self, drift=drift)
@@ -100,13 +100,13 @@ class Trial:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the trial of `to_dict`; one of an older version has no drift, and is judged as it was measured."""
+        """Returns the trial of `to_dict`; one of an older version has no drift, and stays uncorrected."""
         measurement = Measurement.from_dict(fields["measurement"])
         return cls(fields["reason"], fields["predicted"], measurement, fields.get("drift", 1.0))
 
 
 class JudgedTrial(NamedTuple):
-    """A trial that succeeded, its metrics as they are judged, and what these come to at equal training time."""
+    """A successful trial, its drift-corrected metrics, and its figures at equal training time."""
 
     trial: Trial
     metrics: Metrics

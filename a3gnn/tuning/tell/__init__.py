@@ -1,1 +1,1 @@
-"""Lines for people: what a tune reads, finds and chooses."""
+"""Lines for people: a tune's inputs, findings and choice."""

@@ -1,4 +1,4 @@
-"""The lines that say what a tune chose."""
+"""The lines that present a tune's choice."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from a3gnn.tuning.study.choice import STOPPED, NoGain
 from a3gnn.tuning.study.comparison import ALTERNATIONS, SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count
 
-#: Share of disturbed trials in the alternations above which their ratios are said to be doubtful. An alternation is
-#: disturbed by either of its two trials, so beyond a quarter of the trials half of the ratios may be, and a median
-#: with them.
+#: Share of disturbed trials in the alternations above which a line calls their ratios doubtful. One disturbed trial of
+#: the two disturbs an alternation, so beyond a quarter of the trials, half of the ratios and their median may be
+#: disturbed.
 _MANY_DISTURBED = 1 / 4
 
 
 def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
-    """Yields what the tune of `tuned` chose, what that reached, and how it compares with the default.
+    """Yields the choice of a tune, its figures, and its comparison with the default.
 
     Args:
-        tuned: What it chose.
-        front: What it measured.
+        tuned: The choice.
+        front: The tune's measurements.
     """
     yield f"chosen   {describe_config(tuned.config)}"
     metric, target = front.metric, tuned.target_accuracy
@@ -58,7 +58,7 @@ def choice_lines(tuned: TunedConfig, front: Front) -> Iterator[str]:
 
 
 def _fell_short(measured: Figures, target: float | None, metric: Metric) -> Iterator[str]:
-    """Yields that the choice misses the target when measured again, as the default may: its own trial reached it."""
+    """Yields a line if the choice reached the target in its own trial, but not when measured again."""
     found = measured.val_accuracy
     if target is not None and found is not None and measured.complete and found < target:
         yield (
@@ -79,7 +79,7 @@ def _default_test(tuned: TunedConfig, metric: Metric) -> str:
 
 
 def _gained(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
-    # A default that may not be chosen, as by --fix, is compared with all the same.
+    # The choice is compared even with a default that may not be chosen, for instance because of --fix.
     verdict = "against the default" if against.differs else "no different from the default as far as can be told"
     yield f"    {verdict}: {', '.join(_ratios(against, tuned, metric))}"
     yield from _doubtful(against)
@@ -102,7 +102,7 @@ def _not_gained(found: NoGain, tuned: TunedConfig, metric: Metric) -> Iterator[s
 
 
 def _ratios(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator[str]:
-    """Yields the figures over the default's."""
+    """Yields the ratios and differences to the default's figures."""
     yield f"{against.throughput.describe()} x its throughput"
     if tuned.target_accuracy is not None:
         target = metric.show(tuned.target_accuracy)
@@ -120,7 +120,7 @@ def _ratios(against: Comparison, tuned: TunedConfig, metric: Metric) -> Iterator
 
 
 def _doubtful(against: Comparison) -> Iterator[str]:
-    """Yields what other work on the machine did to the ratios, where it did."""
+    """Yields a line if other work on the machine disturbed the ratios."""
     if against.left_out:
         yield f"    left out of these ratios: {count(against.left_out, 'alternation')} that other work disturbed"
     elif against.disturbed > _MANY_DISTURBED:

@@ -1,4 +1,4 @@
-"""What to say where nothing keeps the limits: what came closest, what it breaks, and which limits it would keep."""
+"""The error if nothing keeps the limits: the closest configuration, the limits it breaks, and limits that would do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Trial
 
-#: A quality up to which there is nothing to allow: no target may be as low, and a curve without a point counts as 0.
+#: Up to this quality the error suggests no looser limit: no target may be as low, and a curve without a point counts as
+#: 0.
 _NO_ACCURACY = 0.01
 
 
@@ -26,13 +27,13 @@ class _Broken(NamedTuple):
 
 
 def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]) -> InfeasibleError:
-    """Returns the error that says by how much the limits are missed, and the smallest ones that would be kept.
+    """Returns the error that explains by how much the limits are missed, and the smallest limits that would do.
 
-    All of it is about configurations inside the space, as measured.
+    It only considers measured configurations inside the space.
 
     Args:
-        history: What was measured.
-        refused: By key of a configuration, why the play-off refused it: its failure, or the limits that it broke.
+        history: All measured trials.
+        refused: Configurations that the play-off refused, by key, each with its failure or the limits that it broke.
     """
     broken, failures = _judged(history, refused)
     head = f"no configuration keeps every limit: {len(broken)} measured, {len(failures)} failed"
@@ -50,7 +51,7 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
 
 
 def _remedy_of(failures: Sequence[Failure]) -> str:
-    """Returns what to do about the last of the `failures`, where nothing was measured."""
+    """Returns the remedy for the last failure, the only one in `failures`; "" without a failure or a known remedy."""
     kind = failures[0].kind if failures else None
     if kind is FailureKind.OUT_OF_MEMORY:
         return (
@@ -65,7 +66,7 @@ def _remedy_of(failures: Sequence[Failure]) -> str:
 def _judged(
     history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]
 ) -> tuple[list[_Broken], list[Failure]]:
-    """Returns what was measured inside the space with the limits that it breaks, and the failures."""
+    """Returns the trials inside the space with the limits that they break, and the failures."""
     limits = history.objectives.limits
     found = [(t, refused.get(t.measurement.config.key(), limits.broken_by(f))) for t, _, f in history.inside()]
     broken = [_Broken(trial, breaches) for trial, breaches in found if not isinstance(breaches, Failure) and breaches]
@@ -73,12 +74,12 @@ def _judged(
 
 
 def _only_breaches(broken: Sequence[_Broken], limit: str) -> list[Breach]:
-    """Returns the breaches of `limit` where it is the only limit that is broken."""
+    """Returns the breaches of `limit` by trials that break no other limit."""
     return [breaches[0] for _, breaches in broken if [breach.limit for breach in breaches] == [limit]]
 
 
 def _remedy(history: History, broken: Sequence[_Broken], closest: Sequence[Breach], smallest: float | None) -> str:
-    """Returns what to allow: options that change one limit, if one is enough, or else several limits."""
+    """Returns the options that would allow a configuration: each changes one limit, or else several limits together."""
     remedies = [] if smallest is None else [f"the smallest limit that would: {option('memory_limit', _size(smallest))}"]
     accuracies = (breach for breach in _only_breaches(broken, "least_accuracy") if breach.found > _NO_ACCURACY)
     remedies += [_drop(history, breach) for breach in _least(list(accuracies))]
@@ -96,9 +97,9 @@ def _least(breaches: Sequence[Breach]) -> list[Breach]:
 
 
 def _drop(history: History, breach: Breach) -> str:
-    """Returns the option that allows the accuracy of `breach`: a target, where one was asked for.
+    """Returns the option that allows the accuracy of `breach`: a target if one was requested, else a larger drop.
 
-    Where there is no accuracy to speak of, only longer training can help.
+    If the accuracy is close to 0, only longer training can help.
     """
     request = history.study.request
     if breach.found <= _NO_ACCURACY:
@@ -110,5 +111,5 @@ def _drop(history: History, breach: Breach) -> str:
 
 
 def _size(size: float) -> str:
-    """Returns `size` bytes as an option that is not smaller."""
+    """Returns `size` bytes as the value of an option, rounded up."""
     return f"{math.ceil(size / 2**20)}MiB"

@@ -1,4 +1,4 @@
-"""The lines that say where a study takes place."""
+"""The lines that describe the machine and the graph of a study."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from a3gnn.units import count, format_size
 
 
 def intro(hardware: Hardware, graph: GraphCharacteristics) -> Iterator[str]:
-    """Yields what the machine and the graph are, a line each."""
+    """Yields a line about the machine, and a line about the graph."""
     device = (
         f", {hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else ", no GPU"
     )

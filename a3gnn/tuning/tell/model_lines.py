@@ -1,4 +1,4 @@
-"""The lines that say how a model of the user's is evaluated, and which knobs leave the space for it."""
+"""The lines that explain how a user's own model is evaluated, and which knobs the space leaves out for it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from a3gnn.units import count
 
 
 def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterator[str]:
-    """Yields what is particular to the setting's model; nothing for a built-in one.
+    """Yields lines about a user's own model; nothing for a built-in one.
 
     Args:
-        setting: Its task is described.
-        graph: What is trained on.
-        evaluation_bytes: What a pass of evaluation may take.
+        setting: The setting whose task has the model.
+        graph: The graph to train on.
+        evaluation_bytes: Memory that one evaluation pass may take.
     """
     task, own = setting.task, setting.task.own
     if own is None:
@@ -35,7 +35,7 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
 
 
 def _left_out(setting: Setting, own: OwnModel) -> Iterator[str]:
-    """Yields why knobs leave the space that would be in it for a built-in model."""
+    """Yields why knobs are left out that the space would contain for a built-in model."""
     built_in = dataclasses.replace(setting, task=Task(fanouts=setting.task.fanouts))
     if has_a_small_table(built_in) and not has_a_small_table(setting):
         yield (

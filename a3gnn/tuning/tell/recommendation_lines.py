@@ -1,4 +1,4 @@
-"""The lines that show a recommendation, of at most 80 columns."""
+"""The lines that show a recommendation, in at most 80 columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from a3gnn.units import format_size
 
 
 def recommendation_lines(found: Recommendation) -> Iterator[str]:
-    """Yields the recommended configuration and the default, what is predicted of both, and what is not known."""
+    """Yields the recommended configuration and the default, the predictions for both, and what is not known."""
     setting = found.setting
     yield from wrapped(f"Predicted for {setting.task.model} on {setting.graph.name}; nothing was measured now.")
     yield ""
@@ -33,7 +33,7 @@ def recommendation_lines(found: Recommendation) -> Iterator[str]:
 
 
 def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
-    """Yields a label and what is predicted of the recommended and of the default configuration."""
+    """Yields rows of a label, the prediction for the recommended configuration, and for the default."""
     pair = found.best, found.default
     yield "epochs/s", *(_interval(one.throughput_epochs_per_s) for one in pair)
     yield "  over the default's", *(_times(one.throughput_over_default) for one in pair)
@@ -53,7 +53,7 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
 
 
 def _within(found: Recommendation, limit: str) -> Iterator[tuple[str, ...]]:
-    """Yields how probably a limit on memory is kept, where there is one."""
+    """Yields the probability of keeping a memory limit, if it is set."""
     allowed = getattr(found.limits, limit)
     if allowed is not None:
         yield f"  within {format_size(allowed)}", *_kept(found, limit)
@@ -65,7 +65,7 @@ def _kept(found: Recommendation, limit: str) -> tuple[str, str]:
 
 
 def _interval(interval: Interval, unit: str = "") -> str:
-    """Returns `2.4 (1.6 to 3.5)` and the unit."""
+    """Returns text such as `2.4 (1.6 to 3.5)`, followed by the unit."""
     if interval.low == interval.high:
         return f"{_number(interval.mean)}{unit}"
     return f"{_number(interval.mean)} ({_number(interval.low)} to {_number(interval.high)}){unit}"
@@ -87,7 +87,7 @@ def _points(interval: Interval) -> str:
 
 
 def _sizes(interval: Interval | None) -> str:
-    """Returns `312 (290 to 336) MiB`, in the unit of the mean."""
+    """Returns text such as `312 (290 to 336) MiB`, in the unit of the mean."""
     assert interval is not None, "it is shown where there is such memory"
     unit = format_size(interval.mean).split()[1]
     scale = 1024.0 ** ("B", "KiB", "MiB", "GiB", "TiB").index(unit)
@@ -95,5 +95,5 @@ def _sizes(interval: Interval | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Returns three digits, and all of those before the point."""
+    """Returns `value` with three digits, or with all digits before the point if there are more."""
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"

@@ -1,1 +1,1 @@
-"""The play-off: finalists and the default measured again before anything is promised."""
+"""The play-off: measures finalists and the default again before the tune promises anything."""

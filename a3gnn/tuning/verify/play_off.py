@@ -1,4 +1,4 @@
-"""The play-off: what is chosen is measured again beside the default, interleaved, before anything is promised of it."""
+"""The play-off: measures finalists and the default again, interleaved, before the tune promises anything."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class PlayOffTrials:
     """The trials of one play-off.
 
     Args:
-        history: What was measured before it.
-        runner: Runs them, and knows what is left of the budget.
+        history: The trials before the play-off.
+        runner: Runs the trials, and knows the remaining budget.
 
     Attributes:
-        refused: By the key of a configuration, why: its failure, or the limits that it broke.
-        notes: By the key of a configuration, why it is not chosen.
-        cost: What they are expected to take, by those so far.
-        reference: What is judged by, at the speed of the machine when it began; None without one.
+        refused: Refused configurations by key, each with the reason: its failure, or the limits that it broke.
+        notes: Why a configuration is not chosen, by its key.
+        cost: Expected cost of the trials, updated by each measured one.
+        reference: The reference that trials are judged by, at the machine's speed when the play-off began; or None.
     """
 
     def __init__(self, history: History, runner: Runner) -> None:
@@ -62,19 +62,19 @@ class PlayOffTrials:
 
     @property
     def in_seconds(self) -> bool:
-        """Whether there are seconds that may be left over; a budget in trials has none."""
+        """Whether the budget is in seconds, so that some may be left over, and not in trials."""
         return math.isfinite(self._runner.budget.left_s)
 
     def affords(self, timed: int, whole: int = 0, seeds: int = 0, margin: float = 1.0) -> bool:
-        """Whether so many timed trials, whole trainings and further seeds fit, at `margin` times what is expected."""
+        """Whether the budget covers so many timed trials, whole trainings and seeds, at `margin` times their cost."""
         cost = self.cost
         needed_s = timed * cost.timing_s + whole * cost.whole_s + seeds * cost.seed_s
         return self._runner.budget.left_s >= margin * needed_s
 
     def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
-        """Returns what timing `configs` in an order that rotates finds, by their keys.
+        """Times `configs` for so many `rounds`, rotating their order, and returns the metrics by configuration key.
 
-        One that fails, or breaks a limit on memory, is refused.
+        Refuses a configuration that fails or breaks a limit on memory.
         """
         found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
         seconds: list[float] = []
@@ -91,10 +91,10 @@ class PlayOffTrials:
         return found
 
     def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
-        """Returns what training `config` finds, or None where that breaks a limit on memory, or fails.
+        """Trains `config` and returns its metrics; None if that fails or breaks a limit on memory.
 
-        Its whole curve with the task's seed; with others, as far as `seed_plan` says. It is trained once with each
-        seed: every finalist is compared with the same trainings of the default.
+        With the task's seed it trains the whole curve, with other seeds as far as `seed_plan` says. A configuration
+        trains once per seed, so every finalist is compared with the same trainings of the default.
         """
         if config.key() not in self.refused and (known := self._wholes.get((config.key(), seed))):
             return known
@@ -112,7 +112,7 @@ class PlayOffTrials:
         return outcome
 
     def refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
-        """Takes note that `config` may not be chosen, and says so the first time."""
+        """Records that `config` may not be chosen, and prints the reason the first time."""
         text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
         if config.key() not in self.refused:
             self.say(f"    rejected: {text}")
@@ -120,11 +120,11 @@ class PlayOffTrials:
         self.refused[config.key()] = why
 
     def say(self, line: str) -> None:
-        """Writes a line of output."""
+        """Prints `line`."""
         self._runner.notify(line)
 
     def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
-        """Refuses `config` where a trial of it failed, or took more memory than is allowed."""
+        """Refuses `config` if its trial failed, or took more memory than the limits allow."""
         if isinstance(outcome, Failure):
             self.refuse(config, outcome)
             return
@@ -134,15 +134,15 @@ class PlayOffTrials:
 
 
 class AgainstDefault:
-    """One finalist, and what is measured of it beside the default.
+    """Measures one finalist beside the default.
 
-    The default drops out where it breaks a limit on memory itself, or is the finalist: then the finalist is trained
+    The default drops out if it breaks a limit on memory itself, or if it is the finalist. The finalist is then trained
     once and timed alone.
 
     Args:
-        finalist: As it was judged so far.
-        default: The configuration that stands for the default; None where none could be measured.
-        history: What was measured before.
+        finalist: The finalist, as judged before the play-off.
+        default: The configuration that stands for the default; None if none could be measured.
+        history: The trials before the play-off.
         trials: Runs the trials.
     """
 
@@ -159,15 +159,15 @@ class AgainstDefault:
 
     @property
     def is_default(self) -> bool:
-        """Whether the finalist is the default, or there is none beside it."""
+        """Whether the finalist is the default, or no default could be measured."""
         return self._default is None
 
     def keeps_limits(self) -> bool:
-        """Measures the finalist, and returns whether it keeps every limit meanwhile.
+        """Measures the finalist, and returns whether it kept every limit.
 
-        It trains its whole curve, and the default does; both train further seeds where the alternations still fit
-        beside them, and are timed in alternation. What is left of a budget in seconds is used for what was left out,
-        then for more alternations, also in place of those that other work disturbed, then for more seeds.
+        Finalist and default train their whole curves. Both train further seeds if the alternations still fit in the
+        budget, and are timed in alternation. Remaining seconds go to skipped measurements first, then to more
+        alternations, also to replace disturbed ones, and then to more seeds.
         """
         self._trials.say(f"verify   {describe_config(self._config)}")
         self._whole = self._trials.whole(self._config, self._task_seed)
@@ -180,7 +180,7 @@ class AgainstDefault:
         return True
 
     def choice(self) -> Choice:
-        """Returns the choice of the finalist, with the figures of both and what was left out."""
+        """Returns a `Choice` of the finalist, with the figures of both and the skipped measurements."""
         assert self._whole is not None, "it was measured"
         if self._alternations and self._default is not None:
             judged, default, against = self._in_turns(self._whole)
@@ -222,9 +222,10 @@ class AgainstDefault:
         return len(self._alternations) + len(self._timed_alone)
 
     def _steps(self) -> Iterator[Callable[[], None]]:
-        """Yields what is measured after the finalist's whole training; each step may refuse the finalist.
+        """Yields the measurements after the finalist's whole training; each one may refuse the finalist.
 
-        Seeds come before the alternations that fit beside them; where speed does not decide, before all but one.
+        Seeds come first, as long as all alternations still fit in the budget. If speed does not decide, one
+        alternation is enough.
         """
         speed_decides = bool(self._history.study.request.priority.deciding[0])
         yield partial(self._train_seeds, SEEDS, timed=2 * (ALTERNATIONS if speed_decides else 1))
@@ -238,12 +239,12 @@ class AgainstDefault:
             yield partial(self._train_seeds, MOST_SEEDS)
 
     def _train_seeds(self, most: int, timed: int = 0) -> None:
-        """Trains both with up to `most` seeds beside the task's, while so many `timed` trials fit as well.
+        """Trains both with up to `most` seeds beside the task's, while so many `timed` trials still fit in the budget.
 
-        A seed after the alternations may refuse the finalist: then the next one's training and timing must still fit.
+        A seed after the alternations may refuse the finalist, so it needs enough budget to train and time the next one.
         """
         assert self._whole is not None, "it was trained with the task's seed"
-        if not self._seeds and self._to_target and not self._alone:  # it was trained that far in its own trial
+        if not self._seeds and self._to_target and not self._alone:  # the default's own trial trained to the target
             self._seeds.append(Pair(self._whole, self._reference_metrics))
         while len(self._seeds) <= most and not self._alone and self._default is not None:
             number = len(self._seeds)
@@ -261,7 +262,7 @@ class AgainstDefault:
             self._check_accuracy()
 
     def _test_default(self) -> None:
-        """Trains the default's whole curve with the task's seed, where its trial's stands in and that fits."""
+        """Trains the default's whole curve with the task's seed, if its first trial stands in and the budget allows."""
         if self._default is None or self._alone or self._tested:
             return
         if self._seeds and self._trials.affords(0, 1):
@@ -270,7 +271,7 @@ class AgainstDefault:
                 self._seeds[0] = Pair(self._seeds[0].choice, default)
 
     def _check_accuracy(self) -> None:
-        """Refuses the finalist where it breaks the limit on accuracy in the mean over the seeds."""
+        """Refuses the finalist if its mean accuracy over the seeds breaks the limit."""
         assert self._whole is not None, "it was trained"
         request, reference = self._history.study.request, self._history.reference
         least = self._history.objectives.limits.least_accuracy
@@ -281,14 +282,14 @@ class AgainstDefault:
             self._check_reached(pairs, least)
             return
         found = fmean([best_accuracy(pair.choice) for pair in pairs] or [best_accuracy(self._whole)])
-        if pairs and request.target_accuracy is None:  # what may be lost is counted from the default by seed
+        if pairs and request.target_accuracy is None:  # the allowed loss is relative to the default, seed by seed
             found = reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
         if found < least:
             where = f" in the mean of {count(len(pairs), 'seed')}" if pairs else ""
             self._trials.refuse(self._config, (self._missed(least, found),), where)
 
     def _check_reached(self, pairs: Sequence[Pair], least: float) -> None:
-        """Refuses the finalist where it reaches the `least` accuracy with fewer seeds than the default."""
+        """Refuses the finalist if it reaches the `least` accuracy with fewer seeds than the default."""
         own, default = ([best_accuracy(one) for one in both] for both in zip(*pairs, strict=True))
         kept, of_default = (sum(found >= least for found in both) for both in (own, default))
         if kept < of_default:
@@ -299,7 +300,7 @@ class AgainstDefault:
         return Breach("least_accuracy", least, found, self._history.objectives.metric)
 
     def _alternate(self, most: int) -> None:
-        """Times the finalist up to `most` times, in turns with the default, which of the two is first alternating."""
+        """Times the finalist up to `most` times, in turns with the default; the two take turns at going first."""
         if not self._num_timed and not self._alone:
             self._trials.say("    alternating with the default")
         while self._num_timed < most and not self._refused:
@@ -313,7 +314,7 @@ class AgainstDefault:
             self._timed_alone += own[len(pairs) :]
 
     def _alternate_until_undisturbed(self) -> None:
-        """Alternates on, up to `MOST_REPEATED` times, while other work disturbed so many that too few would count."""
+        """Continues to alternate, up to `MOST_REPEATED` times, until enough alternations are undisturbed."""
         for _ in range(MOST_REPEATED):
             before = self._num_timed
             if self._alone or enough_undisturbed(self._alternations):
@@ -323,9 +324,10 @@ class AgainstDefault:
                 break
 
     def _in_turns(self, whole: Metrics) -> tuple[Judged, Judged, Comparison]:
-        """Returns what both came to, the finalist by this `whole` training, and its comparison with the default.
+        """Returns the judged finalist and default, and their comparison, all from the same pairs.
 
-        All three are of the same pairs.
+        Args:
+            whole: The finalist's training with the task's seed.
         """
         objectives = self._history.objectives
         seeds = self._seeds or [Pair(whole, self._reference_metrics)]
@@ -335,7 +337,7 @@ class AgainstDefault:
         return *judged, Comparison.of(counted, seeds, target, objectives.memory, objectives.priority, left_out)
 
     def _left_out(self) -> Iterator[str]:
-        """Yields what the budget was too small for."""
+        """Yields the measurements that the budget was too small for."""
         if self._alone:
             return
         trained, turns = len(self._seeds), len(self._alternations)
@@ -348,17 +350,17 @@ class AgainstDefault:
 
 
 def play_off(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None = None) -> Choice:
-    """Returns the finalist that wins when all are measured again, and keeps the limits over its whole training.
+    """Measures the finalists again, and returns the winner that keeps the limits over its whole training.
 
-    First rounds of timed trials, the finalists and the default in an order that rotates, decide by their medians. The
-    winner is then measured against the default (`AgainstDefault`); one that breaks a limit hands over to the next,
-    and the last to the default.
+    First, rounds of timed trials of the finalists and the default, in rotating order, rank the finalists by their
+    medians. The winner is then measured against the default (`AgainstDefault`). If it breaks a limit, the next finalist
+    follows, and after the last one the default.
 
     Args:
         history: Of the tune.
-        runner: Measures.
-        ranked: The trials of `History.ranked` in the order in which finalists are taken: as `believed`. By default it
-            is that of single measurements.
+        runner: Runs the trials.
+        ranked: The trials of `History.ranked` in the order in which finalists are taken, as returned by `believed`.
+            By default they are ordered by their single measurements.
 
     Raises:
         InfeasibleError: Nothing keeps the limits.
@@ -369,7 +371,7 @@ def play_off(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | N
 class _PlayOff:
     def __init__(self, history: History, trials: PlayOffTrials, ranked: Sequence[JudgedTrial] | None) -> None:
         self._history, self._trials = history, trials
-        # What learns the same as one that missed the least accuracy would miss it too.
+        # Finalists learn differently: if one misses the least accuracy, all that learn the same miss it too.
         measured = {one.trial.measurement.config: one for one in history.ranked()}
         order = [*measured] if ranked is None else [one.trial.measurement.config for one in ranked]
         finalists = learning_differently(order, lambda config: config, FINALISTS)
@@ -398,9 +400,9 @@ class _PlayOff:
         raise nothing_fits(self._history, self._trials.refused)
 
     def _in_turn(self) -> Iterator[JudgedTrial]:
-        """Yields the finalists, best first, and the default, where it keeps the limits and is none of them.
+        """Yields the finalists, best first, then the default, if it keeps the limits and is not a finalist.
 
-        Where the default turns out to break a limit, what is later than it at the target may be chosen after all.
+        If the play-off refused the default, trials that reach the target later than it may be chosen after all.
         """
         yield from self._ordered()
         finalists = {one.trial.measurement.config for one in self._finalists}
@@ -412,12 +414,12 @@ class _PlayOff:
             yield from self._history.late()
 
     def _ordered(self) -> list[JudgedTrial]:
-        """Returns the finalists, best first, as the rounds find them."""
+        """Runs the rounds, and returns the finalists by their results, best first."""
         trials, configs = self._trials, [one.trial.measurement.config for one in self._finalists]
         if len(configs) < 2:
             return self._finalists
         turns = configs if self._default is None or self._default in configs else [*configs, self._default]
-        # The winner's whole training and the alternations come before them: fewer tell no gain.
+        # The winner's whole training and the alternations have precedence: fewer alternations prove no gain.
         fitting = (
             rounds
             for rounds in range(ROUNDS, 0, -1)
@@ -432,7 +434,7 @@ class _PlayOff:
         return self._ranked(trials.timed(turns, rounds))
 
     def _ranked(self, found: dict[str, list[Metrics]]) -> list[JudgedTrial]:
-        """Returns the finalists that kept the limits in the rounds, best first, by what they `found`."""
+        """Returns the finalists that kept the limits in the rounds, best first, by the metrics `found` there."""
         judged = [self._rejudged(one, found[one.trial.measurement.config.key()]) for one in self._finalists]
         keyed = ((one.trial.measurement.config.key(), one.figures) for one in judged)
         self._figures |= {key: figures for key, figures in keyed if found[key]}
@@ -450,7 +452,7 @@ class _PlayOff:
         return judged
 
     def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
-        """Returns `one` with the throughput and the peaks of `timed` as well."""
+        """Returns `one` with the throughput of `timed`, and the largest peaks of its trial and `timed`."""
         if not timed:
             return one
         metrics = with_timing(one.metrics, timed)
@@ -458,7 +460,7 @@ class _PlayOff:
         return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._trials.reference))
 
     def _completed(self, choice: Choice) -> Choice:
-        """Returns `choice` with what the whole play-off found and left out."""
+        """Returns `choice` with the figures, notes and skipped measurements of the whole play-off."""
         choice = dataclasses.replace(choice, reference=self._trials.reference)
         key = choice.trial.measurement.config.key()
         notes = {other: note for other, note in self._trials.notes.items() if other != key}
@@ -466,7 +468,7 @@ class _PlayOff:
         return dataclasses.replace(choice, figures=figures, notes=notes, left_out=left_out)
 
     def _or_default(self, choice: Choice) -> Choice:
-        """Returns the default instead of a `choice` whose gain can't be told from none (`Comparison.differs`)."""
+        """Returns `choice`, or the default if the choice has no measurable gain over it (`Comparison.differs`)."""
         refused = self._trials.refused
         kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
         trial = None if self._default is None or self._default.key() in refused else kept.get(self._default)
@@ -486,6 +488,6 @@ class _PlayOff:
 
 
 def _default(history: History) -> TrainConfig | None:
-    """Returns the configuration that stands for the default: the one that the reference was measured with."""
+    """Returns the configuration that the reference was measured with, if it stands for the default."""
     reference = history.reference_trial
     return reference.measurement.config if reference and history.has_default_reference else None

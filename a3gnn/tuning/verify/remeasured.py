@@ -1,4 +1,4 @@
-"""What configurations come to when they are measured again."""
+"""Judges configurations by their repeated measurements in the play-off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair, best_accuracy, sec
 
 
 class Parted(NamedTuple):
-    """Alternations by which speeds are compared, and those that are left out."""
+    """Alternations that count in the comparison of speeds, and others."""
 
     counted: list[Pair]
     left_out: list[Pair]
@@ -24,9 +24,9 @@ class Parted(NamedTuple):
 def parted(alternations: Sequence[Pair]) -> Parted:
     """Returns which of `alternations` count.
 
-    Where at least `ALTERNATIONS` of them are undisturbed (`Pair.disturbed`), these alone do: other work slows a default
-    whose products use every core more than a choice with small batches, so that it makes a ratio larger than it is on a
-    quiet machine. Where fewer are, all count: no choice of a few decides what is promised.
+    If at least `ALTERNATIONS` of them are undisturbed (`Pair.disturbed`), only the undisturbed ones count. Other work
+    slows a default whose matrix products use every core more than a choice with small batches, and so inflates the
+    ratio. If fewer are undisturbed, all count, because a selection of a few pairs would decide the promise.
     """
     if not enough_undisturbed(alternations):
         return Parted(list(alternations), [])
@@ -36,7 +36,7 @@ def parted(alternations: Sequence[Pair]) -> Parted:
 
 
 def enough_undisturbed(alternations: Sequence[Pair]) -> bool:
-    """Whether `ALTERNATIONS` of them are undisturbed."""
+    """Whether at least `ALTERNATIONS` of `alternations` are undisturbed."""
     return sum(not pair.disturbed for pair in alternations) >= ALTERNATIONS
 
 
@@ -44,10 +44,10 @@ _PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
 
 def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
-    """Returns `metrics` with the pace of `timed`, and the largest peaks of all, those `seen` included.
+    """Returns `metrics` with the pace of `timed`, and the largest peaks of `metrics`, `timed` and `seen`.
 
-    Throughput and set-up are the medians of `timed` alone: how fast the machine was when `metrics` were measured drops
-    out.
+    Throughput and set-up are the medians of `timed` alone, so the speed of the machine during the trial of `metrics`
+    does not matter.
     """
     throughput = [one.throughput_epochs_per_s for one in timed]
     peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
@@ -67,17 +67,18 @@ def judged_in_turns(
     target: float,
     reference: Reference | None,
 ) -> tuple[Judged, Judged]:
-    """Returns what the choice and the default came to, both by the same pairs, which their `Comparison` is of too.
+    """Returns the judged choice and the judged default, from the same pairs as their `Comparison`.
 
-    Throughput and set-up are medians over the `counted` alternations, seconds to the `target` over these and the
-    `seeds`, accuracy over the seeds that trained both as long; the peaks are the largest of all pairs.
+    Throughput and set-up are medians over the `counted` alternations; seconds to the `target` are medians over these
+    and the `seeds`. Accuracy is the median over the seeds that trained both as long. The peaks are the largest of all
+    pairs.
 
     Args:
         seeds: Trainings, one pair per seed, the task's own first.
-        counted: Alternations by which speeds are compared.
-        left_out: Other alternations, of which the peaks alone count.
-        target: The validation accuracy that is to be reached, in [0, 1].
-        reference: That of the play-off.
+        counted: Alternations that count in the comparison of speeds.
+        left_out: Other alternations; only their peaks count.
+        target: The validation accuracy to reach, in [0, 1].
+        reference: The play-off's reference.
     """
     reached = [one for of_seed in seconds_in_turns(counted, seeds, target) for one in of_seed]
     seconds = [one.choice for one in reached], [inf if one.default_missed else one.default for one in reached]
@@ -126,10 +127,16 @@ def _judged_side(
 def judged_over(
     whole: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics], reference: Reference | None
 ) -> Judged:
-    """Returns what a configuration came to: what `whole` learnt, at the pace of `timed`, with the largest peaks `seen`.
+    """Returns a judged configuration: the curve of `whole`, the pace of `timed`, and the largest peaks of all.
 
-    Where nothing was timed beside it, the pace is that of `whole`. The `reference` is that of the play-off. A whole
-    training has its first point however slow the machine has become: it counts, though the reference was there earlier.
+    If `timed` is empty, the pace is that of `whole`. If the machine has slowed down so much that even the first point
+    of the curve lies after the reference's budget, that point gives the accuracy.
+
+    Args:
+        whole: The training.
+        timed: Timed trials.
+        seen: Further trials; only their peaks count.
+        reference: The play-off's reference.
     """
     figures = Figures.of(whole, whole.curve, reference)
     metrics = with_timing(whole, timed or [whole], seen)
