@@ -1,4 +1,4 @@
-"""Compiled loops of BGL's partitioner: grow blocks by breadth-first search, merge them, and count the edges between them."""
+"""Compiled loops of BGL's partitioner: grow blocks by breadth-first search, merge them, count edges between them."""
 
 from __future__ import annotations
 
