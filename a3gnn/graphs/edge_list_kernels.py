@@ -153,7 +153,7 @@ def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[
 
 @njit(nogil=True, cache=True)
 def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
-    """Returns the guide table of `search`: for each of `cells` equal intervals of [0, mass[-1]), where it starts."""
+    """Returns the guide table of `search`: the start of each of `cells` equal intervals of [0, mass[-1])."""
     guide = np.empty(cells, dtype=np.int32)
     i = 0
     for cell in range(cells):

@@ -39,7 +39,7 @@ def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.in
     return parts
 
 
-# Edges that are compared at a time, so that a graph of any size costs tens of MiB. Guess.
+# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
 _EDGES_PER_PIECE = 1 << 23
 _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,

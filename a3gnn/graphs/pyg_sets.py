@@ -203,7 +203,7 @@ def pyg_classes() -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _fetching(spec: str, folder: Path) -> Iterator[None]:
-    """Turns whatever a foreign downloader raises into one error, and keeps what it prints off stdout."""
+    """Turns any error of a foreign downloader into a `GraphError`, and sends its output to stderr."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -215,7 +215,7 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
         ) from error
     except SystemExit as stop:  # OGB exits if the user declines the download
         raise GraphError(f"{spec}: the download to {folder} was declined") from stop
-    except Exception as error:  # data set classes raise what they like
+    except Exception as error:  # data set classes may raise anything
         what = "downloaded" if _of_network(error) else "loaded"
         said = " ".join(_COLOURS.sub("", str(error)).split())[:_MAX_CHARACTERS]
         raise GraphError(

@@ -1,4 +1,4 @@
-"""`make_parts`: cuts a graph into parts on disk, each for a graph server of its own."""
+"""`make_parts`: cuts a graph into parts on disk, one for each graph server."""
 
 from __future__ import annotations
 

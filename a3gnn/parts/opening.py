@@ -97,8 +97,8 @@ def graph_of(data: object, notify: Callable[[str], None] = lambda line: None, sp
 def open_parts(spec: PartsSpec, notify: Callable[[str], None] = lambda line: None) -> PartedGraph:
     """Returns the graph whose parts are served at `spec`'s addresses.
 
-    This process stores for each node: 8 bytes of `indptr`, its label, its part in a byte, and 4 bytes if it is a train,
-    validation or test node.
+    This process stores for each node 8 bytes of `indptr`, its label, and its part in a byte. A train, validation or
+    test node takes 4 bytes more.
 
     Args:
         spec: The addresses, and how long to wait for a server.

@@ -64,7 +64,7 @@ def call_this_process(name: str) -> None:
 
 
 def note_waited(seconds: float) -> None:
-    """Adds seconds of waiting for another machine to those of waiting for this machine's lock."""
+    """Adds seconds of waiting for another machine to the seconds of waiting for this machine's lock."""
     _held.waited_s += seconds
 
 

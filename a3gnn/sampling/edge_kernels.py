@@ -140,7 +140,7 @@ def _sample_rows(
 ) -> int:
     """Samples a hop's `rows`: writes local in-neighbours to `edges`, their places to `places`, rows' ends to `indptr`.
 
-    Arguments and result are those of `kernels.sample_rows`, and `salt` that of `_pick_rows`.
+    Arguments and result are the same as for `kernels.sample_rows`; `salt` is the same as for `_pick_rows`.
     """
     # Uses the plain sampler's pass if it draws the same.
     plain = HopDraw(draw.fanout, draw.key, draw.bias)

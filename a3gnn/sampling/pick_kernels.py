@@ -58,8 +58,8 @@ def _pick_uniform(
     """Fills `picks[first:last]` with a uniform set of distinct offsets in [low, low + size), by Floyd's algorithm.
 
     The range grows by one per pick; a duplicate is replaced by the range's upper end, which no earlier pick can be. For
-    up to 64 offsets, a one-word bitmap detects duplicates without branching. For more, duplicates are rare, and two
-    words, one by the offset's low 6 bits and one by the next 6, exclude most before a comparison with earlier picks.
+    up to 64 offsets, a one-word bitmap detects duplicates without branching. For more, duplicates are rare. Two words,
+    one by the offset's low 6 bits and one by the next 6, then exclude most before a comparison with earlier picks.
     """
     least, seen, seen_above = size - last, np.uint64(0), np.uint64(0)
     if size <= 64:

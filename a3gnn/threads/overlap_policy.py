@@ -79,7 +79,7 @@ class OverlapOnce(OverlapPolicy):
 
 
 class Overlapped(OverlapPolicy):
-    """Always overlaps; the caller tries alternation as a configuration of its own."""
+    """Always overlaps; the caller tries alternation as a separate configuration."""
 
     def __init__(self) -> None:
         super().__init__()

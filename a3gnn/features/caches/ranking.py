@@ -64,7 +64,7 @@ def most_needed_first(
 
     One epoch is presampled, or 100 x 1,024 seeds of a longer one. From `seeds`, every n-th mini-batch is taken, so a
     proximity order is sampled over the whole graph. Ties, such as nodes that no mini-batch needs, are ranked by degree.
-    The arguments are those of `presampled`.
+    The arguments are the same as for `presampled`.
     """
     most = max(1, _MAX_SEEDS // batch_size)
     if seeds is not None:

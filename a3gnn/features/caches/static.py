@@ -130,7 +130,7 @@ class StaticCache(_FixedRows[DenseTier]):
 
 
 class SparseStaticCache(_FixedRows[SparseTier]):
-    """A static cache of sparse rows; the arguments are those of `StaticCache`."""
+    """A static cache of sparse rows; the arguments are the same as for `StaticCache`."""
 
     def __init__(
         self, base: SparseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree", reason: str = ""

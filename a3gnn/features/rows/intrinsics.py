@@ -1,6 +1,6 @@
 """Numba intrinsics for kernels over rows: pointers, prefetching, and 16-bit numbers, which numba lacks.
 
-Kernels see the bits of float16 as uint16 and those of bfloat16 as int16.
+Kernels see the bits of float16 as uint16 and of bfloat16 as int16.
 """
 
 from __future__ import annotations

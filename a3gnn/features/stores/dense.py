@@ -26,7 +26,7 @@ from a3gnn.storage.read_ahead import ReadAhead
 class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
     """A `FeatureStore` of dense rows on the host; each row is read by its address in the fastest memory that holds it.
 
-    The arguments are those of `HostStore`.
+    The arguments are the same as for `HostStore`.
     """
 
     is_sparse = False

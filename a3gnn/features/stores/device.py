@@ -120,7 +120,7 @@ class DeviceCachedStore:
         return self._counter.stats
 
     def enter_part(self, part: int) -> None:
-        """Replaces the last part's rows in RAM by those of `part`; does nothing if the store keeps no part in RAM."""
+        """Replaces the last part's rows in RAM by the rows of `part`; does nothing if the store keeps none."""
         self.host.enter_part(part)
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:

@@ -134,7 +134,7 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         self._cache = self._cache_of(cache_bytes)
 
     def enter_part(self, part: int) -> None:
-        """Replaces the last part's rows in RAM by those of `part`; does nothing if the store keeps no part in RAM."""
+        """Replaces the last part's rows in RAM by the rows of `part`; does nothing if the store keeps none."""
         self._resident.enter(part)
 
     def check(self, ids: NDArray[np.int32]) -> None:

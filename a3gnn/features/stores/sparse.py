@@ -29,7 +29,7 @@ class _Source(NamedTuple):
 class SparseHostStore(HostStore[SparseRows, SparseTier, SparseStaticCache]):
     """A `FeatureStore` of sparse rows on the host; each read copies its rows to one CSR matrix.
 
-    The arguments are those of `HostStore`.
+    The arguments are the same as for `HostStore`.
     """
 
     is_sparse = True

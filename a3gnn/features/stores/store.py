@@ -66,7 +66,7 @@ class FeatureStore(Protocol):
         """Anonymous host memory that the store holds."""
 
     def enter_part(self, part: int) -> None:
-        """Replaces the last part's rows in RAM by those of `part`; does nothing if the store keeps no part in RAM."""
+        """Replaces the last part's rows in RAM by the rows of `part`; does nothing if the store keeps none."""
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
         """Returns the rows of `ids`. Thread-safe.

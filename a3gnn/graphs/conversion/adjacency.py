@@ -114,8 +114,8 @@ def write_adjacency(
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 
-    Edges first go to scratch files by ranges of targets. Then the rows of each range are filled in RAM, as many at a
-    time as the budget holds, sorted, freed of duplicates and appended to the result.
+    Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
+    the budget holds. They are sorted, freed of duplicates and appended to the result.
 
     Args:
         pieces: The edges: (sources, targets) with ids in [0, num_nodes).

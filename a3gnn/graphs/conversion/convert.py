@@ -29,10 +29,10 @@ def convert(
 ) -> Graph:
     """Writes the graph that `spec` names to `folder` as plain .npy files, and returns it opened from there.
 
-    The files have the same bits as those of `Graph.load(spec).save(folder)`, and an error leaves no half-written
-    folder. Synthetic graphs, .npz files and converted folders are streamed: memory is needed for `memory_bytes` of
-    edges and about 50 bytes per node, independent of the number of edges and features. Graphs of PyG and OGB are read
-    into RAM by their libraries.
+    The files have the same bits as after `Graph.load(spec).save(folder)`, and an error leaves no half-written folder.
+    Synthetic graphs, .npz files and converted folders are streamed. Memory is then needed for `memory_bytes` of edges
+    and about 50 bytes per node, independent of the number of edges and features. Graphs of PyG and OGB are read into
+    RAM by their libraries.
 
     Args:
         spec: Any spec that `Graph.load` takes.
