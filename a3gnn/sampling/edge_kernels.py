@@ -1,6 +1,6 @@
 """Compiled kernels that sample edges: with replacement, by weight or in disjoint trees. All release the GIL.
 
-Without these options they draw the same as `kernels.sample_hops`, and also report each edge's place.
+Without these options they draw the same as `sample_kernels.sample_hops`, and also report each edge's place.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _sample_rows(
 ) -> int:
     """Samples a hop's `rows`: writes local in-neighbours to `edges`, their places to `places`, rows' ends to `indptr`.
 
-    Arguments and result are the same as for `kernels.sample_rows`; `salt` is the same as for `_pick_rows`.
+    Arguments and result are the same as for `sample_kernels.sample_rows`; `salt` is the same as for `_pick_rows`.
     """
     # Uses the plain sampler's pass if it draws the same.
     plain = HopDraw(draw.fanout, draw.key, draw.bias)

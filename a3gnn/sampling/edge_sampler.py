@@ -104,7 +104,7 @@ def _checked(weights: NDArray[Any], num_edges: int) -> NDArray[np.float64]:
 
 
 class EdgeSampler(NeighbourSampler):
-    """Samples as `NeighbourSampler` does with `two_bucket`, and reports each edge's id.
+    """Samples as `NeighbourSampler` does, and reports each edge's id.
 
     Uniform sampling without replacement draws the same mini-batches, bit for bit. A draw depends only on seed, epoch,
     batch, hop and node, and with `disjoint` on the tree. Seeds may be repeated: each has a row.

@@ -192,7 +192,7 @@ def _of_group(group: Group, limit: int) -> int | None:
         return max(0, limit - taken)
 
 
-#: Divisors: an evaluation may take this fraction of a memory limit, or of the machine's memory without one. Guesses.
+#: An evaluation may take a memory limit, or the machine's memory without one, divided by these. Guesses.
 _OF_LIMIT, _OF_MACHINE = 4, 8
 
 
