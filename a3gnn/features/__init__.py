@@ -1,1 +1,1 @@
-"""The tiered feature store and its caches: whatever the tier, the same bytes."""
+"""The feature store in tiers, and its caches: all tiers return the same bytes."""

@@ -26,12 +26,12 @@ from a3gnn.seeding import derive
 
 
 class ReplayStats(NamedTuple):
-    """What a policy did with the mini-batches that were counted.
+    """Statistics of a policy over the counted mini-batches.
 
     Attributes:
         hit_rate: Hits per node looked up, in [0, 1].
-        overhead_ms: Milliseconds of look-up and update of the maps per mini-batch, the median.
-        admitted: Rows admitted per mini-batch, the mean.
+        overhead_ms: Median milliseconds of look-up and update of the maps per mini-batch.
+        admitted: Mean rows admitted per mini-batch.
     """
 
     hit_rate: float
@@ -48,7 +48,7 @@ def replay(
     *,
     warm_up_batches: int = 0,
 ) -> ReplayStats:
-    """Returns what `policy` does with `batches`, one after the other; a dynamic policy starts with an empty cache.
+    """Replays `batches` in order through a cache of `policy` and returns its statistics; a dynamic cache starts empty.
 
     Args:
         policy: fifo, lru, lfu or clock; or the name of a static policy, with `hot`.
@@ -56,7 +56,7 @@ def replay(
         num_slots: Rows that the cache holds, >= 0.
         num_nodes: Nodes of the graph.
         hot: For a static policy: nodes, hottest first, int32; the first `num_slots` are cached.
-        warm_up_batches: The first mini-batches, which fill the cache and are not counted.
+        warm_up_batches: Number of mini-batches at the start that fill the cache and are not counted.
 
     Raises:
         UsageError: A static policy without `hot`, a dynamic one with it, `num_slots` negative, or no batch to count.
@@ -82,33 +82,33 @@ def replay(
     return ReplayStats(hits / max(total, 1), statistics.median(seconds) * 1e3, admitted / len(seconds))
 
 
-# Mini-batches that are replayed, at least, and how many of them are read and timed. Guesses.
+# Fewest mini-batches in a replay, and the number of them that are read and timed. Guesses.
 _MIN_BATCHES, _TIMED = 24, 6
-# Rows that they need together, per row of the cache: with fewer, LFU's counts do not go stale as they do in training,
-# and it looks better than it is (docs/caching.md). The number is a guess.
+# Fewest rows of these mini-batches together, per row of the cache: with fewer, LFU's counts do not go stale as in
+# training, and it looks better than it is (docs/caching.md). The number is a guess.
 _ROWS_PER_SLOT = 32
-# Rows that they need together, at most, so that seven replays take seconds. Guess.
+# Most rows of these mini-batches together, so seven replays take seconds. Guess.
 _MAX_ROWS = 20_000_000
-# The gain over degree below which degree is kept, as a share of the time that reading takes without a cache. Guess.
+# Gain over degree up to which degree is kept, as a share of the time of reading without a cache. Guess.
 _WORTHWHILE = 0.02
 
 
 class PolicyChoice(NamedTuple):
-    """A policy, and the reason where `auto` chose it."""
+    """A policy, and the reason if `auto` chose it."""
 
     policy: CachePolicy
     reason: str = ""
 
 
 class RowSeconds(NamedTuple):
-    """Seconds per row to read from where uncached rows are, and from the cache's memory."""
+    """Seconds to read a row from the base, and from the cache's memory."""
 
     base: float
     cache: float
 
 
 class PolicyEstimate(NamedTuple):
-    """What a policy did in the replay, and the milliseconds per mini-batch that it is estimated to save."""
+    """A policy's statistics in the replay, and the milliseconds per mini-batch that it is estimated to save."""
 
     replayed: ReplayStats
     saved_ms: float
@@ -116,16 +116,16 @@ class PolicyEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachePlacement:
-    """What is cached, in how many bytes, and where.
+    """The rows that a cache may hold, its size and its place.
 
     Attributes:
-        base: All rows, where uncached ones are read.
+        base: All rows; misses are read from here.
         num_nodes: Nodes of the graph.
         num_features: Columns.
-        cache_bytes: What the cache may take, maps included.
+        cache_bytes: Most bytes of the cache, maps included.
         rank: Returns the nodes that a static policy caches.
-        device: Where the cached rows will be: cpu or cuda.
-        resident: Whether rows are copied to RAM part by part, so that the base is read for nothing else.
+        device: Device of the cached rows: cpu or cuda.
+        resident: Whether rows are copied to RAM part by part, and the base is read for nothing else.
     """
 
     base: StoredRows
@@ -137,7 +137,7 @@ class CachePlacement:
     resident: bool = False
 
     def slots(self, policy: CachePolicy) -> int:
-        """Returns how many rows a cache of `policy`, a dynamic one, holds: 0 where rows are sparse."""
+        """Returns the rows that a cache of the dynamic `policy` holds; 0 if rows are sparse."""
         if not isinstance(self.base, DenseRows):
             return 0
         return slots_that_fit(policy, self.cache_bytes, self.num_nodes, self.base.row_bytes)
@@ -152,12 +152,12 @@ def replay_batches(
     slots: int,
     seeds: Sequence[NDArray[np.int32]] | None = None,
 ) -> list[NDArray[np.int32]]:
-    """Returns the nodes of the mini-batches that are replayed, epoch after epoch as in training.
+    """Returns the nodes of the mini-batches to replay, epoch after epoch as in training.
 
-    At least 24, and more until they need 32 rows together per slot of the cache, or 20 million: the first half fills
-    the cache, the second shows its hit rate in the long run. The other arguments are those of `presampled`; the
-    mini-batches differ from those that the presample policy counts, so that it is not judged on what it was fitted to.
-    Without train nodes there are none.
+    There are at least 24, and more until they need 32 rows together per slot of the cache, or 20 million. The first
+    half fills the cache, and the second shows its hit rate in the long run. The other arguments are those of
+    `presampled`. The mini-batches differ from those that the presample policy counts, so it is not judged on its own
+    training data. Without train nodes the list is empty.
     """
     batches: list[NDArray[np.int32]] = []
     needed = 0
@@ -177,10 +177,10 @@ def choose_policy(batches: Sequence[NDArray[np.int32]], placement: CachePlacemen
     """Returns the policy that is estimated to save most time per mini-batch, and the reason.
 
     `batches` (`replay_batches`) are replayed through each policy; their first half fills the caches. A policy saves its
-    hits times the difference between reading a row from the base and from the cache, both timed on `batches`, less its
-    overhead: look-up, update and the copies of admitted rows. degree is kept unless another gains over it 2 % of what
-    reading takes without a cache. As times are measured, the choice may differ from run to run; what a store returns
-    does not depend on it.
+    hits times the difference between reading a row from the base and from the cache, both timed on `batches`. Its
+    overhead is subtracted: look-up, update and the copies of admitted rows. degree is kept unless another policy gains
+    over it 2 % of the time of reading without a cache. The choice may differ from run to run, because times are
+    measured; the values that a store returns do not depend on it.
     """
     if not batches or not placement.cache_bytes:
         return PolicyChoice("degree", "auto took degree: there are no mini-batches, or no cache, to try policies on")
@@ -197,10 +197,10 @@ def choose_policy(batches: Sequence[NDArray[np.int32]], placement: CachePlacemen
 
 
 def row_seconds(batches: Sequence[NDArray[np.int32]], placement: CachePlacement) -> RowSeconds:
-    """Returns the seconds per row to read `batches` from the base and from the cache's memory: the median mini-batch's.
+    """Returns the median seconds per row to read `batches` from the base, and from the cache's memory.
 
-    Each mini-batch is read from the base once, as in training, so that reads from the disk are paid for; where parts
-    are resident, it is read into RAM before that.
+    Each mini-batch is read from the base once, as in training, so reads from the disk count. If parts are resident, it
+    is read into RAM before the timing.
     """
     plain = _uncached(placement.base, placement.num_nodes, placement.num_features)
     slow, fast = [], []

@@ -1,4 +1,4 @@
-"""Opens the feature store that a configuration asks for."""
+"""Opens the feature store of a configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
 from a3gnn.sampling.subgraph import Block
 
-#: Returns the nodes whose rows fit in so many bytes, by a static policy.
+#: Returns the nodes whose rows fit in a number of bytes, by a static policy.
 _Ranked: TypeAlias = Callable[[int, CachePolicy], NDArray[np.int32]]
 
 
@@ -45,26 +45,26 @@ def open_features(
 ) -> FeatureStore:
     """Returns the store of `graph`'s features, or of a `table`'s rows, with `config`'s tier and cache.
 
-    * ram: all rows in anonymous memory; with `parts`, the current part's rows only, in front of the disk.
-    * disk: rows are read from the memory-mapped graph, which is written to the cache folder first if it isn't on disk.
-    * float16: rows are converted while they are copied to RAM; for the disk, once, to a file beside the graph.
-    * cache: rows that fit in `config.cache_bytes`, by `config.cache_policy`: on the device where that is CUDA and the
-      rows are dense, else in RAM. A policy changes the store's `stats`, never the values that it returns.
+    * ram: all rows in anonymous memory; with `parts`, only the current part's rows, and the rest on disk.
+    * disk: rows are read from the memory-mapped graph; a graph in RAM is written to the cache folder first.
+    * float16: rows are converted in the copy to RAM; for the disk, once, to a file beside the graph.
+    * cache: rows that fit in `config.cache_bytes`, by `config.cache_policy`. They are on the device if it is CUDA and
+      the rows are dense, else in RAM. A policy changes the store's `stats`, never the values that it returns.
 
     Args:
-        graph: The graph.
-        config: Its `feature_tier`, `feature_dtype`, `cache_bytes` and `cache_policy` are used, and `batch_size` by
-            policies that sample mini-batches; its `input_aggregation` says whether there is a table.
-        parts: Each node's part, int32, shape (num_nodes,), where training goes part by part.
-        device: Where mini-batches are trained.
-        fanouts: In-neighbours sampled per node, the seeds' hop first, for policies that sample mini-batches.
+        graph: In RAM or on disk.
+        config: The fields used are `feature_tier`, `feature_dtype`, `cache_bytes`, `cache_policy`, `input_aggregation`
+            (which decides whether a table is needed), and `batch_size` for policies that sample mini-batches.
+        parts: Each node's part, int32, shape (num_nodes,), for training part by part.
+        device: Device of the training.
+        fanouts: In-neighbors sampled per node, the seeds' hop first, for policies that sample mini-batches.
         seed: Seed of the random streams, for those policies.
         seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
         table: Rows to serve in place of the features, one per node, as memory maps; of `config.feature_dtype`.
 
     Raises:
-        UsageError: The policy is dynamic, and the rows are sparse; or there is no table where input_aggregation is
-            full, or one where it is not.
+        UsageError: The policy is dynamic and the rows are sparse; or the table is missing with input_aggregation full,
+            or given without it.
         ConfigError: A feature is beyond float16's range.
     """
     _check_table(config, table)
@@ -177,7 +177,7 @@ def _sparse_store(
 
 
 def warm_up() -> None:
-    """Compiles every kernel of the feature stores, or loads it from numba's cache, before anything is timed."""
+    """Compiles every kernel of the feature stores, or loads it from numba's cache, before any timing."""
     warm_up_policies()
     ids, one = np.arange(2, dtype=np.int32), np.zeros(1, dtype=np.int32)
     indptr, columns = np.arange(3, dtype=np.int64), np.zeros(2, dtype=np.int32)

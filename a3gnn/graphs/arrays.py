@@ -1,4 +1,4 @@
-"""The arrays of one graph: what every reader returns and every writer takes."""
+"""The arrays of one graph: every reader returns them, and every writer takes them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from a3gnn.metric import Target
 
 
 def row_spans(indptr: NDArray[np.integer], most: int, most_rows: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-    """Yields ranges of rows, in order, that hold `most` entries at most, or of one row that holds more.
+    """Yields ranges of rows, in order, of at most `most` entries; a longer row is a range of its own.
 
     Args:
-        indptr: Where each row begins and the last one ends, shape (n_rows + 1,).
+        indptr: Start of each row and end of the last one, shape (n_rows + 1,).
         most: Entries per range.
         most_rows: Rows per range.
     """
@@ -36,7 +36,7 @@ def row_spans(indptr: NDArray[np.integer], most: int, most_rows: int = sys.maxsi
 
 
 def row_slots(indptr: NDArray[np.int64], ids: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the rows `ids` as a CSR of their own: its indptr, and where each entry lies in the whole; both int64."""
+    """Returns the CSR of rows `ids`: its indptr, and the position of each entry in the whole CSR; both int64."""
     starts = indptr[ids]
     counts = indptr[ids.astype(np.int64) + 1] - starts
     own = np.concatenate([[0], np.cumsum(counts)])
@@ -45,10 +45,10 @@ def row_slots(indptr: NDArray[np.int64], ids: NDArray[np.int32]) -> tuple[NDArra
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphArrays:
-    """An attributed, labelled, directed graph; its arrays may be memory maps and must not be written to.
+    """An attributed, labeled, directed graph; its arrays may be memory maps and must not be written to.
 
     Attributes:
-        name: For people.
+        name: Shown to users.
         indptr: int64, shape (num_nodes + 1,). In-neighbours of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
         indices: int32, shape (num_edges,).
         features: Dense or CSR rows, one per node.
@@ -56,11 +56,12 @@ class GraphArrays:
         train_ids: Train seeds, int32, ascending.
         val_ids: Validation nodes, int32, ascending.
         test_ids: Test nodes, int32, ascending.
-        num_classes: What a model puts out per node: classes, of which each label is below it; labels; or 1, a value.
-        notes: What people should know of how the graph was read: self loops, duplicates that were removed.
-        folder: The converted folder that it was opened from, if it was.
-        source: Identity of the file that it was read from (`a3gnn.storage.cache.source_of`), if it was.
-        known: Its characteristics, if the folder had them.
+        num_classes: A model's outputs per node: the number of classes, each label below it; the number of labels; or 1
+            for values.
+        notes: Remarks for users on how the graph was read, such as self loops and removed duplicates.
+        folder: The converted folder that the graph was opened from, if any.
+        source: Identity of the file that the graph was read from (`a3gnn.storage.cache.source_of`), if any.
+        known: Its characteristics, if the folder contained them.
     """
 
     name: str
@@ -79,7 +80,7 @@ class GraphArrays:
 
     @property
     def target(self) -> Target:
-        """What the labels are: classes, labels or values."""
+        """Kind of the labels: classes, labels or values."""
         return target_of(self.labels)
 
     @property
@@ -98,7 +99,7 @@ class GraphArrays:
         return self.features.shape[1]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Returns all arrays by the names that a converted folder gives them."""
+        """Returns all arrays by their names in a converted folder."""
         return {
             "indptr": self.indptr,
             "indices": self.indices,
@@ -115,7 +116,7 @@ class GraphArrays:
         return self.content_fingerprint() if self.known is None else self.known.fingerprint
 
     def content_fingerprint(self) -> str:
-        """Returns the fingerprint of what the arrays hold now, whatever their folder says of them."""
+        """Returns the fingerprint of the arrays' present content, even if their folder states another."""
         digest = hashlib.blake2b(digest_size=16)
         for name, array in sorted(self.arrays().items()):
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

@@ -1,4 +1,4 @@
-"""`as_graph`: what people pass as their data, as a graph."""
+"""`as_graph`: a graph from any form in which users pass their data."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from a3gnn.graphs.split import Split
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    #: What `as_graph` takes.
+    #: The data that `as_graph` takes.
     GraphLike: TypeAlias = str | os.PathLike[str] | Graph | Data
 
-#: By package and class, what to do with kinds of data that are often passed.
+#: Remedies for data types that are often passed by mistake, by package and class.
 _REMEDIES = {
     "torch_geometric.HeteroData": "heterogeneous graphs are not supported, data.to_homogeneous() may make one of it",
     "torch_geometric.TemporalData": "temporal graphs are not supported",
@@ -29,11 +29,11 @@ _REMEDIES = {
 
 
 def as_graph(data: object, split: Split | None = None) -> Graph:
-    """Returns the graph that `data` is, names or holds.
+    """Returns `data` as a graph.
 
     Args:
         data: A path or another spec that `Graph.load` takes, a graph, or a PyG `Data`.
-        split: Of its labelled nodes, in place of its own.
+        split: Replaces the graph's own split.
 
     Raises:
         UsageError: `data` is something else.
@@ -53,7 +53,7 @@ def as_graph(data: object, split: Split | None = None) -> Graph:
 
 
 def as_unlabelled(data: object) -> Graph:
-    """Returns the graph that `data` is, names or holds, to predict on: files and a `Data` need neither y nor masks.
+    """Returns `data` as a graph, for prediction; files and a `Data` need neither y nor masks.
 
     Raises:
         UsageError: `data` is something else.
@@ -65,10 +65,15 @@ def as_unlabelled(data: object) -> Graph:
 
 
 def spec_of(data: object, graph: Graph, split: Split | None = None) -> str:
-    """Returns what loads the `graph` that `as_graph` made of `data` again, from any working folder.
+    """Returns a spec from which `Graph.load` restores `graph`, in any working folder.
 
-    A file's whole path, any other spec as it is; of a graph in RAM or a `Data`, the copy in the cache folder. A split
-    is named with its seed.
+    It is a file's absolute path, or any other spec unchanged; for a graph in RAM or a `Data`, it is the copy in the
+    cache folder. A split is part of the spec, with its seed.
+
+    Args:
+        data: The data of which `as_graph` made `graph`.
+        graph: The result of `as_graph`.
+        split: The split given to `as_graph`.
     """
     if not isinstance(data, str | os.PathLike):
         return str(graph.on_disk().folder)
@@ -78,6 +83,6 @@ def spec_of(data: object, graph: Graph, split: Split | None = None) -> str:
 
 
 def is_data(data: object) -> bool:
-    """Returns whether `data` is a PyG `Data`; imports nothing, as whoever has one has PyG."""
+    """Returns whether `data` is a PyG `Data`; it imports nothing, because PyG is imported already if there is one."""
     pyg = sys.modules.get("torch_geometric.data")
     return pyg is not None and isinstance(data, pyg.Data)

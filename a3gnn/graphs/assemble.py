@@ -1,4 +1,4 @@
-"""From edges, features, labels and masks to a graph: checked, sorted, without duplicates."""
+"""Makes a graph of edges, features, labels and masks: checked, sorted, without duplicates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate import check_labels
 from a3gnn.units import count
 
-#: Classes that a note names. Guess.
+#: Number of classes that a note lists. Guess.
 _MAX_NAMED = 10
 
 
@@ -32,16 +32,16 @@ def assemble(
     notes: tuple[str, ...] = (),
     source: str | None = None,
 ) -> GraphArrays:
-    """Returns the graph, after checking that it is valid.
+    """Returns the graph of these arrays, after checking that it is valid.
 
     Args:
-        name: For people.
+        name: Shown to users.
         edge_index: Integers, shape (2, E): an edge (s, t) makes s an in-neighbour of t.
         features: One row per node; its length is the number of nodes.
         labels: Of one of three kinds (`a3gnn.graphs.labels`), in any type of integers, booleans or floats.
         masks: `MASKS`, each bool of shape (N,).
-        notes: What people should know of how it was read; self loops and removed duplicates are added.
-        source: Identity of the file that it was read from.
+        notes: Remarks for users on how the graph was read; notes on self loops and removed duplicates are added.
+        source: Identity of the file that the graph was read from.
 
     Raises:
         GraphError: The graph is not valid.
@@ -69,7 +69,7 @@ def assemble(
 def assemble_unlabelled(
     name: str, edge_index: NDArray[Any], features: DenseFeatures | SparseFeatures, notes: tuple[str, ...]
 ) -> GraphArrays:
-    """Returns a graph that can be predicted on and not be trained on: no labels, no split; otherwise as `assemble`."""
+    """Returns a graph without labels and split, for prediction only; otherwise as `assemble`."""
     with naming_graph(name):
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
@@ -97,7 +97,7 @@ def check(
     labels: NDArray[Any],
     masks: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Checks `assemble`'s arguments in pieces: memory maps of any size cost tens of MiB.
+    """Checks `assemble`'s arguments in pieces, so memory maps of any size cost tens of MiB.
 
     Raises:
         GraphError: The graph is not valid.
@@ -111,10 +111,10 @@ def check(
 
 @contextmanager
 def naming_graph(name: str) -> Iterator[None]:
-    """Has errors say of which graph they are.
+    """Prefixes a GraphError with the name of the graph.
 
     Raises:
-        GraphError: What is done within raises it.
+        GraphError: The body raises it.
     """
     try:
         yield
@@ -125,9 +125,9 @@ def naming_graph(name: str) -> Iterator[None]:
 def in_neighbours(
     edge_index: NDArray[Any], num_nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
-    """Returns the CSR by destination (int64 indptr, int32 indices ascending in each row) and notes on what it met.
+    """Returns the CSR by destination (int64 indptr, int32 indices ascending in each row), and notes on the edges.
 
-    Duplicates are removed, since sampling without replacement would give them twice the weight; self loops stay.
+    Duplicates are removed, because sampling without replacement would give them twice the weight; self loops stay.
     """
     source, target = edge_index[0].astype(np.int32), edge_index[1].astype(np.int32)
     loops = int(np.count_nonzero(source == target))
@@ -148,10 +148,10 @@ def edge_notes(given: int, loops: int, kept: int) -> tuple[str, ...]:
 
 
 def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], int, tuple[str, ...]]:
-    """Returns checked labels as they are stored, how many outputs a model has per node, and notes on both.
+    """Returns checked labels as they are stored, a model's outputs per node, and notes on both.
 
-    The last classes, where no mask selects a node of them, such as one for unknown, have no output: their nodes are
-    unlabelled. Other classes without a mask keep their output, as later ones would be renumbered.
+    Classes after the last one that a mask selects, such as one for unknown, get no output; their nodes become
+    unlabeled. Other classes without a mask keep their output, because later classes would be renumbered.
     """
     kept = stored(labels)
     if target_of(labels) == "values":
@@ -177,12 +177,12 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
 
 
 def feature_notes(repeated: int) -> tuple[str, ...]:
-    """Returns notes on CSR features of which `repeated` entries fell together with others."""
+    """Returns notes on CSR features with `repeated` entries that were added to others."""
     return (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
 
 
 def canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
-    """Returns the features in the stored types, CSR columns ascending and distinct, and notes."""
+    """Returns the features in their stored form, CSR columns ascending and distinct, and notes."""
     if isinstance(features, DenseFeatures):
         return DenseFeatures(np.ascontiguousarray(features.array)), ()
     kept = features.data.dtype

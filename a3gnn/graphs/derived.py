@@ -1,4 +1,4 @@
-"""What is derived from a graph on disk and kept beside it: parts, the rows that are left within parts, seconds."""
+"""Files derived from a graph on disk and stored beside it: parts, the rows within parts, seconds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_parts(graph: GraphArrays, path: Path, num_parts: int) -> NDArray[np.int
 def write_rows(
     graph: GraphArrays, folder: Path, indptr: NDArray[np.int64], pieces: Iterable[NDArray[np.int32]]
 ) -> None:
-    """Writes rows to `folder`, whole or not at all; entries come in `pieces`, so that no copy of them is in RAM.
+    """Writes rows to `folder`, whole or not at all; entries come in `pieces`, so RAM holds no copy of them.
 
     Raises:
         GraphError: It can't be written.
@@ -70,7 +70,7 @@ def write_rows(
 
 
 def read_rows(graph: GraphArrays, folder: Path) -> DerivedRows:
-    """Returns rows from `folder` as memory maps; what they hold is verified once.
+    """Returns rows from `folder` as memory maps; their content is verified once.
 
     Raises:
         GraphError: A file is damaged.
@@ -83,12 +83,13 @@ def read_rows(graph: GraphArrays, folder: Path) -> DerivedRows:
 
 @contextmanager
 def noting_seconds(graph: GraphArrays, path: Path) -> Iterator[None]:
-    """Notes beside the derived file or folder `path` how long the body took, which makes it.
+    """Records beside the derived file or folder `path` how long the body took to make it.
 
-    Where numba compiled a kernel meanwhile nothing is noted: that is done once a machine, not once a graph.
+    Nothing is recorded if numba compiled a kernel in the body, because that happens once per machine, not once per
+    graph.
 
     Raises:
-        GraphError: The note can't be written.
+        GraphError: The record can't be written.
     """
     with event.install_recorder("numba:compile") as compiled:
         begin = time.perf_counter()
@@ -102,14 +103,14 @@ def noting_seconds(graph: GraphArrays, path: Path) -> Iterator[None]:
 
 
 def seconds_of_making(path: Path, make: Callable[[], None]) -> float:
-    """Returns how long making the derived file or folder `path` took; where that was not noted it is made once more."""
+    """Returns the seconds that making the derived `path` took; without a record, makes it again."""
     while (seconds := noted_seconds(path)) is None:
         make()
     return seconds
 
 
 def noted_seconds(path: Path) -> float | None:
-    """Returns how long making the derived file or folder `path` took, or None where that is not known."""
+    """Returns the recorded seconds of making the derived file or folder `path`, or None without a record."""
     try:
         return float(_seconds_file(path).read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -121,7 +122,7 @@ def _seconds_file(path: Path) -> Path:
 
 
 def examine(graph: GraphArrays) -> Iterator[tuple[Path, str]]:
-    """Yields each derived file or folder, and what is wrong with it, or nothing; all are read anew."""
+    """Yields each derived file or folder, and its error, or ""; all files are read again."""
     assert graph.folder is not None
     for path in sorted((graph.folder / "derived").glob("[!.]*")):
         named = _PARTS.fullmatch(path.name)

@@ -1,4 +1,4 @@
-"""A graph's characteristics: what the surrogate knows of it."""
+"""A graph's characteristics: the statistics that the surrogate takes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
 
 
 def gini(values: NDArray[np.int64]) -> float:
-    """Returns the Gini coefficient of non-negative `values`: 0 where all are equal, near 1 where one has all."""
+    """Returns the Gini coefficient of non-negative `values`: 0 if all are equal, near 1 if one is the whole sum."""
     ordered = np.sort(values).astype(np.float64)
     total = ordered.sum()
     if total == 0:
@@ -72,9 +72,9 @@ def gini(values: NDArray[np.int64]) -> float:
 
 
 def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
-    """Returns the share of neighbour `entries` that the hottest nodes take, at each of CACHE_FRACTIONS.
+    """Returns the share of neighbor `entries` that the hottest nodes take, at each of CACHE_FRACTIONS.
 
-    A fraction that falls between two node counts is interpolated.
+    The share is interpolated for a fraction between two node counts.
     """
     reach = -np.sort(-entries)
     np.cumsum(reach, out=reach)

@@ -122,7 +122,7 @@ def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int6
     return entries
 
 
-#: Entries up to which a row is sorted by insertion, which is faster on short rows, and most are short. Guess.
+#: Longest row for insertion sort, which is faster on short rows; most rows are short. Guess.
 _LONGEST_INSERTION_SORT = 48
 
 
@@ -153,7 +153,7 @@ def sort_rows(starts: NDArray[np.int64], entries: NDArray[np.int32]) -> NDArray[
 
 @njit(nogil=True, cache=True)
 def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
-    """Returns the guide table of `search`: for each of `cells` equal intervals of [0, mass[-1]), where it starts."""
+    """Returns the guide table of `search`: the start of each of `cells` equal intervals of [0, mass[-1])."""
     guide = np.empty(cells, dtype=np.int32)
     i = 0
     for cell in range(cells):
@@ -166,7 +166,7 @@ def guide_of(mass: NDArray[np.float64], cells: int) -> NDArray[np.int32]:
 
 @njit(nogil=True, cache=True)
 def search(mass: NDArray[np.float64], guide: NDArray[np.int32], point: float) -> int:
-    """Returns the first i with mass[i] > point, or the last i: inversion by a guide table (Chen & Asau, 1974)."""
+    """Returns the first i with mass[i] > point, else the last i: inversion by a guide table (Chen & Asau, 1974)."""
     cell = min(int(point / mass[-1] * len(guide)), len(guide) - 1)
     i: int = guide[cell]
     while i > 0 and mass[i - 1] > point:
@@ -185,7 +185,7 @@ def draw_pairs(
     bounds: NDArray[np.float64],
     uniform: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns pairs of positions drawn in proportion to `mass`, both int32; pairs with itself are dropped.
+    """Returns pairs of positions drawn in proportion to `mass`, both int32; pairs of equal positions are dropped.
 
     Args:
         mass: Cumulative expected degrees, nodes grouped by class, shape (num_nodes,).

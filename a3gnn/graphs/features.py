@@ -92,7 +92,7 @@ class SparseFeatures:
 
 
 def features_from(arrays: dict[str, NDArray[Any]]) -> DenseFeatures | SparseFeatures:
-    """Returns the features whose `arrays()` are among `arrays`, which must be of the stated dtypes already."""
+    """Returns the features among `arrays`, by the names of `arrays()`; their dtypes are not checked."""
     if "x" in arrays:
         return DenseFeatures(arrays["x"])
     rows, columns = (int(size) for size in arrays["x_shape"])

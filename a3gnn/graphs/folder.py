@@ -27,12 +27,12 @@ _META = "meta.json"
 
 
 def is_converted(path: Path) -> bool:
-    """Returns whether `path` is a folder with a meta.json, so one that is meant to be a converted graph."""
+    """Returns whether `path` is a folder with a meta.json, which marks a converted graph."""
     return (path / _META).is_file()
 
 
 def is_sound(path: Path) -> bool:
-    """Returns whether `path` is a folder that `read_folder` reads."""
+    """Returns whether `read_folder` can read `path`."""
     try:
         read_folder(path)
     except GraphError:
@@ -44,7 +44,7 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
     """Writes `graph` to the folder `path`, which must be new, empty, or hold this very graph already.
 
     Raises:
-        GraphError: `path` holds something else, or can't be written; nothing half-written is left.
+        GraphError: `path` holds something else, or can't be written; no half-written folder is left.
     """
     held = held_fingerprint(path)
     refuse_another(path, held, graph.fingerprint)
@@ -66,7 +66,7 @@ def write_folder(graph: GraphArrays, characteristics: GraphCharacteristics, path
 
 
 def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...]) -> GraphCharacteristics:
-    """Describes the graph whose .npy files are in the folder `path`, writes its meta.json, and returns what it said.
+    """Describes the graph of the .npy files in the folder `path`, writes its meta.json, and returns the description.
 
     Raises:
         OSError: It can't be written.
@@ -82,7 +82,7 @@ def finish_folder(path: Path, name: str, num_classes: int, notes: tuple[str, ...
 def read_folder(path: Path) -> GraphArrays:
     """Returns the graph in the folder `path`, its arrays as copy-on-write memory maps.
 
-    Opening costs milliseconds, but the first time, and whenever a file has changed, what the files hold is verified.
+    Opening takes milliseconds. The content is verified the first time, and again after a file has changed.
 
     Raises:
         GraphError: The folder is not a converted graph, is of another version, or is damaged.
@@ -120,10 +120,10 @@ def open_folder(path: Path) -> GraphArrays:
 
 
 def check_content(graph: GraphArrays, path: Path, changed: bool) -> None:
-    """Checks what the files of `graph` in the folder `path` hold; those that have `changed` by the fingerprint too.
+    """Checks the arrays of `graph` in the folder `path`, and the fingerprint too if files have `changed`.
 
     Raises:
-        GraphError: The graph is not valid, or the content is another than when it was written.
+        GraphError: The graph is not valid, or its content differs from what was written.
     """
     for violation in violations(graph):
         raise GraphError(f"{path} is damaged: {violation.rule}; convert the graph again")
@@ -135,10 +135,10 @@ def check_content(graph: GraphArrays, path: Path, changed: bool) -> None:
 
 
 def held_fingerprint(path: Path) -> str | None:
-    """Returns the fingerprint of the graph that the folder `path` holds already, None where it is new or empty.
+    """Returns the fingerprint of the graph in the folder `path`, or None if the folder is new or empty.
 
     Raises:
-        GraphError: It holds something else.
+        GraphError: The folder holds something else.
     """
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
@@ -151,10 +151,10 @@ def held_fingerprint(path: Path) -> str | None:
 
 
 def refuse_another(path: Path, held: str | None, fingerprint: str) -> None:
-    """Checks that a folder which holds a graph holds the one with `fingerprint`.
+    """Checks that `held`, the fingerprint of the graph in the folder, is None or `fingerprint`.
 
     Raises:
-        GraphError: It holds another graph.
+        GraphError: The folder holds another graph.
     """
     if held not in (None, fingerprint):
         raise GraphError(f"{path} holds another graph; choose another folder, or delete that one first")

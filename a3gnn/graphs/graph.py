@@ -1,4 +1,4 @@
-"""`Graph`: what everything else takes."""
+"""`Graph`: the attributed graph that training, sampling and prediction take."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Graph(GraphArrays):
     """An attributed, labelled, directed graph in CSR by destination (fields: `GraphArrays`).
 
     Raises:
-        GraphError: An array has another type or length than `GraphArrays` says, or holds what it must not.
+        GraphError: An array has a type or length other than the one in `GraphArrays`, or an invalid value.
 
     Examples:
         >>> graph = Graph.load("synthetic:nodes=1000,seed=3")
@@ -48,26 +48,26 @@ class Graph(GraphArrays):
 
     @classmethod
     def load(cls, spec: str | Path, split: str | Sequence[float] | None = None, split_seed: int = 0) -> Self:
-        """Returns the graph that `spec` means: what `--dataset` takes.
+        """Returns the graph that `spec` names, in any form that `--dataset` takes.
 
-        An .npz file, a folder converted by `save`, `synthetic:KEY=VALUE,...`, `pyg:NAME`, `ogb:NAME`, or a saved PyG
-        `Data` (.pt).
+        The forms are an .npz file, a folder converted by `save`, `synthetic:KEY=VALUE,...`, `pyg:NAME`, `ogb:NAME`, and
+        a saved PyG `Data` (.pt).
 
         Args:
-            spec: Names it; `split:SHARES:SEED:SPEC` is the graph of SPEC, split in this way.
-            split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2" or (0.6, 0.2, 0.2), by which
-                labelled nodes are split at random in place of the graph's own split; None leaves that.
-            split_seed: Decides which nodes.
+            spec: One of these forms; `split:SHARES:SEED:SPEC` is the graph of SPEC with this split.
+            split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2" or (0.6, 0.2, 0.2). Labeled nodes
+                are split at random by these shares. None keeps the graph's own split.
+            split_seed: Seed of the random split.
 
         Raises:
             GraphError: It can't be read, or is not valid.
-            UsageError: `spec` has none of these forms, or `split` is no such shares.
+            UsageError: `spec` has none of these forms, or `split` is not three valid shares.
         """
         return cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
 
     @classmethod
     def load_unlabelled(cls, path: str | Path) -> Self:
-        """Returns the graph in an .npz or .pt file of which only features and edges are read, to predict on.
+        """Returns the graph in an .npz or .pt file, for prediction; only features and edges are read.
 
         Raises:
             GraphError: It can't be read, or is not valid.
@@ -75,11 +75,11 @@ class Graph(GraphArrays):
         return cls._of_checked(load_unlabelled(path))
 
     def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> Self:
-        """Returns the graph in RAM or mapped as it is, but with labelled nodes split as `load` does.
+        """Returns this graph with labeled nodes split anew as in `load`; the other arrays are shared.
 
         Raises:
-            GraphError: There are too few labelled nodes.
-            UsageError: `split` is no such shares.
+            GraphError: There are too few labeled nodes.
+            UsageError: `split` is not three valid shares.
         """
         return self._of_checked(resplit(self, Split.of(split, split_seed)))
 
@@ -89,15 +89,15 @@ class Graph(GraphArrays):
     ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
-        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Attributes of edges, such as weights,
-        are not used, which a warning and a note say. y are classes (integers, -1 for unlabelled), rows of 0 and 1
-        (several labels per node), or floats (values, NaN for unlabelled). x of another type than float32 and float16
-        is stored as float32, which a note says. `split` and `split_seed` are as of `load`. Without masks, train_idx,
-        val_idx and test_idx are taken, and without those labelled nodes are split at random.
+        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Edge attributes, such as weights, are
+        not used; a warning and a note list them. y holds classes (integers, -1 for unlabeled), rows of 0 and 1 (several
+        labels per node), or floats (values, NaN for unlabeled). x of a type other than float32 and float16 is stored as
+        float32, and a note says so. `split` and `split_seed` are those of `load`. Without masks, train_idx, val_idx and
+        test_idx are used; without these, labeled nodes are split at random.
 
         Raises:
-            GraphError: It is not valid.
-            UsageError: `split` is no shares.
+            GraphError: The graph is not valid.
+            UsageError: `split` is not three valid shares.
         """
         graph = cls._of_checked(from_data(data, name, split=Split.of(split, split_seed)))
         for note in left_out(data):
@@ -106,21 +106,21 @@ class Graph(GraphArrays):
 
     @classmethod
     def from_unlabelled(cls, data: Data, name: str = "pyg") -> Self:
-        """Returns the graph in a PyG `Data` of which only x and edge_index are read, to predict on.
+        """Returns the graph in a PyG `Data`, for prediction; only x and edge_index are read.
 
         Raises:
-            GraphError: It is not valid.
+            GraphError: The graph is not valid.
         """
         return cls._of_checked(from_unlabelled(data, name))
 
     def to_pyg(self) -> Data:
-        """Returns the graph as a PyG `Data`, whose tensors are copies in RAM, which may be written to.
+        """Returns the graph as a PyG `Data`; its tensors are writable copies in RAM.
 
         It has x (float32, as PyG's layers take it; dense or sparse CSR), edge_index (int64, by target), y, and
-        train_mask, val_mask and test_mask (bool). y is int64 of classes and of rows of 0 and 1, -1 for unlabelled; of
-        values float32, NaN for unlabelled. `from_pyg` makes the same graph of it, unless features are stored as
-        float16: the `Data` has them as float32, which takes twice the memory. `Loader` on the graph widens
-        mini-batches only.
+        train_mask, val_mask and test_mask (bool). y is int64 for classes and for rows of 0 and 1, -1 for unlabeled; it
+        is float32 for values, NaN for unlabeled. `from_pyg` restores the same graph, unless features are stored as
+        float16: the `Data` has them as float32, in twice the memory. `Loader` on the graph itself widens mini-batches
+        only.
         """
         return to_data(self)
 
@@ -136,10 +136,10 @@ class Graph(GraphArrays):
         return self._of_checked(read_folder(Path(path)))
 
     def on_disk(self, cache: str | Path | None = None) -> Self:
-        """Returns the graph opened by memory map: itself, or a copy under the cache folder, written once.
+        """Returns the graph opened by memory map: itself if on disk, else a copy in the cache folder, written once.
 
         Args:
-            cache: Where copies live; by default $A3GNN_CACHE, else a3gnn in the user's cache folder.
+            cache: Folder of the copies; by default $A3GNN_CACHE, else a3gnn in the user's cache folder.
         """
         if self.folder is not None:
             return self
@@ -149,19 +149,19 @@ class Graph(GraphArrays):
             shutil.rmtree(folder)
         write_folder(self, self.characteristics(), folder)
         if self.source is not None:
-            with suppress(OSError):  # without the note, the file is read again
+            with suppress(OSError):  # without this entry, the next load reads the file again
                 remember(root, self.source, self.fingerprint, self.notes)
         return self._of_checked(as_named(read_folder(folder), self.name, self.notes))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Of a graph on disk a pickle names the folder, so that no process copies the arrays."""
+        """Pickles a graph on disk as the path of its folder, so no process copies the arrays."""
         if not self._is_of_folder():
             return super().__reduce__()
         assert self.folder is not None
         return _opened_again, (type(self), self.folder.resolve(), self.name, self.notes, self.fingerprint)
 
     def characteristics(self) -> GraphCharacteristics:
-        """Returns what the surrogate knows of the graph; read, not computed, where the folder has it."""
+        """Returns the statistics that the surrogate takes, from the folder if it has them, else computed once."""
         return self._characteristics
 
     def derived(self, name: str) -> Path:
@@ -180,21 +180,21 @@ class Graph(GraphArrays):
 
     @classmethod
     def _of_checked(cls, arrays: GraphArrays) -> Self:
-        """Returns `arrays` as a graph without looking at them: their reader has."""
+        """Returns `arrays` as a graph without a check; their reader has checked them."""
         graph = object.__new__(cls)
         for field in dataclasses.fields(arrays):
             object.__setattr__(graph, field.name, getattr(arrays, field.name))
         return graph
 
     def __post_init__(self) -> None:
-        """Checks the arrays, which are not those that folder, source and characteristics describe after a `replace`."""
+        """Checks the arrays. After a `replace` they may differ from the folder, which is then forgotten."""
         check_sound(self)
         if not self._is_of_folder():
             for field in ("folder", "source", "known"):
                 object.__setattr__(self, field, None)
 
     def _is_of_folder(self) -> bool:
-        """Returns whether the graph is the one in its folder: each array a map of a whole file there."""
+        """Returns whether every array maps the whole file of that name in the graph's folder."""
         if self.folder is None or self.known is None:
             return False
         if (self.num_features, self.num_classes) != (self.known.num_features, self.known.num_classes):
@@ -210,7 +210,7 @@ class Graph(GraphArrays):
 
 
 def _is_whole_file(array: NDArray[Any], path: Path) -> bool:
-    """Returns whether `array` is a memory map of all of the .npy file at `path`, or empty as that is."""
+    """Returns whether `array` maps the whole .npy file at `path`; if it is empty, whether the shapes are equal."""
     if not array.size:
         try:
             return open_npy(path).shape == array.shape
@@ -226,10 +226,10 @@ def _is_whole_file(array: NDArray[Any], path: Path) -> bool:
 
 
 def _opened_again(kind: type[Graph], folder: Path, name: str, notes: tuple[str, ...], fingerprint: str) -> Graph:
-    """Returns the graph that was pickled by its folder.
+    """Unpickles the graph in `folder`.
 
     Raises:
-        GraphError: The folder is not here, or holds another graph.
+        GraphError: The folder does not exist here, or holds another graph.
     """
     found = read_folder(folder)
     if found.fingerprint != fingerprint:

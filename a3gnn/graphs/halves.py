@@ -1,4 +1,4 @@
-"""Rows of features in float16, rounded to the nearest: in RAM, or in a table beside a graph on disk."""
+"""Feature rows in float16, rounded to nearest: in RAM, or in a table beside a graph on disk."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
 
-#: From here on numbers round to infinity: halfway from the largest, 65,504, to the power of two after it (IEEE 754).
+#: Numbers from here on round to infinity: halfway from the largest, 65,504, to the next power of two (IEEE 754).
 _TOO_LARGE = 65_520.0
-#: Values that are converted at a time.
+#: Values per conversion step.
 _AT_ONCE = 1 << 20
 
 
@@ -26,7 +26,7 @@ def as_halves(values: NDArray[np.floating]) -> NDArray[np.float16]:
     """Returns `values` as float16, of the same shape, in anonymous memory.
 
     Raises:
-        ConfigError: One is beyond float16's range.
+        ConfigError: A value is beyond float16's range.
     """
     halves = np.empty(values.shape, dtype=np.float16)
     low = 0
@@ -37,17 +37,17 @@ def as_halves(values: NDArray[np.floating]) -> NDArray[np.float16]:
 
 
 def halves_beside(graph: Graph, features: DenseFeatures | SparseFeatures, name: str) -> DenseFeatures | SparseFeatures:
-    """Returns `features` in float16 as memory maps, which a first call writes beside the graph, noting the seconds.
+    """Returns `features` in float16 as memory maps; the first call writes them beside the graph and records its time.
 
-    Features that are float16 are returned as they are.
+    Features that are float16 already are returned unchanged.
 
     Args:
         graph: A graph on disk.
         features: A row per node: the graph's, or a table's.
-        name: Of the features, by which the folder is called.
+        name: Part of the folder's name.
 
     Raises:
-        GraphError: The folder is damaged or can't be written; the message says what to do.
+        GraphError: The folder is damaged or can't be written; the message contains a remedy.
         ConfigError: A value is beyond float16's range.
     """
     if _values(features).dtype == np.float16:
@@ -59,18 +59,18 @@ def halves_beside(graph: Graph, features: DenseFeatures | SparseFeatures, name: 
 
 
 def halves_seconds(graph: Graph, features: DenseFeatures | SparseFeatures, name: str) -> float:
-    """Returns the seconds that writing those of `halves_beside` takes, which then lie there and are verified.
+    """Returns the seconds that `halves_beside` needs to write its files, which exist and are verified afterwards.
 
-    Those that lie there already count what they took then; where that was not noted they are written once more.
+    Existing files count with their recorded seconds; without a record they are written once more.
 
     Args:
         graph: As for `halves_beside`.
-        features: Likewise.
-        name: Likewise.
+        features: As for `halves_beside`.
+        name: As for `halves_beside`.
 
     Raises:
         GraphError: As in `halves_beside`.
-        ConfigError: Likewise.
+        ConfigError: As in `halves_beside`.
     """
     if halves_beside(graph, features, name) is features:
         return 0.0

@@ -1,4 +1,4 @@
-"""Labels are of one of three kinds, which their type and shape tell; what code that takes any of them asks for.
+"""Three kinds of labels, told apart by dtype and shape, and functions that treat all of them alike.
 
 | target | array | unlabelled | a model's outputs per node |
 |---|---|---|---|
@@ -22,7 +22,7 @@ KINDS: dict[Target, tuple[np.dtype[Any], int]] = {
     "labels": (np.dtype(np.int8), 2),
     "values": (np.dtype(np.float32), 1),
 }
-#: Values are sorted into so many classes of equal size where classes are needed. Guess.
+#: Number of classes of equal size that values are sorted into if a caller needs classes. Guess.
 _BINS = 10
 
 
@@ -46,12 +46,12 @@ def is_labelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def unlabelled(labels: NDArray[Any]) -> str:
-    """Returns what stands for no label among `labels`: -1 or NaN."""
+    """Returns the marker of an unlabeled node in `labels`: -1 or NaN."""
     return "NaN" if labels.dtype.kind == "f" else "-1"
 
 
 def stored(labels: NDArray[Any]) -> NDArray[Any]:
-    """Returns checked labels, of any integers, booleans or floats, in the type of their kind."""
+    """Returns checked labels (integers, booleans or floats) in the dtype of their kind."""
     kind = KINDS[target_of(labels)][0]
     if labels.ndim == 2 and labels.dtype.kind == "f":
         labels = np.where(np.isnan(labels), -1, labels)
@@ -59,7 +59,7 @@ def stored(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def num_outputs(labels: NDArray[Any]) -> int:
-    """Returns what a model puts out per node: the number of classes, of labels, or 1."""
+    """Returns a model's outputs per node: the number of classes, the number of labels, or 1."""
     match target_of(labels):
         case "labels":
             return int(labels.shape[1])
@@ -70,14 +70,14 @@ def num_outputs(labels: NDArray[Any]) -> int:
 
 
 def describe_outputs(target: Target, outputs: int) -> str:
-    """Returns what a model puts out per node, for people: `7 classes`, `112 labels`, `values`."""
+    """Returns a model's outputs per node as text: `7 classes`, `112 labels`, `values`."""
     return target if target == "values" else f"{outputs} {target}"
 
 
 def label_spread(labels: NDArray[Any], train_ids: NDArray[np.int32]) -> float | None:
-    """Returns the mean absolute difference of the train nodes' values from their median; None where there are none.
+    """Returns the mean absolute deviation of the train nodes' values from their median; None without such values.
 
-    That is the mean absolute error of saying the median of every node, on the nodes that it is of.
+    It equals the mean absolute error on the train nodes of a predictor that always returns the median.
     """
     if target_of(labels) != "values" or not len(train_ids):
         return None
@@ -86,14 +86,14 @@ def label_spread(labels: NDArray[Any], train_ids: NDArray[np.int32]) -> float | 
 
 
 def as_classes(labels: NDArray[Any], outputs: int) -> tuple[NDArray[np.int64], int]:
-    """Returns classes that stand for `labels`, int64, -1 for unlabelled, shape (num_nodes,), and how many there are.
+    """Returns classes that stand for `labels`, int64, -1 for unlabeled, shape (num_nodes,), and their number.
 
-    Classes are themselves. Of several labels a node's rarest counts, or that it has none; values are sorted into
-    tenths.
+    Classes are returned unchanged. A node with several labels gets its rarest one, and a node with none gets a class of
+    its own. Values are sorted into tenths.
 
     Args:
         labels: Of all nodes.
-        outputs: As `num_outputs` has it.
+        outputs: The result of `num_outputs`.
     """
     known = is_labelled(labels)
     match target_of(labels):

@@ -1,4 +1,4 @@
-"""What `--dataset` takes, and who reads it."""
+"""The forms that `--dataset` takes, and the reader of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from a3gnn.storage.atomic import expanded
 from a3gnn.storage.cache import cache_root, recall, source_of
 from a3gnn.units import printable
 
-#: What a spec may be.
+#: The forms of a spec, for messages.
 FORMS = (
     "a graph is one of: FILE.npz; a folder written by `a3gnn graph convert`; synthetic:KEY=VALUE,...; pyg:NAME; "
     "ogb:NAME; FILE.pt with a saved PyG Data"
@@ -46,9 +46,9 @@ _UNLABELLED: dict[str, Callable[[Path], GraphArrays]] = {
 
 
 def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
-    """Returns the graph that `spec` means; `split` holds over its own, and over that which `spec` begins with.
+    """Returns the graph that `spec` names; `split` overrides the graph's own split and one in `spec`.
 
-    A file that was converted before (`source_of` tells) is opened from its copy in the cache folder.
+    If the cache folder has a copy of the file (`source_of` identifies it), that copy is opened.
 
     Raises:
         GraphError: It can't be read, or is not valid.
@@ -72,7 +72,7 @@ def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
 
 
 def load_unlabelled(path: str | os.PathLike[str]) -> GraphArrays:
-    """Returns the graph in a file, of which only features and edges are read, to predict on; a split is left out.
+    """Returns the graph in a file, for prediction; only features and edges are read, and a split in `path` is ignored.
 
     Raises:
         GraphError: It can't be read, or is not valid.
@@ -89,7 +89,7 @@ def load_unlabelled(path: str | os.PathLike[str]) -> GraphArrays:
 
 
 def is_file(spec: object) -> bool:
-    """Returns whether `spec` is the path of a file whose graph may have no labels (.npz or .pt), split or not."""
+    """Returns whether `spec`, behind an optional split, is the path of an .npz or .pt file (labels are optional)."""
     if not isinstance(spec, str | os.PathLike):
         return False
     try:
@@ -100,10 +100,10 @@ def is_file(spec: object) -> bool:
 
 
 def _file_of(spec: str | os.PathLike[str]) -> Path:
-    """Returns the path in `spec`, of the graph itself where that begins with a split.
+    """Returns the path in `spec`, without the split that may precede it.
 
     Raises:
-        GraphError: The home folder that it is in is not known.
+        GraphError: The path begins with a home folder that is unknown.
     """
     path = Split.in_spec(spec)[1] if isinstance(spec, str) else spec
     try:
@@ -113,7 +113,7 @@ def _file_of(spec: str | os.PathLike[str]) -> Path:
 
 
 def resplit(graph: GraphArrays, split: Split | None) -> GraphArrays:
-    """Returns `graph` with other train, validation and test nodes; itself where `split` is None."""
+    """Returns `graph` with other train, validation and test nodes; `graph` itself if `split` is None."""
     if split is None:
         return graph
     own = [ids_mask(ids, graph.num_nodes) for ids in (graph.train_ids, graph.val_ids, graph.test_ids)]
@@ -147,7 +147,7 @@ def _at(path: Path, spec: str | Path, split: Split | None) -> GraphArrays:
 
 
 def _meant(path: Path) -> str:
-    """Returns what a message adds about a path without a graph: files beside it and data sets of like names."""
+    """Returns suggestions for a path without a graph: similar file names beside it and data sets of its name."""
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     files = sorted(str(one) for one in beside if one.suffix in _SUFFIXES)
     by_stem = [name for name in files if Path(name).with_suffix("") == path.with_suffix("")]
@@ -158,7 +158,7 @@ def _meant(path: Path) -> str:
 
 
 def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None:
-    """Returns the graph in the file at `path` from its copy in the cache folder, or None where there is none."""
+    """Returns the graph in the file at `path` from its copy in the cache folder, or None without a copy."""
     source = source_of(path)
     copy = recall(cache_root(), source if split is None else split.spec(source))
     if copy is None:
@@ -166,11 +166,11 @@ def converted_copy(path: Path, split: Split | None = None) -> GraphArrays | None
     try:
         graph = read_folder(copy.folder)
     except GraphError:
-        return None  # a damaged copy: the file itself is still there
+        return None  # the copy is damaged; the caller reads the file itself
     return as_named(graph, printable(path.stem), graph.notes if copy.notes is None else copy.notes)
 
 
 def as_named(graph: GraphArrays, name: str, notes: tuple[str, ...]) -> GraphArrays:
-    """Returns `graph`, whose folder may have been written under another name, from something with other notes."""
+    """Returns `graph` under another name and with other notes; its folder may have been written from another source."""
     known = graph.known and dataclasses.replace(graph.known, name=name)
     return dataclasses.replace(graph, name=name, notes=notes, known=known)

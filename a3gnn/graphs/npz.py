@@ -25,7 +25,7 @@ _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
 
 
 def read(path: Path, split: Split | None = None) -> GraphArrays:
-    """Returns the graph in the .npz file at `path`, in RAM; `split` holds over its masks.
+    """Returns the graph in the .npz file at `path`, in RAM; `split` overrides its masks.
 
     Raises:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
@@ -41,7 +41,7 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
 
 
 def read_unlabelled(path: Path) -> GraphArrays:
-    """Returns the graph in edge_index and x of the .npz file at `path`, to predict on.
+    """Returns the graph in edge_index and x of the .npz file at `path`, for prediction.
 
     Raises:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
@@ -54,10 +54,10 @@ def read_unlabelled(path: Path) -> GraphArrays:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turns whatever reading the .npz file at `path` raises into one error.
+    """Turns any error from reading the .npz file at `path` into a `GraphError`.
 
     Raises:
-        GraphError: The file is not there, truncated or foreign.
+        GraphError: The file is missing, truncated or foreign.
     """
     try:
         yield
@@ -69,14 +69,14 @@ def readable(path: Path) -> Iterator[None]:
         raise GraphError(
             f"{path} takes more memory than there is ({error}); a3gnn graph convert {path} FOLDER takes less"
         ) from error
-    except Exception as error:  # what unpacks a file that may hold anything raises anything
+    except Exception as error:  # unpacking an arbitrary file may raise anything
         raise GraphError(
             f"{path} is not a readable .npz file: truncated or of another format ({error or type(error).__name__})"
         ) from error
 
 
 def needed_arrays(names: Collection[str], path: Path, split: Split | None = None) -> tuple[str, ...]:
-    """Returns which arrays of an .npz file that holds `names` make its graph; masks need not be there for a `split`.
+    """Returns which `names` of an .npz file its graph needs; with a `split`, masks are optional.
 
     Raises:
         GraphError: One is missing.
@@ -87,7 +87,7 @@ def needed_arrays(names: Collection[str], path: Path, split: Split | None = None
 
 
 def left_out(names: Collection[str], used: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns a note on the arrays of an .npz file that are neither `used` nor `known`, if there are any."""
+    """Returns a note on the arrays of an .npz file that are neither `used` nor `known`; nothing if there are none."""
     others = sorted({*names} - {*used} - {*known})
     return (f"not used of the file: {', '.join(others)}; edges have no weights or attributes here",) if others else ()
 
@@ -106,7 +106,7 @@ def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -
 
 
 def features_in(arrays: Mapping[str, NDArray[Any]], path: Path) -> DenseFeatures | SparseFeatures:
-    """Returns the features among `arrays`, unchecked but for the kind of their shape.
+    """Returns the features among `arrays`; only x_shape is checked.
 
     Raises:
         GraphError: x_shape is not two integers.
@@ -116,10 +116,10 @@ def features_in(arrays: Mapping[str, NDArray[Any]], path: Path) -> DenseFeatures
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Has what NumPy raises of an array of Python objects say which one it is.
+    """Names the array in NumPy's error about an array of Python objects.
 
     Raises:
-        GraphError: It is.
+        GraphError: The array holds Python objects.
     """
     try:
         yield
@@ -133,7 +133,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def _array(name: str, archive: Mapping[str, Any]) -> NDArray[Any]:
-    """Returns an archive's member; NumPy gives those that are no arrays as bytes."""
+    """Returns an archive's member, which must be an array; NumPy returns other members as bytes."""
     with naming(name):
         content = archive[name]
     if not isinstance(content, np.ndarray):

@@ -39,7 +39,7 @@ def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.in
     return parts
 
 
-# Edges that are compared at a time, so that a graph of any size costs tens of MiB. Guess.
+# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
 _EDGES_PER_PIECE = 1 << 23
 _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,
@@ -51,19 +51,21 @@ _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]]
 def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> NDArray[np.int32]:
     """Returns the part of each node, int32 in [0, num_parts), shape (num_nodes,).
 
-    METIS cuts fewest edges, in memory for several copies of the adjacency. Blocks are BGL's, in memory linear in the
+    METIS cuts fewest edges and needs memory for several copies of the adjacency. Blocks are BGL's, in memory linear in
+    the nodes, with even train nodes. Random parts are the most even. For a graph on disk, the result is stored beside
+    its files.
     nodes, with even train nodes. Random parts are the most even. A graph on disk keeps the result beside its files.
 
     Args:
-        graph: Any graph.
-        num_parts: Parts, from 1 to the number of nodes.
+        graph: In RAM or on disk.
+        num_parts: From 1 to the number of nodes.
         seed: The partitioner's seed.
         partitioner: One of PARTITIONERS.
 
     Raises:
         GraphError: `num_parts` is out of range, or the file beside the graph can't be written or is damaged.
         MemoryLimitError: There is too little memory for METIS.
-        UsageError: There is no such partitioner.
+        UsageError: The partitioner is unknown.
     """
     if partitioner not in _MAKERS:
         raise unknown_name("partitioner", partitioner, PARTITIONERS)
@@ -88,7 +90,7 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
     For a graph on disk both arrays are memory maps of files beside it, written once for each `parts`.
 
     Args:
-        graph: Any graph.
+        graph: In RAM or on disk.
         parts: Part of each node, int32, shape (num_nodes,).
 
     Returns:
@@ -106,20 +108,20 @@ def restrict_to_parts(graph: Graph, parts: NDArray[np.int32]) -> tuple[NDArray[n
 
 
 def partition_seconds(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitioner = "metis") -> float:
-    """Returns the seconds that parts and the adjacency within them take to make, which are then beside the graph.
+    """Returns the seconds to make the parts and the adjacency within them, which lie beside the graph afterwards.
 
-    What lies there already counts what it took then; where that was not noted it is made once more.
+    Existing files count with their recorded seconds; without a record they are made once more.
 
     Args:
         graph: A graph on disk.
-        num_parts: As `partition` takes it, and at least 2.
-        seed: Likewise.
-        partitioner: Likewise.
+        num_parts: As for `partition`, and at least 2.
+        seed: As for `partition`.
+        partitioner: As for `partition`.
 
     Raises:
         GraphError: As in `partition` and `restrict_to_parts`.
         MemoryLimitError: There is too little memory for METIS.
-        UsageError: There is no such partitioner.
+        UsageError: The partitioner is unknown.
     """
     parts = partition(graph, num_parts, seed, partitioner)
     restrict_to_parts(graph, parts)
@@ -143,7 +145,7 @@ def _make_rows(graph: Graph, parts: NDArray[np.int32]) -> None:
 
 
 def _parts_file(graph: Graph, num_parts: int, seed: int, partitioner: Partitioner) -> Path:
-    # METIS's are named as they were before there was a choice.
+    # METIS's files have no suffix, because they are older than the other partitioners.
     suffix = "" if partitioner == "metis" else f"-{partitioner}"
     return graph.derived(f"parts-{num_parts}-seed-{seed}{suffix}.npy")
 
@@ -153,7 +155,7 @@ def _rows_folder(graph: Graph, parts: NDArray[np.int32]) -> Path:
 
 
 def _within(graph: GraphArrays, parts: NDArray[np.int32], first: int, last: int) -> NDArray[np.bool_]:
-    """Returns which edges into rows [first, last) stay within a part, bool, shape (edges of these rows,)."""
+    """Returns which edges into rows [first, last) stay within a part, bool, shape (number of these edges,)."""
     indptr = graph.indptr[first : last + 1]
     same: NDArray[np.bool_] = (
         np.repeat(parts[first:last], np.diff(indptr)) == parts[graph.indices[indptr[0] : indptr[-1]]]

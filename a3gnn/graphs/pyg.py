@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
-#: What PyG takes for attributes of nodes, and of edges, by their names (`torch_geometric.data.storage`).
+#: Names that PyG treats as attributes of nodes, and of edges (`torch_geometric.data.storage`).
 _OF_NODES = ("x", "feat", "pos", "batch", "node_type", "n_id")
 _OF_EDGES = ("edge_weight", "edge_attr", "edge_type", "e_id")
 
 
 def check_rows(data: Data, num_edges: int) -> None:
-    """Checks that attributes which belong to nodes or edges by their names have a row for each.
+    """Checks that each attribute with a name of `_OF_NODES` or `_OF_EDGES` has a row per node or edge.
 
     Raises:
-        GraphError: One has not: nodes that num_nodes counts have no features, for instance.
+        GraphError: An attribute has another number of rows, such as x with fewer rows than num_nodes.
     """
     num_nodes = data.num_nodes
     for name in _OF_NODES:
@@ -47,10 +47,10 @@ def check_rows(data: Data, num_edges: int) -> None:
 
 
 def check_labels_and_masks(data: Data, num_edges: int) -> None:
-    """Checks that y and masks have a value per node, or per edge; y of one row is the graph's own.
+    """Checks that y and masks have a value per node or per edge; y may also have one row, for the whole graph.
 
     Raises:
-        GraphError: One has another length.
+        GraphError: An attribute has another length.
     """
     num_nodes = data.num_nodes
     for name in ("y", "train_mask", "val_mask", "test_mask"):
@@ -63,7 +63,7 @@ def check_labels_and_masks(data: Data, num_edges: int) -> None:
 
 
 def _rows(data: Data, name: str) -> int | None:
-    """Returns the length of the attribute `name` along the dimension that PyG counts by; None where it has none."""
+    """Returns the length of the attribute `name` along the dimension that PyG counts by; None without a length."""
     value: Any = data.get(name)
     shape = getattr(value, "shape", None)
     if shape is None or not len(shape):
@@ -79,18 +79,18 @@ def from_data(
     nan_is_unlabelled: bool = False,
     split: Split | None = None,
 ) -> GraphArrays:
-    """Returns the graph in `data`: x, edge_index, y, and what `masks_of` makes of its masks and ids.
+    """Returns the graph in `data`: x, edge_index, y, and masks from its masks and ids (`masks_of`).
 
     Args:
-        data: Its x may be dense or sparse and of any real type; y are classes or values, of shape (N,) or (N, 1), or
+        data: Its x may be dense or sparse and of any real type; y holds classes or values, of shape (N,) or (N, 1), or
             rows of 0 and 1.
-        name: For people.
-        source: Identity of the file that it was read from.
-        nan_is_unlabelled: Whether y may be floats that are classes or NaN, as OGB writes it.
-        split: Of the labelled nodes, in place of its own.
+        name: Shown to users.
+        source: Identity of the file that `data` was read from.
+        nan_is_unlabelled: Whether y may hold classes as floats, NaN for unlabeled, as OGB writes it.
+        split: Replaces the graph's own split.
 
     Raises:
-        GraphError: It lacks x, edge_index or y, or is not valid.
+        GraphError: `data` lacks x, edge_index or y, or is not valid.
     """
     with naming_graph(name):
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))
@@ -105,10 +105,10 @@ def from_data(
 
 
 def from_unlabelled(data: Data, name: str) -> GraphArrays:
-    """Returns the graph in x and edge_index of `data`, whose nodes have no labels and are in no split.
+    """Returns the graph in x and edge_index of `data`; its nodes have no labels and no split.
 
     Raises:
-        GraphError: It lacks one of the two, or is not valid.
+        GraphError: `data` lacks x or edge_index, or is not valid.
     """
     with naming_graph(name):
         x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
@@ -120,12 +120,10 @@ def from_unlabelled(data: Data, name: str) -> GraphArrays:
 
 
 def to_data(graph: GraphArrays) -> Data:
-    """Returns a `Data` that `from_data` makes the same graph of, but for features of float16, which become float32.
+    """Returns a `Data` from which `from_data` makes the same graph, except that float16 features become float32.
 
-    Its tensors are copies, which may be written to.
-
-    x is float32, dense or sparse CSR; edge_index is int64, by target; masks are bool. y is int64 (classes, or
-    rows of 0 and 1) or float32 (values).
+    Its tensors are writable copies. x is float32, dense or sparse CSR; edge_index is int64, by target; masks are bool.
+    y is int64 (classes, or rows of 0 and 1) or float32 (values).
     """
     import torch
     from torch_geometric.data import Data
@@ -155,7 +153,7 @@ def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
 
 
 def left_out(data: Data) -> tuple[str, ...]:
-    """Returns a note on the attributes of edges in `data`, which mini-batches don't have, if there are any."""
+    """Returns a note on the edge attributes of `data`, which mini-batches don't have; nothing if there are none."""
     names = edge_attributes(data)
     if not names:
         return ()
@@ -164,13 +162,13 @@ def left_out(data: Data) -> tuple[str, ...]:
 
 
 def edge_attributes(data: Data) -> list[str]:
-    """Returns the sorted names of what belongs to edges in `data`, edge_index excepted."""
-    asked = copy(data)  # PyG keeps the answers in what is asked, where they would be saved with it
+    """Returns the sorted names of the edge attributes in `data`, without edge_index."""
+    asked = copy(data)  # PyG caches the answers in the object, and torch.save would store them
     return sorted(name for name in asked.keys() if name != "edge_index" and asked.is_edge_attr(name))  # noqa: SIM118
 
 
 def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") -> Tensor:
-    """Returns an attribute's tensor on the host; the attributes that are `needed` stand in the error."""
+    """Returns an attribute's tensor on the host; the error lists the attributes that are `needed`."""
     import torch
 
     value = getattr(data, attribute, None)
@@ -189,10 +187,10 @@ def _optional(data: Data, attribute: str) -> NDArray[Any] | None:
 
 
 def _array(name: str, tensor: Tensor) -> NDArray[Any]:
-    """Returns the array of a dense tensor, without its subclass: an `EdgeIndex` has none.
+    """Returns the array of a dense tensor; a subclass such as `EdgeIndex` is stripped, because it has no array.
 
     Raises:
-        GraphError: NumPy has no such type or layout.
+        GraphError: NumPy has no such dtype, or the layout is not dense.
     """
     import torch
 
@@ -204,7 +202,7 @@ def _array(name: str, tensor: Tensor) -> NDArray[Any]:
 
 
 def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
-    """Returns the features of a dense or sparse tensor; a type that is not stored becomes float32, with a note."""
+    """Returns the features of a dense or sparse tensor; a dtype that can't be stored becomes float32, with a note."""
     import torch
 
     if x.dtype.is_complex:
@@ -230,7 +228,7 @@ def _in_float32(x: Tensor) -> Tensor:
     """Returns `x` as float32.
 
     Raises:
-        GraphError: A value is beyond what that holds.
+        GraphError: A value is beyond float32's range.
     """
     import torch
 
@@ -251,7 +249,7 @@ def _stored(x: Tensor) -> NDArray[Any]:
 
 
 def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
-    """Returns `y` as integers or floats of one dimension, or rows. Whole numbers in floats may be measured: values."""
+    """Returns `y` as integers or floats of one dimension, or rows. Floats that are whole may be measured: values."""
     import torch
 
     if y.dtype == torch.bfloat16:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: `pyg:SHORT` stands for `pyg:CLASS/NAME`, or for `pyg:CLASS` where a class is one graph.
+#: `pyg:SHORT` stands for `pyg:CLASS/NAME`, or for `pyg:CLASS` if the class has one graph.
 PYG_NAMES: dict[str, str] = {
     "Cora": "Planetoid/Cora",
     "CiteSeer": "Planetoid/CiteSeer",

@@ -1,4 +1,4 @@
-"""Graphs that PyTorch Geometric and OGB keep: a saved `Data`, or a data set by name."""
+"""Graphs of PyTorch Geometric and OGB: a saved `Data`, or a data set by name."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
-#: Of a folder that can't be written, or where there is no room.
+#: Error numbers of a folder that can't be written or has no room.
 _UNWRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 _NETWORK_PACKAGES = {"aiohttp", "requests", "urllib3", "socket"}
 
 
 def read(path: Path, split: Split | None = None) -> GraphArrays:
-    """Returns the graph in a PyG `Data` that `torch.save` wrote to `path`; `split` holds over its masks.
+    """Returns the graph in a PyG `Data` that `torch.save` wrote to `path`; `split` overrides its masks.
 
     Only tensors and PyG's own classes are unpickled (`weights_only=True`): a file can't run code.
 
@@ -52,7 +52,7 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
 
 
 def read_unlabelled(path: Path) -> GraphArrays:
-    """Returns the graph in x and edge_index of such a `Data`, to predict on.
+    """Returns the graph in x and edge_index of a saved PyG `Data`, for prediction.
 
     Raises:
         GraphError: The file is truncated, foreign, or its graph is not valid.
@@ -71,7 +71,7 @@ def _unpickled(path: Path) -> tuple[Data, str]:
             data = torch.load(path, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # an unpickler that is given anything raises anything
+    except Exception as error:  # unpickling an arbitrary file may raise anything
         raise GraphError(
             f"{path} is not a readable PyG Data: truncated, foreign, or with classes other than tensors and PyG's "
             f"({type(error).__name__}{_foreign(error)}); if you trust it, load it in Python and use Graph.from_pyg"
@@ -83,15 +83,15 @@ def _unpickled(path: Path) -> tuple[Data, str]:
 
 
 def _foreign(error: Exception) -> str:
-    """Returns the class that torch refuses to unpickle, such as of a date among the attributes."""
+    """Returns the class that torch refuses to unpickle, such as a date among the attributes; "" for other errors."""
     found = re.search(r"GLOBAL (\S+) was not", str(error))
     return f": {found[1]}" if found else ""
 
 
 def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
-    """Returns the data set that PyG knows as `name` (`Cora`), or as `CLASS/NAME` (`Planetoid/Cora`).
+    """Returns PyG's data set `name` (`Cora`), or `CLASS/NAME` (`Planetoid/Cora`).
 
-    `split` holds over its masks.
+    `split` overrides its masks.
 
     Raises:
         GraphError: The name is unknown, the data set can't be downloaded or read, or is not one graph.
@@ -115,10 +115,10 @@ def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
 
 
 def _made(kind: type[Any], folder: Path, member: str) -> Any:
-    """Returns the data set of a class of PyG's; one that takes no folder is in the package, or drawn with seed 0.
+    """Returns the data set of a class of PyG's. A class without `root` needs no download; random ones use seed 0.
 
     Raises:
-        GraphError: `member` is given, and the class is of one data set.
+        GraphError: `member` is given, but the class has a single data set.
     """
     import torch
 
@@ -138,10 +138,10 @@ def _made(kind: type[Any], folder: Path, member: str) -> Any:
 
 
 def _arguments(kind: type[Any], folder: Path, member: str) -> list[str]:
-    """Returns what a class of PyG's is called with.
+    """Returns the arguments for a class of PyG's.
 
     Raises:
-        GraphError: It needs more than that, or `member` is given, and the class is of one data set.
+        GraphError: The class needs further arguments, or `member` is given, but the class has a single data set.
     """
     spec = f"pyg:{kind.__name__}"
     taken = list(inspect.signature(kind).parameters.values())
@@ -181,10 +181,10 @@ def from_ogb_name(name: str) -> GraphArrays:
 
 
 def pyg_classes() -> AbstractContextManager[None]:
-    """Returns a context in which torch unpickles what PyG's data are made of, and NumPy's arrays of integers.
+    """Returns a context in which torch unpickles the classes behind PyG's data, and NumPy arrays of integers.
 
-    None of these classes runs anything. PyG registers Data as safe, but not what it is made of. OGB saves splits as
-    arrays, and loads its files as torch does by default, which since 2.6 is `weights_only`.
+    None of these classes runs code. PyG registers Data as safe, but not the classes that it contains. OGB saves splits
+    as arrays and calls torch.load without options; since torch 2.6 the default is `weights_only`.
     """
     import torch
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -194,7 +194,7 @@ def pyg_classes() -> AbstractContextManager[None]:
     safe += [np.ndarray, np.dtype, *(type(np.dtype(kind)) for kind in (np.int64, np.int32))]
     rebuild = np.empty(0).__reduce__()[0]
     safe.append(rebuild)
-    if torch.__version__ >= "2.6":  # before, names can't be given, and OGB's files load without
+    if torch.__version__ >= "2.6":  # older versions take no names, and load OGB's files without them
         # An array may have been saved by a NumPy of another major version.
         safe += [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     context: AbstractContextManager[None] = torch.serialization.safe_globals(safe)
@@ -203,7 +203,7 @@ def pyg_classes() -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _fetching(spec: str, folder: Path) -> Iterator[None]:
-    """Turns whatever a foreign downloader raises into one error, and keeps what it prints off stdout."""
+    """Turns any error of a foreign downloader into a `GraphError`, and sends its output to stderr."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -213,9 +213,9 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
         raise GraphError(
             f"{spec}: its library asks before it downloads, and nobody is there to answer; load it once in a terminal"
         ) from error
-    except SystemExit as stop:  # OGB's way to stop where the answer is no
+    except SystemExit as stop:  # OGB exits if the user declines the download
         raise GraphError(f"{spec}: the download to {folder} was declined") from stop
-    except Exception as error:  # data set classes raise what they like
+    except Exception as error:  # data set classes may raise anything
         what = "downloaded" if _of_network(error) else "loaded"
         said = " ".join(_COLOURS.sub("", str(error)).split())[:_MAX_CHARACTERS]
         raise GraphError(
@@ -233,14 +233,14 @@ def _remedy(error: BaseException, folder: Path) -> str:
 
 
 def _of_network(error: BaseException) -> bool:
-    """Returns whether `error`, or what it was raised for, is the network's."""
+    """Returns whether `error`, or a cause of it, is a network error."""
     return any(
         isinstance(one, _NETWORK) or type(one).__module__.split(".")[0] in _NETWORK_PACKAGES for one in _chain(error)
     )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yields `error`, and what each was raised for."""
+    """Yields `error` and its chain of causes and contexts."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen
@@ -248,7 +248,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _homogeneous(data: Any, spec: str) -> Any:
-    """Returns `data`, which must be of one kind of nodes."""
+    """Returns `data`, which must have one type of nodes and edges."""
     from torch_geometric.data import Data
 
     if not isinstance(data, Data) or "x_dict" in data or "edge_index_dict" in data:

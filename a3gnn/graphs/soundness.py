@@ -1,4 +1,4 @@
-"""What readers of a graph's arrays rely on, compiled kernels above all: an id out of range reads foreign memory."""
+"""Rules that readers of a graph's arrays rely on; kernels check no bounds, so a wrong id reads foreign memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, is_labelled, unlabelled
 from a3gnn.units import count
 
-# Entries that are checked together: they stay in the processor's cache, and a memory map of any size costs some MiB.
-# Guess.
+# Entries per check, so they stay in the processor's cache and a memory map of any size costs some MiB. Guess.
 _PIECE = 1 << 18
 # Ids are int32.
 _MAX_NODES = 2**31 - 1
@@ -35,8 +34,8 @@ class Violation(NamedTuple):
     """A rule that an array breaks.
 
     Attributes:
-        array: Its name, as `GraphArrays.arrays` has it.
-        rule: The rule and what was found, for people.
+        array: Its name in `GraphArrays.arrays`.
+        rule: The rule and the value that breaks it, for messages.
     """
 
     array: str
@@ -47,14 +46,14 @@ def check_sound(graph: GraphArrays) -> None:
     """Checks types, lengths and contents of every array, in a few passes and some MiB.
 
     Raises:
-        GraphError: The graph is not valid; the message says which, by what, and how to make such arrays.
+        GraphError: The graph is not valid; the message contains the rule, the value that breaks it, and a remedy.
     """
     for violation in violations(graph):
         raise GraphError(f"{graph.name}: {violation.rule}; Graph.load and Graph.from_pyg make these arrays from edges")
 
 
 def violations(graph: GraphArrays) -> Iterator[Violation]:
-    """Yields the rules that `graph` breaks; where types or lengths are wrong, contents are not looked at."""
+    """Yields the rules that `graph` breaks; contents are checked only if all types and lengths are right."""
     sizes_are_wrong = False
     for violation in size_violations(graph):
         sizes_are_wrong = True
@@ -73,7 +72,7 @@ def violations(graph: GraphArrays) -> Iterator[Violation]:
 
 
 def size_violations(graph: GraphArrays) -> Iterator[Violation]:
-    """Yields what is wrong with the arrays' types and lengths, without a look at their contents."""
+    """Yields the rules on types and lengths that the arrays break; contents are not read."""
     features: object = graph.features
     if not isinstance(features, DenseFeatures | SparseFeatures):
         yield Violation("x", f"features must be DenseFeatures or SparseFeatures, got {type(features).__name__}")
@@ -105,7 +104,7 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
 def row_violations(
     starts_name: str, indptr: NDArray[np.int64], entries_name: str, indices: NDArray[np.int32], limit: int
 ) -> Iterator[Violation]:
-    """Yields what is wrong with CSR rows: `indptr` must rise, entries must be in [0, limit) and rise in each row."""
+    """Yields the rules that CSR rows break: `indptr` must rise, entries must be in [0, limit) and rise in each row."""
     wrong_ends = list(_wrong_ends(starts_name, indptr, len(indices)))
     yield from wrong_ends
     falls = -1 if wrong_ends else _first(indptr[:-1], indptr[1:], np.greater)
@@ -170,7 +169,7 @@ def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) 
     for start in range(0, len(indices) - 1, _PIECE):
         piece = indices[start : start + _PIECE + 1]
         falls = piece[1:] <= piece[:-1]
-        # What begins a row may be any.
+        # The first entry of a row may be smaller than the entry before it.
         first, last = np.searchsorted(indptr, [start + 1, start + len(piece)])
         falls[indptr[first:last] - (start + 1)] = False
         if falls.any():
@@ -183,7 +182,7 @@ def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Violation]:
     bad = 0
     for start in range(0, len(values), _PIECE):
         piece = values[start : start + _PIECE]
-        if piece.dtype == np.float16:  # whose isfinite is ten times slower than a look at the exponents
+        if piece.dtype == np.float16:  # isfinite of float16 is ten times slower than this test of the exponents
             exponents = np.uint16(0x7C00)
             bad += int(np.count_nonzero((piece.view(np.uint16) & exponents) == exponents))
         else:
@@ -229,7 +228,7 @@ def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
 
 
 def _first(left: NDArray[Any], right: NDArray[Any], breaks: Callable[..., Any]) -> int:
-    """Returns the first place where `breaks(left, right)`, or -1."""
+    """Returns the first index at which `breaks(left, right)` is true, or -1."""
     for start in range(0, len(left), _PIECE):
         found = breaks(left[start : start + _PIECE], right[start : start + _PIECE])
         if found.any():

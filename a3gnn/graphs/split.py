@@ -1,4 +1,4 @@
-"""Train, validation and test nodes: as masks or ids say, or split at random."""
+"""Train, validation and test nodes: from masks or ids, or split at random."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from a3gnn.seeding import generator
 from a3gnn.units import count
 
 MASKS = ("train_mask", "val_mask", "test_mask")
-#: Names under which ids of nodes stand for the mask of the same place in `MASKS`.
+#: Names of id arrays that replace the mask at the same place in `MASKS`.
 IDS = (("train_idx",), ("val_idx", "valid_idx"), ("test_idx",))
 _SCHEME = "split:"
 # Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
@@ -28,14 +28,14 @@ _SHARES = (0.6, 0.2, 0.2)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How labelled nodes are split at random.
+    """A random split of the labeled nodes.
 
     Attributes:
-        shares: Of train, validation and test nodes, each > 0, at most 1 together; the rest is in no split.
-        seed: Decides which nodes.
+        shares: Train, validation and test shares, each > 0, at most 1 together; the remaining nodes are in no set.
+        seed: Seed of the random choice, >= 0.
 
     Raises:
-        UsageError: They are not such shares, or no such seed.
+        UsageError: The shares or the seed are not valid.
     """
 
     shares: tuple[float, float, float] = _SHARES
@@ -52,10 +52,10 @@ class Split:
 
     @classmethod
     def of(cls, shares: str | Sequence[float] | None, seed: int = 0) -> Self | None:
-        """Returns the split of `shares`, three numbers or text such as 0.6,0.2,0.2; None where they are None.
+        """Returns the split of `shares`, three numbers or text such as 0.6,0.2,0.2; None if `shares` is None.
 
         Raises:
-            UsageError: They are something else.
+            UsageError: `shares` is not three valid shares, or `seed` is not valid.
         """
         if shares is None:
             return None
@@ -67,10 +67,10 @@ class Split:
 
     @classmethod
     def in_spec(cls, spec: str) -> tuple[Self | None, str]:
-        """Returns the split that the spec of a graph begins with, if it does, and the spec of the graph itself.
+        """Returns the split that `spec` begins with, or None, and the spec of the graph itself.
 
         Raises:
-            UsageError: It begins with something like a split.
+            UsageError: `spec` begins with `split:`, but the split is not valid.
         """
         if not spec.startswith(_SCHEME):
             return None, spec
@@ -81,17 +81,17 @@ class Split:
         return cls.of(shares, int(seed)), inner
 
     def spec(self, of: str) -> str:
-        """Returns the spec of the graph whose spec is `of`, split in this way in place of its own."""
+        """Returns the spec of the graph `of` with this split in place of its own."""
         return f"{_SCHEME}{','.join(map(repr, self.shares))}:{self.seed}:{self.in_spec(of)[1]}"
 
     def __str__(self) -> str:
         return f"{'/'.join(f'{100 * share:g}' for share in self.shares)} at random, seed {self.seed}"
 
     def masks(self, labels: NDArray[Any]) -> dict[str, NDArray[np.bool_]]:
-        """Returns `MASKS`, bool of shape (num_nodes,), by name.
+        """Returns a mask for each name of `MASKS`, bool, shape (num_nodes,).
 
         Raises:
-            GraphError: There are too few labelled nodes for one in each.
+            GraphError: There are too few labeled nodes for one in each mask.
         """
         order = generator(self.seed, "split").permutation(np.flatnonzero(is_labelled(labels)))
         bounds = np.round(np.cumsum(self.shares) * len(order)).astype(int)
@@ -106,7 +106,7 @@ class Split:
         return {name: ids_mask(ids, len(labels)) for name, ids in zip(MASKS, parts, strict=True)}
 
     def note(self, has: Sequence[str]) -> str:
-        """Returns what people should know of a graph that has masks `has` and is split in this way."""
+        """Returns the note for a graph that has masks `has` and is split by these shares."""
         instead = f", in place of its {', '.join(has)}" if has else ""
         return f"labelled nodes are split {self}{instead}"
 
@@ -114,19 +114,19 @@ class Split:
 def masks_of(
     get: Callable[[str], NDArray[Any] | None], labels: NDArray[Any], num_nodes: int, split: Split | None
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Returns `MASKS` by name, unchecked, and notes on where they come from.
+    """Returns masks by name of `MASKS`, unchecked, and notes on their origin.
 
-    Masks hold over ids. Of nodes that neither names, those that are labelled are split among what is missing.
+    A mask has priority over ids. A missing mask is drawn from the labeled nodes that are in no other mask.
 
     Args:
         get: Returns the array of a name, or None.
         labels: Of all nodes.
-        num_nodes: How many there are.
-        split: Holds over all that there is.
+        num_nodes: Number of nodes.
+        split: Replaces all masks and ids; None uses them.
 
     Raises:
-        GraphError: Labels are of no kind, ids are none of the graph, or too few labelled nodes are left for a mask
-            that is missing.
+        GraphError: Labels are of no known kind, ids are out of range, or too few labeled nodes are left for a missing
+            mask.
     """
     check_kind(labels)
     found: dict[str, NDArray[Any]] = {}
@@ -179,7 +179,7 @@ def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[
 def of_judged(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Returns `labels` without the classes that none of `masks` selects, such as one for unknown.
 
-    All of them where there are no masks, or these select no node.
+    Labels are returned unchanged if there are no masks, or if these select no node.
     """
     whole = [mask for mask in masks if mask.dtype == np.bool_ and mask.shape == labels.shape]
     if target_of(labels) != "classes" or not whole:
@@ -189,17 +189,17 @@ def of_judged(labels: NDArray[Any], masks: Sequence[NDArray[Any]]) -> NDArray[An
 
 
 def _as_mask(name: str, values: NDArray[Any] | None, num_nodes: int) -> NDArray[Any] | None:
-    """Returns the mask, or that of ids, by which a split in its place sees what is judged; None where there is none."""
+    """Returns a mask, or ids as a mask; None if missing or invalid. It shows a split which classes are judged."""
     if values is None or name in MASKS:
         return None if values is None else _first(values)
     try:
         return ids_mask(_checked(name, values, name, num_nodes), num_nodes)
-    except GraphError:  # which the split replaces
+    except GraphError:  # the split replaces these ids
         return None
 
 
 def _first(mask: NDArray[Any]) -> NDArray[Any]:
-    """Returns the first of several splits in columns, as PyG has them."""
+    """Returns the first split of a mask with a column per split, as in PyG."""
     return mask[:, 0] if mask.ndim == 2 and mask.shape[1] else mask
 
 
@@ -219,7 +219,7 @@ def _checked(name: str, ids: NDArray[Any] | None, mask: str, num_nodes: int) -> 
 
 
 def ids_mask(ids: NDArray[Any], num_nodes: int) -> NDArray[np.bool_]:
-    """Returns a bool per node, which is True for `ids`."""
+    """Returns a bool per node, True for `ids`."""
     mask = np.zeros(num_nodes, dtype=np.bool_)
     mask[ids] = True
     return mask

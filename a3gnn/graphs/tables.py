@@ -1,4 +1,4 @@
-"""Tables: a matrix with a row per node that is made from a graph and kept beside it, dense or CSR."""
+"""Tables: a matrix with a row per node that is derived from a graph and stored beside it, dense or CSR."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from a3gnn.storage.npy import NpyWriter, content_hash, open_npy
 from a3gnn.storage.stamp import verify_once
 from a3gnn.units import format_size
 
-#: What to do about a damaged one.
+#: Remedy for a damaged table, in messages.
 REMEDY = "delete it, and it is made anew"
 
 
@@ -46,13 +46,13 @@ def opened(path: Path, dtype: np.dtype[Any], *shape: int) -> NDArray[Any]:
 
 @contextmanager
 def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
-    """Yields where to write the `needed` bytes that become `path`.
+    """Yields a draft path for `needed` bytes, which becomes `path` at the end.
 
     Raises:
-        GraphError: It can't be written; the message says what to do about it.
+        GraphError: It can't be written; the message contains a remedy.
     """
     try:
-        with replacing(path, durable=False) as draft:  # set-up does not wait for the disk
+        with replacing(path, durable=False) as draft:  # not durable, so set-up does not wait for the disk
             need_room(draft.parent, needed)
             yield draft
     except OSError as error:
@@ -65,13 +65,13 @@ def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
 def write_table(
     graph: GraphArrays, folder: Path, columns: int, pieces: Iterable[NDArray[np.floating]], dtype: type = np.float32
 ) -> None:
-    """Writes a dense matrix to `folder`, whole or not at all, with a hash of it; rows come in `pieces`, in order.
+    """Writes a dense matrix and its hash to `folder`, whole or not at all.
 
     Args:
-        graph: Whose it is.
-        folder: Where it goes.
+        graph: The graph that the matrix is derived from.
+        folder: Destination.
         columns: Of the matrix.
-        pieces: Runs of rows, of `dtype`.
+        pieces: Runs of rows, in order, of `dtype`.
         dtype: float32 or float16.
 
     Raises:
@@ -93,14 +93,15 @@ def write_sparse_table(
     pieces: Iterable[tuple[NDArray[np.int32], NDArray[np.floating]]],
     dtype: type = np.float32,
 ) -> None:
-    """Writes a CSR matrix to `folder` likewise; `pieces` are the columns and values of rows, in order.
+    """Writes a CSR matrix and its hashes to `folder`, whole or not at all.
 
     Args:
-        graph: Whose it is.
-        folder: Where it goes.
+        graph: The graph that the matrix is derived from.
+        folder: Destination.
         columns: Of the matrix.
-        indptr: Where rows begin, int64, shape (num_nodes + 1,).
-        pieces: Column numbers, ascending in each row, int32, and values, of `dtype`, both of shape (n,).
+        indptr: Row starts, int64, shape (num_nodes + 1,).
+        pieces: Column numbers, ascending in each row, int32, and values, of `dtype`, both of shape (n,); in order of
+            rows.
         dtype: float32 or float16.
 
     Raises:
@@ -129,7 +130,7 @@ def read_table(graph: GraphArrays, folder: Path) -> DenseFeatures | SparseFeatur
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         hashes, columns = dict(meta["hashes"]), int(meta["columns"])
-        dtype = np.dtype(meta.get("dtype", "float32"))  # which older files leave out
+        dtype = np.dtype(meta.get("dtype", "float32"))  # older files have no dtype
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise GraphError(f"{folder / 'meta.json'} is missing or damaged ({error}); {REMEDY}") from error
     if "rows" in hashes:
@@ -145,7 +146,7 @@ def read_table(graph: GraphArrays, folder: Path) -> DenseFeatures | SparseFeatur
 
 
 class _Hashed(NpyWriter):
-    """Writes `name`.npy to `folder`, and hashes what it writes."""
+    """Writes `name`.npy to `folder`, and hashes the written bytes."""
 
     def __init__(self, folder: Path, name: str, dtype: Any, columns: int | None = None) -> None:
         super().__init__(folder / f"{name}.npy", dtype, columns)
@@ -153,7 +154,7 @@ class _Hashed(NpyWriter):
         self.digest = hashlib.blake2b(digest_size=16)
 
     def append(self, piece: NDArray[Any]) -> None:
-        """Writes `piece`, of the writer's dtype, behind what is there."""
+        """Appends `piece`, which has the writer's dtype."""
         self.digest.update(np.ascontiguousarray(piece).data)
         super().append(piece)
 

@@ -1,4 +1,4 @@
-"""What makes a graph valid. Each function checks one rule and raises `GraphError` with it, the value and the remedy."""
+"""The rules of a valid graph: each function checks one; its `GraphError` contains the rule, the value and a remedy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from a3gnn.units import count
 
 
 def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]) -> None:
-    """Checks that `stored`, which is `given` as float32, holds each finite value.
+    """Checks that every finite value of `given` is finite in `stored`, its copy in float32.
 
     Raises:
-        GraphError: One is beyond the range of float32.
+        GraphError: A value is beyond the range of float32.
     """
     lost = np.isinf(stored) & np.isfinite(given)
     if number := int(np.count_nonzero(lost)):
@@ -28,15 +28,15 @@ def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]
         )
 
 
-# Entries that are checked together, so that a memory map of any size costs tens of MiB. Guess.
+# Entries per check, so a memory map of any size costs tens of MiB. Guess.
 _LABELS_PIECE = 1 << 22
 
 
 def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `labels` are classes, rows of 0 and 1, or values, one or one row per node, not all unlabelled.
+    """Checks that `labels` are classes, rows of 0 and 1, or values, one per node, and that some nodes are labeled.
 
     Raises:
-        GraphError: They are not.
+        GraphError: A rule is broken.
     """
     check_kind(labels)
     if len(labels) != num_nodes:
@@ -51,10 +51,10 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
 
 
 def check_kind(labels: NDArray[Any]) -> None:
-    """Checks type and dimensions of `labels`, not what they hold.
+    """Checks type and dimensions of `labels`, not their values.
 
     Raises:
-        GraphError: They are those of no kind of labels.
+        GraphError: They fit no kind of labels.
     """
     kind = labels.dtype.kind
     if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
@@ -80,7 +80,7 @@ def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
 
 
 def _check_label_values(labels: NDArray[Any]) -> None:
-    with np.errstate(over="ignore"):  # what does is the error
+    with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
         check_in_float32("y", labels, labels.astype(np.float32))
     infinite = int(np.count_nonzero(np.isinf(labels)))
     if infinite:
@@ -121,12 +121,12 @@ def _check_rows(labels: NDArray[Any]) -> None:
 
 # Ids are int32.
 _MAX_NODES = 2**31 - 1
-# Entries that are checked together, so that a memory map of any size costs tens of MiB. Guess.
+# Entries per check, so a memory map of any size costs tens of MiB. Guess.
 _PIECE = 1 << 23
 
 
 def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `edge_index` is integer of shape (2, E), has an edge, and names only existing nodes."""
+    """Checks that `edge_index` is of integers and shape (2, E), has an edge, and contains only existing nodes."""
     check_edge_shape(edge_index)
     if not 0 < num_nodes <= _MAX_NODES:
         raise GraphError(f"a graph must have 1 to {_MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
@@ -141,14 +141,14 @@ def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
 
 
 def check_edge_shape(edge_index: NDArray[Any]) -> None:
-    """Checks that `edge_index` is integer of shape (2, E)."""
+    """Checks that `edge_index` is of integers and shape (2, E)."""
     _check_array("edge_index", edge_index, "iu", 2, "give sources and targets as two rows of int64")
     if edge_index.shape[0] != 2:
         raise GraphError(f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets")
 
 
 def num_rows(features: DenseFeatures | SparseFeatures) -> int:
-    """Returns how many rows there are, after a check of the type and the shape of dense ones."""
+    """Returns the number of rows, after a check of the type and shape of dense features."""
     if isinstance(features, DenseFeatures):
         _check_array("x", features.array, "f", 2, "give one float32 or float16 row per node")
     return features.shape[0]

@@ -1,4 +1,4 @@
-"""`verify`: every file of a converted graph, read anew."""
+"""`verify`: reads every file of a converted graph again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from a3gnn.storage.stamp import forget, verify_once
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one file, or folder of files.
+    """The result for one file, or folder of files.
 
     Attributes:
         name: Its path within the graph's folder; "fingerprint" stands for all of the graph's own files.
-        num_bytes: What was read.
-        problem: What is wrong with it; nothing where it is sound.
+        num_bytes: Bytes read.
+        problem: The rule that it breaks; "" if it is sound.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Finding:
 
 
 def verify(path: Path) -> list[Finding]:
-    """Reads all files of the converted graph in the folder `path`, derived ones too, and returns what was found.
+    """Reads all files of the converted graph in the folder `path`, derived ones too, and returns a finding for each.
 
-    The graph's content is compared with the fingerprint of what was written, whatever was verified before. Memory is
-    needed for one byte per node and some MiB.
+    The graph's content is compared with its fingerprint from the time of writing, even if it was verified before.
+    Memory is needed for one byte per node and some MiB.
 
     Raises:
         GraphError: The folder is not a converted graph, or one of the graph's own files is missing or truncated.

@@ -1,1 +1,1 @@
-"""What machine this is: its hardware, and what a probe measures of it."""
+"""This machine: its hardware, and a probe that measures it."""

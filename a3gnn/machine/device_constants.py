@@ -1,4 +1,4 @@
-"""What the first accelerator is and can do, measured in a process of its own."""
+"""Properties and speed of the first accelerator, measured in a separate process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from a3gnn.machine.host_constants import fastest, gemm
 
-#: Large enough that the copy's start-up time does not matter. Guess.
+#: Bytes of the copy, so large that its start-up time does not matter. Guess.
 _COPY_BYTES = 1 << 26
 
 
@@ -43,10 +43,10 @@ def measure_device(argument: dict[str, Any]) -> dict[str, float]:
 
 
 def _idle_bytes() -> int:
-    """Returns the device memory that a second process' context takes, as this one sees it.
+    """Returns the device memory that a second process' context takes, as this process sees it.
 
-    The second process is forked before this one touches the device, and makes its context when it is told to; so what
-    others use on the device does not count.
+    The second process is forked before this one touches the device, and makes its context on a signal. Memory of other
+    processes on the device therefore does not count.
     """
     start_read, start_write = os.pipe()
     done_read, done_write = os.pipe()

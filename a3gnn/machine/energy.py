@@ -1,4 +1,4 @@
-"""`EnergyMeter`: what processors, and the GPUs that train, take while something runs."""
+"""`EnergyMeter`: energy of processors and of the training GPUs over time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from a3gnn.errors import A3GNNError
 
 
 class NvmlCounter:
-    """The energy of one GPU since this was made: the counter holds mJ in 64 bits, and does not wrap around.
+    """The energy of one GPU since this object was made; the counter holds mJ in 64 bits and does not wrap around.
 
     Args:
         index: torch's number of the device.
 
     Raises:
         MissingDependencyError: nvidia-ml-py is not installed.
-        A3GNNError: The driver, or the GPU (before Volta), doesn't tell.
+        A3GNNError: The driver, or the GPU (before Volta), has no energy counter.
     """
 
     def __init__(self, index: int) -> None:
@@ -37,10 +37,10 @@ class NvmlCounter:
             raise A3GNNError(f"NVML doesn't tell the energy of cuda:{index}: {error}") from error
 
     def read(self) -> float:
-        """Returns the joules that the GPU has taken since this was made.
+        """Returns the joules that the GPU has taken since this object was made.
 
         Raises:
-            A3GNNError: The driver doesn't tell any more.
+            A3GNNError: The driver no longer answers.
         """
         try:
             return (self._millijoules() - self._first) / 1e3
@@ -51,22 +51,22 @@ class NvmlCounter:
         return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._device))
 
 
-#: Where Linux shows them, Intel's and AMD's.
+#: Linux's folder of RAPL domains, for Intel and AMD.
 POWERCAP = Path("/sys/class/powercap")
 
 
 class RaplCounter:
-    """The energy of one domain, such as package-0, since this was made.
+    """The energy of one domain, such as package-0, since this object was made.
 
-    The kernel's counter wraps around at `max_energy_range_uj`: read it at least once in that time, which is about 20
-    minutes of a processor at 200 W.
+    The kernel's counter wraps around at `max_energy_range_uj`. Read it at least once in that time, which is about 20
+    minutes for a processor at 200 W.
 
     Args:
-        folder: The domain's, with `name`, `energy_uj` and `max_energy_range_uj`.
-        within: The name of the domain that it is within; "" for none.
+        folder: The domain's folder, with `name`, `energy_uj` and `max_energy_range_uj`.
+        within: Name of the enclosing domain; "" for none.
 
     Attributes:
-        name: The domain's; of one within another, after that one's.
+        name: The domain's name, after the name of the enclosing domain if there is one.
 
     Raises:
         OSError: A file can't be read.
@@ -79,7 +79,7 @@ class RaplCounter:
         self._last, self._total = int(_text(self._counter)), 0
 
     def read(self) -> float:
-        """Returns the joules that the domain has taken since this was made."""
+        """Returns the joules that the domain has taken since this object was made."""
         now = int(_text(self._counter))
         self._total += now - self._last if now >= self._last else now - self._last + self._range
         self._last = now
@@ -87,15 +87,15 @@ class RaplCounter:
 
 
 def open_rapl(powercap: Path = POWERCAP) -> list[RaplCounter]:
-    """Returns the counters of all packages, and of memory beside them, which a package's does not count.
+    """Returns the counters of all packages, and of their memory, which a package's counter leaves out.
 
-    Cores and graphics are within a package's energy, and psys has packages in it, so that these are left out.
+    Cores and graphics are part of a package's energy, and psys contains the packages, so these domains are left out.
 
     Args:
         powercap: The folder of RAPL's domains.
 
     Raises:
-        A3GNNError: There are none, or they can't be read.
+        A3GNNError: There are no counters, or they can't be read.
     """
     try:
         found = list(_counters(powercap))
@@ -121,21 +121,21 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
-#: Seconds between two readings at least, unless one is asked for: reading takes some microseconds per counter. Guess.
+#: Shortest time in seconds between two readings without `now`: reading takes some microseconds per counter. Guess.
 _INTERVAL_S = 0.1
 
 
 class EnergyMeter:
-    """Reads this machine's energy counters, which also count what others run on it.
+    """Reads this machine's energy counters, which also count other work on the machine.
 
     Args:
-        gpus: Devices that train, by torch's numbers.
-        host: Whether this process counts the processors and their memory: one of those on a machine does.
+        gpus: torch's numbers of the training devices.
+        host: Whether this process counts the processors and their memory; one process per machine does.
         powercap: The folder of RAPL's domains; by default Linux's.
 
     Attributes:
-        told: What is counted, or why it can't be, for people.
-        tells: Whether all of it can be read.
+        told: The counters, or the reason why they can't be read, for messages.
+        tells: Whether all of them can be read.
     """
 
     def __init__(self, gpus: Sequence[int] = (), host: bool = True, powercap: Path | None = None) -> None:
@@ -150,9 +150,9 @@ class EnergyMeter:
             self.tells, self.told = True, ", ".join(counter.name for counter in self._counters)
 
     def taken(self, *, now: bool = False) -> float:
-        """Returns the joules since the last reading; NaN where they can't be read.
+        """Returns the joules since the last reading; NaN if the counters can't be read.
 
-        Between readings of which less than a tenth of a second has passed it returns 0: the next one has it all.
+        It returns 0 if the last reading is less than a tenth of a second old; the next reading includes that energy.
 
         Args:
             now: Whether to read in any case.
@@ -164,7 +164,7 @@ class EnergyMeter:
             return 0.0
         try:
             joules = sum(counter.read() for counter in self._counters)
-        except (OSError, ValueError, A3GNNError) as error:  # training goes on without
+        except (OSError, ValueError, A3GNNError) as error:  # training continues without energy
             self.tells, self.told = False, f"not told: {error}"
             return math.nan
         taken = joules - self._last_joules

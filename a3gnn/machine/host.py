@@ -12,7 +12,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.storage.host_memory import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
 
-#: What matrix products and compiled kernels are chosen by, as Linux names them; in this order.
+#: Instruction sets that decide the speed of matrix products and compiled kernels, by Linux's names; in this order.
 _INSTRUCTION_SETS = (
     *("avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16"),
     *("amx_tile", "amx_int8", "amx_bf16", "amx_fp16"),
@@ -24,18 +24,18 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def cpu_name() -> str:
-    """Returns the processor's name as the kernel gives it."""
+    """Returns the processor's name from the kernel."""
     return _field("model name", "Hardware", "Processor") or platform.processor() or platform.machine()
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Returns those of the known instruction sets that the processor has; none where the system doesn't tell."""
+    """Returns the known instruction sets that the processor has; none if the system doesn't list them."""
     has = set(_field("flags", "Features").split())
     return tuple(name for name in _INSTRUCTION_SETS if name in has)
 
 
 def cache_sizes() -> tuple[int, ...]:
-    """Returns the bytes of the first core's L1 data, L2 and L3 cache, 0 for none; () where the system doesn't tell."""
+    """Returns the bytes of the first core's L1 data, L2 and L3 cache, 0 for none; () if Linux doesn't list them."""
     found: dict[tuple[int, str], int] = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
@@ -47,7 +47,7 @@ def cache_sizes() -> tuple[int, ...]:
 
 
 def _field(*names: str) -> str:
-    """Returns the first line of /proc/cpuinfo that one of `names` begins, without the name; "" where there is none."""
+    """Returns the value of the first line of /proc/cpuinfo that begins with one of `names`; "" without such a line."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:
@@ -58,21 +58,21 @@ def _field(*names: str) -> str:
     return ""
 
 
-#: Environment variable with what the user calls machines like this one; measurements of other labels are not its own.
+#: Environment variable with the user's label for machines like this one; it separates measurements of other labels.
 LABEL_VARIABLE = "A3GNN_MACHINE_LABEL"
-#: It names folders and Ray's resources.
+#: A label becomes part of folder names and of Ray's resource names.
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-#: What means something else in its place: all kinds of machines, the file that ends a tune, a kind without a label.
+#: Reserved labels: all kinds of machines, the file that ends a tune, the id of a kind without a label.
 _TAKEN = re.compile(r"all|stop|[0-9a-f]{16}")
 
 
 def host_with(
     profile: MachineProfile, device: str = "", num_devices: int = 0, device_memory_bytes: int = 0
 ) -> Hardware:
-    """Returns this host with the accelerators and the profile that are given, and the user's label.
+    """Returns this host with the given accelerators and profile, and the user's label.
 
     Raises:
-        UsageError: The label is not what it must be.
+        UsageError: The label is not valid.
     """
     return Hardware(
         cpu=cpu_name(),

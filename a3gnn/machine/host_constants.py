@@ -1,4 +1,4 @@
-"""What the machine can do, measured in a few seconds in a process of its own: the analytic model's constants."""
+"""Constants of the analytic model: the speed of this host, measured in a few seconds in a separate process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from a3gnn.storage.compiled import njit
 
 @njit(cache=True, nogil=True)
 def random_reads(table: NDArray[np.int32], reads: int, seed: np.uint64) -> np.int64:
-    """Returns the sum of `reads` entries of `table` at independent pseudo-random places; its size is a power of two."""
+    """Returns the sum of `reads` entries of `table`, of power-of-two length, at independent pseudo-random places."""
     mask = np.uint64(len(table) - 1)
     state, total = seed, np.int64(0)
     for _ in range(reads):
@@ -31,23 +31,22 @@ def random_reads(table: NDArray[np.int32], reads: int, seed: np.uint64) -> np.in
     return total
 
 
-#: The sizes of a mini-batch of the default configuration, about: input rows, features, hidden units, in-neighbours.
+#: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbors.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
 #: Larger than most last-level caches; rows of 400 bytes. Guess.
 _TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100
 #: Some tenths of a second of random reads. Guess.
 _READS = 4_000_000
-#: Reads and seconds of each constant that is checked: calls are short, so that some run undisturbed. Guesses.
+#: Reads and seconds for each constant in a check: calls are short, so some run undisturbed. Guesses.
 _CHECKED_READS, _CHECK_SECONDS = 1 << 18, 0.06
-#: Repetitions, of which the fastest counts (other work on the machine only ever slows one down), and their seconds.
-#: Guesses.
+#: Repetitions, and their seconds. The fastest repetition counts, because other work only ever slows one down. Guesses.
 _MIN_REPEATS, _MAX_REPEATS, _SECONDS = 3, 50, 0.25
 
 
 def measure_host(argument: dict[str, Any]) -> dict[str, Any]:
-    """Returns the host's part of `MachineProfile`, and how many cores other work took meanwhile.
+    """Returns the host's part of `MachineProfile`, and the cores that other work took during the measurement.
 
-    A file of some 130 MB is made in the folder `argument["scratch"]`, and removed.
+    It makes a file of about 130 MB in the folder `argument["scratch"]`, and removes it.
     """
     others = OtherWork()
     table = np.ones(_TABLE_BYTES // 4, dtype=np.int32)
@@ -67,9 +66,9 @@ def measure_host(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_host(argument: dict[str, Any]) -> dict[str, Any]:
-    """Returns some constants of `measure_host` after a third of a second, and how many cores other work took then.
+    """Returns some constants of `measure_host` after a third of a second, and the cores that other work took.
 
-    They tell whether the kept ones may still be believed; `argument` is not used.
+    They show whether the stored constants are still valid; `argument` is not used.
     """
     others = OtherWork()
     table, seeds = np.ones(_TABLE_BYTES // 4, dtype=np.int32), itertools.count(1)
@@ -88,7 +87,7 @@ def warm_up() -> None:
 
 
 def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
-    """Returns the seconds of the fastest of several calls, after one that is not timed, in about `seconds`."""
+    """Returns the seconds of the fastest of several calls, after one untimed call, in about `seconds` altogether."""
     function()
     best, total, calls = float("inf"), 0.0, 0
     while calls < _MIN_REPEATS or (total < seconds and calls < _MAX_REPEATS):
@@ -100,7 +99,7 @@ def fastest(function: Callable[[], object], seconds: float = _SECONDS) -> float:
 
 
 def gemm(device: torch.device, dtype: torch.dtype = torch.float32, *, seconds: float = _SECONDS) -> float:
-    """Returns operations per second (2 m n k per product) of products of a mini-batch's size on `device` in `dtype`."""
+    """Returns operations per second of matrix products of a mini-batch's size on `device` in `dtype`, 2 m n k each."""
     left = torch.ones(_ROWS, _FEATURES, device=device, dtype=dtype)
     right = torch.ones(_FEATURES, _HIDDEN, device=device, dtype=dtype)
     out = torch.empty(_ROWS, _HIDDEN, device=device, dtype=dtype)
@@ -114,7 +113,7 @@ def gemm(device: torch.device, dtype: torch.dtype = torch.float32, *, seconds: f
 
 
 def _reads(table: np.ndarray) -> tuple[float, float]:
-    """Returns reads per second of one thread, and the throughput of two threads over twice that."""
+    """Returns reads per second of one thread, and the throughput of two threads divided by twice that, at most 1."""
 
     def read(seed: int = 1) -> None:
         random_reads(table, _READS, np.uint64(seed))
@@ -148,7 +147,7 @@ def _copy(rows: np.ndarray, seconds: float = _SECONDS) -> float:
 
 
 def _disk(rows: np.ndarray, path: Path) -> float:
-    """Returns bytes per second of copying random rows out of a new map of a file that the system holds in its cache."""
+    """Returns bytes per second of copying random rows from a new memory map of a file in the page cache."""
     picked = _picked(len(rows))
     out = np.zeros((len(picked), rows.shape[1]), dtype=np.float32)
     np.save(path, rows)

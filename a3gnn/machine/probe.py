@@ -1,4 +1,4 @@
-"""`probe_hardware`: what machine this is, and what it can do."""
+"""`probe_hardware`: hardware and speed of this machine."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from a3gnn.storage.atomic import write_text
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
-#: A constant that differs by this factor from what is kept has moved; repetitions differ by less. Guess.
+#: A constant has moved if it differs from the stored one by this factor; repetitions differ by less. Guess.
 _FACTOR = 1.5
-#: Measured at every start, and so never moved; and the one constant of which less is faster.
+#: Measured at every start, so it never counts as moved. The next is the only constant of which less is faster.
 _NOT_KEPT = "idle_host_bytes"
 _LESS_IS_FASTER = "batch_overhead_s"
 
 
 def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = False) -> dict[str, str]:
-    """Returns the constants in `found` that differ by half from the kept ones.
+    """Returns the constants in `found` that differ from the stored ones by more than half.
 
     Args:
-        kept: As they were probed.
-        found: As they are now, by name.
-        only_faster: Whether to leave out those by which the machine is slower now: other work does that.
+        kept: The stored constants.
+        found: The constants measured now, by name.
+        only_faster: Whether to leave out constants that are slower now, because other work makes them slower.
 
     Returns:
-        By name, for people: the name and by what factor it differs.
+        A message by name, with the factor.
     """
     changes = {}
     for name, now in found.items():
@@ -51,16 +51,17 @@ def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = 
 
 
 def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:
-    """Returns `kept` with the constants that `changed` names as `again` has them: what two probes agree on stays."""
+    """Returns `kept` with the `changed` constants from `again`; constants on which two probes agree stay."""
     return dataclasses.replace(kept, **{name: getattr(again, name) for name in changed})
 
 
-#: Raised when the profile is measured in another way; profiles that were cached by another version are measured anew.
+#: Raised with each change of the measurement; profiles from another version are measured again.
 PROBE_VERSION = 3
 _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
-#: Seconds after which the probe hangs. It takes about 10, and took over 120 where five processes shared two cores.
+#: Seconds after which the probe counts as hanging. It takes about 10, and took over 120 with five processes on two
+#: cores.
 _TIMEOUT_SECONDS = 600.0
-#: Cores of other work from which on a check that finds the machine slower says nothing of the machine. Guess.
+#: With more cores of other work than this, a check that finds the machine slower proves nothing. Guess.
 _BUSY_CORES = 0.25
 _MOVED = "what the hardware probe found "
 
@@ -72,20 +73,20 @@ def probe_hardware(
     worker: Worker | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Hardware:
-    """Returns this machine with what a probe measured of it: some seconds the first time, then read from the cache.
+    """Returns this machine with its probed profile: some seconds the first time, then read from the cache.
 
-    The memory of an idle trial is measured each time, and some of the constants are checked: where one has moved by
-    half, all are probed again. Everything is measured in processes of its own; the caller's threads and devices are
-    left alone. Measure on an idle machine: other work lowers every figure.
+    The memory of an idle trial is measured each time, and some of the constants are checked. If one has moved by half,
+    all are probed again. All measurements run in separate processes and leave the caller's threads and devices alone.
+    Measure on an idle machine: other work lowers every figure.
 
     Args:
-        refresh: Whether to measure again what is cached.
+        refresh: Whether to measure again despite a cached profile.
         cache: The cache folder; by default $A3GNN_CACHE, else a3gnn in the user's cache folder.
-        worker: What runs those processes, such as an executor's; by default one of its own.
-        notify: Takes each line for people.
+        worker: Runs these processes, such as an executor's; by default a new worker.
+        notify: Takes each line for the user.
 
     Raises:
-        A3GNNError: The probe failed; the message holds what it said.
+        A3GNNError: The probe failed; the message contains its log.
     """
     with ExitStack() as stack:
         worker = worker or stack.enter_context(Worker())
@@ -103,10 +104,10 @@ def probe_hardware(
 
 
 def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
-    """Returns this machine with what was last probed of it, which is not checked; None where none is kept.
+    """Returns this machine with its last probed profile, unchecked; None if none is stored.
 
-    Where none is kept, or one that may be this one, accelerators as far as the system shows them included, that takes
-    milliseconds; else torch has to be asked for these, which takes seconds.
+    It takes milliseconds if no profile is stored, or exactly one fits this host and the accelerators that the system
+    shows. Otherwise torch must list the accelerators, which takes seconds.
 
     Args:
         cache: As in `probe_hardware`.
@@ -125,12 +126,12 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
 
 
 def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
-    """Returns the file that keeps what was probed of `machine`."""
+    """Returns the file that stores the profile of `machine`."""
     return cache_root(cache) / "hardware" / f"{machine.fingerprint}-v{PROBE_VERSION}.json"
 
 
 def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Callable[[str], None]) -> Hardware:
-    """Returns `hardware` with no more idle memory than any trial in `measured` took on it; notifies of a change."""
+    """Returns `hardware` with idle memory no larger than any peak of its trials in `measured`; notifies of a change."""
     idle = hardware.profile.idle_host_bytes
     rows = (row for row in measured if row.setting.hardware.fingerprint == hardware.fingerprint)
     least = min((row.metrics.peak_host_bytes for row in rows if row.metrics is not None), default=idle)
@@ -152,7 +153,7 @@ def bare_machine(worker: Worker | None = None) -> Hardware:
     """Returns this machine without a profile.
 
     Args:
-        worker: What runs the process in which a device is asked, if there is one; by default one of its own.
+        worker: Runs the process that describes the accelerator, if there is one; by default a new worker.
     """
     import torch
 
@@ -168,13 +169,13 @@ def _without_device(machine: Hardware) -> Hardware:
 
 
 def _shows_device() -> bool | None:
-    """Whether the system shows an NVIDIA device, or that of WSL; None where a variable may hide it from processes."""
+    """Whether the system shows an NVIDIA device, or WSL's; None if CUDA_VISIBLE_DEVICES may hide it from processes."""
     shown = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("dxg")]
     return None if shown and "CUDA_VISIBLE_DEVICES" in os.environ else bool(shown)
 
 
 def _read(path: Path) -> Hardware | None:
-    """Returns the machine that is kept at `path`, or None where there is none that can be read."""
+    """Returns the machine stored at `path`, or None if there is no readable one."""
     try:
         return Hardware.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, A3GNNError):
@@ -195,7 +196,7 @@ def _probe(machine: Hardware, worker: Worker, notify: Callable[[str], None]) -> 
 
 
 def _checked(machine: Hardware, kept: MachineProfile, worker: Worker, notify: Callable[[str], None]) -> MachineProfile:
-    """Returns `kept`, or where a quick check finds it wrong what a second probe confirms of that."""
+    """Returns `kept`; if a quick check contradicts it, with the changes that a second probe confirms."""
     found = _call(worker, "a3gnn.machine.host_constants:check_host")
     busy = found["other_work_cores"] > _BUSY_CORES
     suspects = moved(kept, found["constants"], only_faster=busy)

@@ -1,1 +1,1 @@
-"""Graphs by parts: cut, served by graph servers, sampled and read from where they lie."""
+"""Partitioned graphs: cut, served by graph servers, sampled and read over the network."""

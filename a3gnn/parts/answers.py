@@ -1,4 +1,4 @@
-"""`PartAnswers`: what a graph server answers of its part, from bytes to bytes."""
+"""`PartAnswers`: a graph server's answers about its part, from bytes to bytes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ from a3gnn.sampling.kernel_types import readonly
 
 
 class PartAnswers:
-    """Answers requests about one part, from any thread; every answer is bounded, and every id checked.
-
-    Args:
-        part: The part.
-    """
+    """Answers requests about one part, from any thread; every answer is bounded, and every id checked."""
 
     def __init__(self, part: Part) -> None:
         self._part, self._key = part, Key(part.cut, part.number)
@@ -53,12 +49,12 @@ class PartAnswers:
         }
 
     def warm_up(self) -> None:
-        """Compiles the kernels, or loads them from numba's cache, before anyone waits for them."""
+        """Compiles the kernels, or loads them from numba's cache, before the first request."""
         nothing = np.zeros(0, dtype=np.int32)
         draw_rows(self._indptr, self._indices, nothing, readonly(nothing), 1, *(np.uint64(0),) * 4)
 
     def about(self, request: bytes) -> bytes:
-        """Returns what the part is of."""
+        """Returns a description of the part: protocol version, columns and features, as JSON."""
         columns = {name: [array.dtype.str, list(array.shape)] for name, array in self._columns.items()}
         features = [self._part.x.dtype.str, self._part.x.shape[1]]
         told = {"protocol": PROTOCOL_VERSION, **self._part.about, "columns": columns, "features": features}
@@ -68,7 +64,8 @@ class PartAnswers:
         """Returns rows of a column.
 
         Raises:
-            RefusedError: There are no such rows, or the request is for another part.
+            RefusedError: The column or the rows don't exist, the answer is too large, or the request is for another
+                part.
         """
         name, first, end = read_column(self._checked(request))
         if name not in self._columns or not first <= end <= self._part.num_nodes:
@@ -85,7 +82,7 @@ class PartAnswers:
         """Returns sampled in-neighbours.
 
         Raises:
-            RefusedError: A node is not of the part, the answer is too large, or the request is for another part.
+            RefusedError: A node is not in the part, the answer is too large, or the request is for another part.
         """
         draw, ids = read_draw(self._checked(request))
         rows = self._rows_of(ids)
@@ -101,7 +98,7 @@ class PartAnswers:
         """Returns feature rows.
 
         Raises:
-            RefusedError: A node is not of the part, the answer is too large, a value does not fit, or the request is
+            RefusedError: A node is not in the part, the answer is too large, a value does not fit, or the request is
                 for another part.
         """
         itemsize, ids = read_rows(self._checked(request))
@@ -118,7 +115,7 @@ class PartAnswers:
         return found.tobytes()
 
     def _checked(self, request: bytes) -> memoryview:
-        """Returns `request` without its key, which must be this part's."""
+        """Returns `request` without its key, which must be the key of this part."""
         key, rest = read_key(request)
         if key != self._key:
             raise RefusedError(
@@ -129,7 +126,7 @@ class PartAnswers:
         return rest
 
     def _rows_of(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Returns where the part has `ids`."""
+        """Returns the rows of `ids` in the part."""
         rows = np.searchsorted(self._nodes, ids)
         if (self._nodes[np.minimum(rows, len(self._nodes) - 1)] != ids).any():
             raise RefusedError("INVALID_ARGUMENT", f"ids must be nodes of part {self._key.part}, some are not")

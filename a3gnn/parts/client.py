@@ -1,4 +1,4 @@
-"""`PartsClient`: what all graph servers together answer, in the order that was asked for."""
+"""`PartsClient`: the joined answers of all graph servers, in the order of the request."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from a3gnn.parts.protocol import (
     rows_request,
 )
 
-#: Requests for a column that are under way at once. Guess.
+#: Requests for a column in flight at once. Guess.
 _COLUMN_REQUESTS = 4
 
 
 class Held(NamedTuple):
-    """Rows that came in one message: row i of `array` is that of what was asked for at `places[i]`."""
+    """Rows from one message: row i of `array` belongs to the id at `places[i]` of the request."""
 
     places: NDArray[np.int64]
     array: NDArray[Any]
 
 
 class PartsClient:
-    """Asks each server for what its part has. Thread-safe.
+    """Requests data from the server of each part. Thread-safe.
 
-    Requests to all servers are under way at once, large ones in pieces of some MiB.
+    Requests to all servers are in flight at once, large ones in pieces of some MiB.
 
     Args:
-        links: By part.
+        links: One per part, in order.
         cut: The cut's 16 bytes.
         owners: Each node's part, uint8, shape (num_nodes,).
-        counter: What the links count in.
-        listener: Whom the links tell.
+        counter: The traffic counter of the links.
+        listener: The listener of the links.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class PartsClient:
 
     @property
     def addresses(self) -> list[str]:
-        """Where the parts are, by part."""
+        """Addresses of the servers, by part."""
         return [link.address for link in self._links]
 
     @property
     def traffic(self) -> LinkTraffic:
-        """What was asked so far."""
+        """The traffic so far."""
         return self._counter.traffic
 
     def close(self) -> None:
@@ -77,15 +77,15 @@ class PartsClient:
         self._close()
 
     def neighbours(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
-        """Returns in-neighbours of `ids`, row by row, int32.
+        """Returns in-neighbors of `ids`, row by row, int32.
 
         Args:
             ids: Nodes, in range.
-            counts: How many there are of each, int64: its in-neighbours, or `draw.fanout` where that is less.
-            draw: How they are drawn.
+            counts: Number of in-neighbors per node, int64: all of them, or `draw.fanout` if that is less.
+            draw: Fanout and keys of the random draw.
 
         Raises:
-            GraphServerError: A server refuses, can't be reached, or answers what can't be.
+            GraphServerError: A server refuses, can't be reached, or returns an invalid answer.
         """
         starts = np.cumsum(counts) - counts
         out = np.empty(int(counts.sum()), dtype=np.int32)
@@ -104,7 +104,7 @@ class PartsClient:
         return out
 
     def rows(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating], columns: int) -> list[Held]:
-        """Returns feature rows of `ids`, as the messages that they came in: read-only, shape (n, columns).
+        """Returns feature rows of `ids`, one array per message: read-only, shape (n, columns).
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
@@ -134,7 +134,7 @@ class PartsClient:
     def _by_part(
         self, ids: NDArray[np.int32], num_bytes: NDArray[np.integer]
     ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yields a part, and places in `ids` of nodes of it whose answers have some MiB; those of 0 bytes never."""
+        """Yields parts, and places of their nodes in `ids` with some MiB of answers; leaves out answers of 0 bytes."""
         owners = self.owners[ids]
         order = np.argsort(owners, kind="stable")
         order = order[num_bytes[order] > 0]
@@ -156,10 +156,10 @@ class PartsClient:
 def read_column(
     link: PartLink, key: Key, name: str, rows: int, dtype: np.dtype[Any], shape: tuple[int, ...] = ()
 ) -> NDArray[Any]:
-    """Returns the column `name` of one part, which has so many rows of `dtype` and `shape`.
+    """Returns the column `name` of one part: `rows` rows of `dtype` and `shape`.
 
     Raises:
-        GraphServerError: The server refuses, can't be reached, or answers something else.
+        GraphServerError: The server refuses, can't be reached, or returns another number of bytes.
     """
     row_bytes = int(dtype.itemsize * np.prod(shape, dtype=np.int64))
     step = max(1, ASKED_BYTES // max(1, row_bytes))
@@ -178,7 +178,7 @@ def read_column(
 
 
 def pieces(num_bytes: NDArray[np.integer]) -> Iterator[tuple[int, int]]:
-    """Yields ranges of rows that have `ASKED_BYTES` together, or a single one that has more; and `MAX_IDS` at most."""
+    """Yields ranges of rows of up to `ASKED_BYTES` together, or a single larger row; at most `MAX_IDS` rows each."""
     return row_spans(np.concatenate(([0], np.cumsum(num_bytes))), ASKED_BYTES, MAX_IDS)
 
 

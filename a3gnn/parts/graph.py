@@ -1,4 +1,4 @@
-"""`PartedGraph`: a graph of which this process has labels and degrees; features and in-neighbours are with servers."""
+"""`PartedGraph`: labels and degrees are in this process; features and in-neighbors stay on graph servers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from a3gnn.parts.client import Held, PartsClient
 from a3gnn.parts.protocol import NeighbourDraw
 from a3gnn.units import count, format_size
 
-#: Bytes of rows that are asked for at once, where any number of them is read. Guess.
+#: Bytes of rows per group of requests in a read of any size. Guess.
 _READ_BYTES = 1 << 26
 
 
 class RemoteIndices:
-    """Stands for the in-neighbours of all nodes, of which none is here: knows how many there are, and refuses the rest.
+    """Stands for the in-neighbors of all nodes, which stay on the servers: knows their number, and raises on access.
 
     Args:
         num_edges: Directed edges.
-        name: Of the graph.
+        name: The graph's name.
     """
 
     def __init__(self, num_edges: int, name: str) -> None:
@@ -46,13 +46,13 @@ class RemoteIndices:
 
 
 class RemoteFeatures:
-    """Dense feature rows that are with graph servers; what code asks of `DenseFeatures` but for the array.
+    """Dense feature rows on graph servers, with the interface of `DenseFeatures` except for the array.
 
     Args:
-        client: Asks for them.
+        client: Requests the rows.
         dtype: float32 or float16, as they are stored.
         shape: (num_nodes, num_features).
-        name: Of the graph.
+        name: The graph's name.
     """
 
     is_sparse = False
@@ -73,7 +73,7 @@ class RemoteFeatures:
 
     @property
     def array(self) -> NoReturn:
-        """Refuses.
+        """Not available.
 
         Raises:
             GraphError: Always.
@@ -81,7 +81,7 @@ class RemoteFeatures:
         raise _whole(self._name, "all features")
 
     def arrays(self) -> NoReturn:
-        """Refuses.
+        """Not available.
 
         Raises:
             GraphError: Always.
@@ -91,7 +91,7 @@ class RemoteFeatures:
     def read(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating] | None = None) -> NDArray[np.floating]:
         """Returns the rows of `ids`, in range, as `dtype` or as stored: shape (n, num_features).
 
-        Any number of rows; beside them, messages of some MiB are held.
+        `ids` may have any length; beside the result, the read needs some MiB for messages.
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
@@ -105,7 +105,7 @@ class RemoteFeatures:
         return rows
 
     def held(self, ids: NDArray[np.int32], dtype: np.dtype[np.floating]) -> list[Held]:
-        """Returns the rows of `ids` as `dtype`, as the messages that they came in.
+        """Returns the rows of `ids` as `dtype`, one array per message.
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
@@ -117,24 +117,24 @@ class RemoteFeatures:
 class PartedGraph(Graph):
     """A graph by parts. Made by `a3gnn.parts.opening.open_parts`.
 
-    `indptr`, labels and the split are here; `indices` and `features` refuse to be read whole. What runs over parts asks
-    for the rows that it needs.
+    `indptr`, labels and the split are in this process; `indices` and `features` can't be read whole. Code that runs
+    over parts requests the rows that it needs.
 
     Attributes:
-        features: Asks for rows.
-        client: Asks the graph servers.
+        features: Requests feature rows.
+        client: Requests everything else.
     """
 
     features: RemoteFeatures  # type: ignore[assignment]
     client: PartsClient = field(kw_only=True)
 
     def counts(self, ids: NDArray[np.int32], fanout: int = -1) -> NDArray[np.int64]:
-        """Returns how many in-neighbours `fanout` takes of each of `ids`, -1 all: int64."""
+        """Returns the number of in-neighbors that `fanout` takes of each of `ids`, int64; -1 takes all."""
         degrees = self.indptr[ids.astype(np.int64) + 1] - self.indptr[ids]
         return degrees if fanout < 0 else np.minimum(degrees, fanout)
 
     def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
-        """Returns in-neighbours of `ids`, row by row, `counts` (`counts(ids, draw.fanout)`) of each: int32.
+        """Returns in-neighbors of `ids`, row by row, `counts` of each (`counts(ids, draw.fanout)`): int32.
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
@@ -153,23 +153,23 @@ class PartedGraph(Graph):
 
     @cached_property
     def entries(self) -> NDArray[np.int64]:
-        """How often each node is an in-neighbour, int64; asked for once."""
+        """How often each node is an in-neighbor, int64; requested once."""
         return self.client.column("entries", np.dtype(np.int64))
 
     @cached_property
     def other_degrees(self) -> NDArray[np.int64]:
-        """Each node's in-neighbours other than itself, int64; asked for once."""
+        """Each node's in-neighbors other than itself, int64; requested once."""
         others: NDArray[np.int64] = np.diff(self.indptr) - self.client.column("loops", np.dtype(np.uint8))
         return others
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the arrays that are here."""
+        """Bytes of the arrays in this process."""
         arrays = self.indptr, self.labels, self.train_ids, self.val_ids, self.test_ids, self.client.owners
         return sum(array.nbytes for array in arrays)
 
     def on_disk(self, cache: str | Path | None = None) -> Self:
-        """Returns the graph itself: its parts are on the disks of graph servers."""
+        """Returns the graph itself, because its parts are on the disks of graph servers."""
         return self
 
     def __reduce__(self) -> NoReturn:
@@ -179,7 +179,7 @@ class PartedGraph(Graph):
         )
 
     def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> NoReturn:
-        """Refuses.
+        """Not available.
 
         Raises:
             UsageError: Always.
@@ -189,7 +189,7 @@ class PartedGraph(Graph):
         raise split_of_parts(made, f"parts:{','.join(self.client.addresses)}")
 
     def save(self, path: str | Path) -> NoReturn:
-        """Refuses.
+        """Not available.
 
         Raises:
             GraphError: Always.
@@ -197,7 +197,7 @@ class PartedGraph(Graph):
         raise _whole(self.name, "the whole graph")
 
     def to_pyg(self) -> NoReturn:
-        """Refuses.
+        """Not available.
 
         Raises:
             GraphError: Always.
@@ -205,7 +205,7 @@ class PartedGraph(Graph):
         raise _whole(self.name, "the whole graph")
 
     def derived(self, name: str) -> NoReturn:
-        """Refuses.
+        """Not available.
 
         Raises:
             GraphError: Always.
@@ -214,7 +214,7 @@ class PartedGraph(Graph):
 
 
 def split_of_parts(split: Split, spec: str) -> UsageError:
-    """Returns the error for a split of a graph by parts, which `spec` names."""
+    """Returns the error for a split of the graph by parts with this `spec`."""
     return UsageError(
         f"{option('split')} needs the whole graph, got {spec!r}; split it before it is cut into parts: "
         f"a3gnn parts make {split.spec('GRAPH')} FOLDER"
@@ -230,14 +230,14 @@ def _whole(name: str, what: str) -> GraphError:
 
 @contextmanager
 def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], None]) -> Iterator[None]:
-    """Says what of `graph` is here, which servers don't answer meanwhile, and in the end what was asked.
+    """Reports how much of `graph` is in this process, which servers don't answer, and at the end the traffic.
 
-    Does nothing for a graph that is not by parts.
+    It does nothing for a graph that is not by parts.
 
     Args:
-        graph: The graph.
-        notify: Takes lines for people, from any thread.
-        check: Called while a server is waited for; what it raises ends the waiting.
+        graph: Whole or by parts.
+        notify: Takes lines for the user, from any thread.
+        check: Called while a thread waits for a server; an exception from it ends the waiting.
     """
     if not isinstance(graph, PartedGraph):
         yield

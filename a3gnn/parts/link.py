@@ -1,4 +1,4 @@
-"""`PartLink`: the connection to one graph server, which asks again until it answers."""
+"""`PartLink`: the connection to one graph server, which repeats a request until it is answered."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class LinkTraffic(NamedTuple):
 
     Attributes:
         requests: Requests that were answered.
-        bytes_sent: Bytes of these requests, without what gRPC adds.
-        bytes_received: Bytes of their answers, likewise.
+        bytes_sent: Bytes of these requests, without gRPC's overhead.
+        bytes_received: Bytes of their answers, without gRPC's overhead.
         retries: Requests that were sent again.
-        waited_s: Seconds for which threads waited for answers, all threads together.
+        waited_s: Seconds that threads waited for answers, summed over threads.
     """
 
     requests: int = 0
@@ -38,12 +38,12 @@ class LinkTraffic(NamedTuple):
     waited_s: float = 0.0
 
     def since(self, before: LinkTraffic) -> LinkTraffic:
-        """Returns what was counted after `before`."""
+        """Returns the counts after `before`."""
         return LinkTraffic(*map(operator.sub, self, before))
 
     @property
     def text(self) -> str:
-        """The counts for people."""
+        """The counts as text."""
         again = ", 1 retry" if self.retries == 1 else f", {self.retries:,} retries"
         return (
             f"{count(self.requests, 'request')} to graph servers{again if self.retries else ''}: "
@@ -53,7 +53,7 @@ class LinkTraffic(NamedTuple):
 
 
 class TrafficCounter:
-    """Counts what is asked. Thread-safe."""
+    """Counts requests and answers. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,23 +66,23 @@ class TrafficCounter:
 
     @property
     def traffic(self) -> LinkTraffic:
-        """The counts so far, all of one moment."""
+        """The counts so far; all from one moment."""
         return self._traffic
 
 
-#: Seconds that an answer may take before it is asked for again. Guess: a cold disk's slowest take a few.
+#: Seconds until a request without an answer is sent again. Guess: a cold disk's slowest answers take a few.
 _ANSWER_S = 20.0
-#: Seconds between two attempts: from the first of them, doubled each time, up to the last. Guesses.
+#: Seconds between two attempts: the first pause, doubled each time up to the longest. Guesses.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-#: Requests to a server that are under way at once; further ones wait here. Guess.
+#: Requests to a server in flight at once; further ones wait in the queue. Guess.
 _MOST_AT_ONCE = 16
-#: Seconds between two looks at whether waiting is to end.
+#: Seconds between two checks whether waiting must end.
 _LOOK_S = 1.0
-#: gRPC's name of what a server says that has too much to do.
+#: gRPC's code of an overloaded server.
 _BUSY = "RESOURCE_EXHAUSTED"
-#: gRPC's names of failures after which the same request may be answered.
+#: gRPC's codes of failures after which the same request may succeed.
 _PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", _BUSY, "CANCELLED", "ABORTED")
-#: What of the other failures is known.
+#: Remedies for other failures, by gRPC's code.
 _REMEDIES = {
     "UNAUTHENTICATED": f"set {TOKEN_VARIABLE} to the token that the server was started with",
     "FAILED_PRECONDITION": "another part is served there than before; serve the one that was, or start again",
@@ -93,11 +93,11 @@ _REMEDIES = {
 
 @dataclass(slots=True)
 class Listener:
-    """Who is told that a server does not answer.
+    """Callbacks for a server that does not answer.
 
     Attributes:
-        notify: Takes a line for people.
-        check: Called while a server is waited for; what it raises ends the waiting.
+        notify: Takes a line for the user.
+        check: Called while a thread waits for a server; an exception from it ends the waiting.
     """
 
     notify: Callable[[str], None] = lambda line: None
@@ -107,23 +107,23 @@ class Listener:
 class PartLink:
     """Sends requests to one server, some at once and the others in order. Thread-safe.
 
-    Where an answer is late the connection may be dead, which nothing would say: the next attempt makes a new one.
+    If an answer is late, the connection may be dead without an error, so the next attempt makes a new one.
 
     Args:
         address: host:port.
-        patience_s: Seconds for which a request is sent again where the server can't be reached or is late.
-        token: What requests carry; None for nothing.
-        counter: Counts.
-        listener: Is told of a server that does not answer.
+        patience_s: Seconds for which a request is sent again if the server can't be reached or is late.
+        token: Sent with each request; None sends no token.
+        counter: Counts the traffic.
+        listener: Notified of a server that does not answer.
 
     Raises:
         UsageError: No request can carry the token.
         MissingDependencyError: gRPC is not installed.
 
     Attributes:
-        address: As given.
-        name: What errors call what is there: its part, once that is known.
-        failure: What gRPC raises where a request fails.
+        address: host:port.
+        name: Name in error messages: the server's part, after it is known.
+        failure: gRPC's exception class of a failed request.
     """
 
     def __init__(
@@ -141,21 +141,21 @@ class PartLink:
         self._connect()
 
     def _connect(self) -> None:
-        """Makes a connection; requests that are under way keep the one before."""
+        """Makes a new connection; requests in flight keep the old one."""
         options = [
-            ("grpc.max_receive_message_length", -1),  # who asks knows how long an answer is
+            ("grpc.max_receive_message_length", -1),  # the client checks the length of an answer
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
-            ("grpc.enable_retries", 0),  # they are ours, which are counted and told
+            ("grpc.enable_retries", 0),  # this class retries, counts and reports
             ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.enable_http_proxy", 0),  # a proxy to the Internet knows no machines of one's own
+            ("grpc.enable_http_proxy", 0),  # an Internet proxy can't reach machines of the local network
         ]
         self._channel = self._grpc.insecure_channel(self.address, options=options)
         self._calls = {name: self._channel.unary_unary(f"/{SERVICE}/{name}") for name in METHODS}
 
     def ask(self, method: str, request: bytes) -> Answer:
-        """Sends a request, at once or in its turn, and returns what its answer comes by."""
+        """Sends a request, at once or from the queue, and returns an object to wait for its answer."""
         answer = Answer(self, method, request)
         self.send(answer)
         return answer
@@ -165,7 +165,7 @@ class PartLink:
         self._channel.close()
 
     def send(self, answer: Answer, *, first: bool = False) -> None:
-        """Makes one attempt at `answer`, before those that wait for their turn if it is to be the `first`."""
+        """Makes one attempt at `answer`; with `first`, before the attempts in the queue."""
         with self._lock:
             (self._queue.appendleft if first else self._queue.append)(answer)
         self._send_next()
@@ -189,38 +189,38 @@ class PartLink:
                 call.add_done_callback(partial(self._end, answer.attempt))
 
     def _end(self, attempt: Future[Any], call: Any) -> None:
-        """Notes that the attempt by `call` has ended; the next one takes its turn."""
+        """Records the end of the attempt by `call`, and starts the next one from the queue."""
         with self._lock:
             self._under_way -= 1
         attempt.set_result(call)
         self._send_next()
 
     def check(self) -> None:
-        """Raises what is to end the waiting, if anything is."""
+        """Raises the listener's exception if waiting must end."""
         self._listener.check()
 
     def answered(self, sent: int, received: int) -> None:
-        """Notes an answer."""
+        """Records an answer."""
         if self._down is not None:
             self._down = None
             self._listener.notify(f"{self.name} at {self.address} answers again")
         self._counter.add(LinkTraffic(1, sent, received))
 
     def waited(self, waited_s: float) -> None:
-        """Notes for how long an answer was waited for, whether it came or not."""
+        """Records the seconds of waiting for an answer, whether it came or not."""
         self._counter.add(LinkTraffic(waited_s=waited_s))
 
     def failed(self, answer: Answer, error: Any, since: float, attempts: int) -> None:
-        """Notes a failed attempt at `answer`, of which the first one failed at `since`, by the monotonic clock.
+        """Records a failed attempt at `answer`; `since` is the monotonic time of its first failure.
 
         Raises:
-            GraphServerError: The server refuses, or its time is over.
+            GraphServerError: The server refuses, or `patience_s` has passed.
         """
         code, details = error.code().name, error.details()
         if code not in _PASSING:
             remedy = _REMEDIES.get(code, "what it says is a defect of a3gnn, or of what stands between")
             raise GraphServerError(f"{self.name} at {self.address} refuses ({code}: {details}); {remedy}") from error
-        down = self._down  # of another thread's request, maybe, whose answer may come meanwhile
+        down = self._down  # a copy, because another thread may set or clear it
         if down is None:
             down = time.time() - (monotonic() - since)
         if self._down is None and code != _BUSY:
@@ -244,18 +244,18 @@ class PartLink:
 
 
 class Answer:
-    """An answer that is under way.
+    """A pending answer.
 
     Args:
-        link: Where it comes from.
-        method: What is asked.
-        request: Likewise.
+        link: The connection to the server.
+        method: gRPC method.
+        request: Bytes of the request.
 
     Attributes:
-        method: As given.
-        request: As given.
-        attempt: Ends with gRPC's future of the attempt under way, which has ended then.
-        calls: gRPC's methods by which it was made: those of one connection.
+        method: gRPC method.
+        request: Bytes of the request.
+        attempt: Resolves to gRPC's future of the present attempt after that attempt has ended.
+        calls: gRPC's methods of the connection that the attempt uses.
     """
 
     def __init__(self, link: PartLink, method: str, request: bytes) -> None:
@@ -267,7 +267,7 @@ class Answer:
         """Returns the answer; sends the request again, with growing pauses, while the server can't be reached.
 
         Raises:
-            GraphServerError: The server refuses, or can't be reached for as long as it is waited for.
+            GraphServerError: The server refuses, or can't be reached for `patience_s` seconds.
         """
         began = monotonic()
         try:
@@ -293,7 +293,7 @@ class Answer:
                 return answer
 
     def _ended(self) -> Any:
-        """Returns gRPC's future of the attempt, ended."""
+        """Returns gRPC's future of the attempt after its end."""
         while True:
             try:
                 return self.attempt.result(_LOOK_S)

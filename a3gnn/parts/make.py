@@ -1,4 +1,4 @@
-"""`make_parts`: cuts a graph into parts on disk, each for a graph server of its own."""
+"""`make_parts`: cuts a graph into parts on disk, one for each graph server."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from a3gnn.storage.mapping import settle
 from a3gnn.storage.npy import NpyWriter
 from a3gnn.units import count
 
-#: Parts at most: a node's part is a byte.
+#: Most parts: a node's part is a byte.
 MOST_PARTS = 256
-# Bytes of features, and edges, that are copied together. Guesses.
+# Bytes of features, and edges, per copy. Guesses.
 _PIECE_BYTES, _PIECE_EDGES = 1 << 24, 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class MadePart:
-    """A part that was written.
+    """The result of writing one part.
 
     Attributes:
-        folder: Where it is.
-        nodes: Its nodes.
-        edges: Edges into them.
-        cut_edges: Those of them that come from other parts.
-        num_bytes: What it takes on disk.
+        folder: The part's folder.
+        nodes: Number of its nodes.
+        edges: Number of edges into them.
+        cut_edges: Number of these edges from other parts.
+        num_bytes: Bytes on disk.
     """
 
     folder: Path
@@ -62,18 +62,18 @@ def make_parts(
 ) -> list[MadePart]:
     """Cuts `graph` and writes folder/part-0, folder/part-1, ...: all of them or none.
 
-    Memory: what the partitioner takes, some tens of bytes per node, and pieces of some MiB.
+    It needs the partitioner's memory, some tens of bytes per node, and pieces of some MiB.
 
     Args:
-        graph: With dense features.
+        graph: A graph with dense features.
         folder: New or empty.
-        num_parts: From 1 to 256, and to the number of nodes.
-        partitioner: As `a3gnn.graphs.partition.partition` takes it.
-        seed: The partitioner's.
-        notify: Takes lines for people.
+        num_parts: From 1 to 256, and at most the number of nodes.
+        partitioner: As for `a3gnn.graphs.partition.partition`.
+        seed: The partitioner's seed.
+        notify: Takes lines for the user.
 
     Raises:
-        UsageError: The number of parts or the partitioner is none that there is, or another process makes parts there.
+        UsageError: The number of parts or the partitioner is not valid, or another process makes parts in the folder.
         GraphError: The features are sparse, a part would have no nodes, or the folder can't be written.
         MemoryLimitError: There is too little memory for METIS.
     """
@@ -100,7 +100,7 @@ def _made(
     seed: int,
     notify: Callable[[str], None],
 ) -> list[MadePart]:
-    """Returns what `make_parts` does, in a folder that no other process makes."""
+    """Does the work of `make_parts`, in a folder that this process has claimed."""
     parts = partition(graph, num_parts, seed, partitioner)
     counts = np.bincount(parts, minlength=num_parts)
     if not counts.all():

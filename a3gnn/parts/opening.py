@@ -1,4 +1,4 @@
-"""`graph_of`: what people pass as their data to what runs over parts as well: a graph, whole or by parts."""
+"""`graph_of`: a graph, whole or by parts, from any form in which users pass their data."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from a3gnn.parts.protocol import PROTOCOL_VERSION, TOKEN_VARIABLE, Key
 from a3gnn.units import parse_duration
 
 SCHEME = "parts"
-#: Seconds for which servers that can't be reached are asked again. Guess: a server is started in seconds.
+#: Seconds for which requests are repeated to a server that can't be reached. Guess: a server starts in seconds.
 _PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartsSpec:
-    """Where the parts of a graph are.
+    """Addresses of the parts of a graph.
 
     Attributes:
         addresses: host:port of each server, in any order.
-        patience_s: Seconds for which a server that can't be reached is asked again.
+        patience_s: Seconds for which requests are repeated to a server that can't be reached.
     """
 
     addresses: tuple[str, ...]
@@ -43,10 +43,10 @@ class PartsSpec:
 
     @classmethod
     def parse(cls, spec: str) -> Self:
-        """Returns what `spec` says.
+        """Returns the addresses and the patience in `spec`.
 
         Raises:
-            UsageError: It has another form.
+            UsageError: `spec` has another form.
         """
         addresses, patience_s = [], _PATIENCE_S
         for item in spec.removeprefix(f"{SCHEME}:").split(","):
@@ -73,16 +73,16 @@ def names_parts(data: object) -> bool:
 
 
 def graph_of(data: object, notify: Callable[[str], None] = lambda line: None, split: Split | None = None) -> Graph:
-    """Returns the graph that `data` is, names or holds: as `as_graph` does, or by parts.
+    """Returns `data` as a graph: as `as_graph` does, or by parts.
 
     Args:
-        data: The graph, or where it is.
-        notify: Takes lines for people while it is opened: which servers do not answer.
-        split: Of its labelled nodes, in place of its own; not by parts.
+        data: Data that `as_graph` takes, or the spec of a graph by parts.
+        notify: Takes lines for the user during the opening, on servers that do not answer.
+        split: Replaces the graph's own split; not available by parts.
 
     Raises:
         UsageError: `data` is something else.
-        GraphError: The graph can't be read, is not valid, or the servers' parts are not those of one graph.
+        GraphError: The graph can't be read, is not valid, or the servers' parts do not make one graph.
         GraphServerError: A server can't be reached, or refuses.
         MissingDependencyError: gRPC is not installed.
     """
@@ -97,16 +97,16 @@ def graph_of(data: object, notify: Callable[[str], None] = lambda line: None, sp
 def open_parts(spec: PartsSpec, notify: Callable[[str], None] = lambda line: None) -> PartedGraph:
     """Returns the graph whose parts are served at `spec`'s addresses.
 
-    What is kept here of each node: 8 bytes of where its in-edges begin, its label, its part in a byte, and 4 bytes
-    where it is for training, validation or test.
+    This process stores for each node 8 bytes of `indptr`, its label, and its part in a byte. A train, validation or
+    test node takes 4 bytes more.
 
     Args:
-        spec: The addresses, and for how long a server is waited for.
-        notify: Takes lines for people, until the graph is open: which servers do not answer.
+        spec: The addresses, and how long to wait for a server.
+        notify: Takes lines for the user during the opening, on servers that do not answer.
 
     Raises:
         UsageError: No request can carry the token.
-        GraphError: The servers' parts are not those of one graph, each once.
+        GraphError: The servers' parts are not the parts of one graph, each once.
         GraphServerError: A server can't be reached, or refuses.
         MissingDependencyError: gRPC is not installed.
     """
@@ -165,7 +165,7 @@ def _assembled(
         "known": known,
         "client": client,
     }
-    graph = object.__new__(PartedGraph)  # whose checks would read all of it; the servers have checked their parts
+    graph = object.__new__(PartedGraph)  # without __post_init__, which would read everything; servers check their parts
     for one in dataclasses.fields(PartedGraph):
         object.__setattr__(graph, one.name, fields[one.name])
     return graph
@@ -187,7 +187,7 @@ def _about(link: PartLink, answer: bytes) -> dict[str, Any]:
 
 
 def _in_order(links: list[PartLink], abouts: list[dict[str, Any]]) -> tuple[list[PartLink], list[dict[str, Any]]]:
-    """Returns both by part; all parts of one cut must be there, each once."""
+    """Returns both lists sorted by part; the parts must be all parts of one cut, each once."""
     cuts = {about["cut"] for about in abouts}
     have = sorted(int(about["part"]) for about in abouts)
     if len(cuts) > 1 or have != list(range(abouts[0]["num_parts"])):

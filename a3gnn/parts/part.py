@@ -22,7 +22,7 @@ from a3gnn.storage.stamp import verify_once
 FORMAT = "a3gnn-graph-part"
 FORMAT_VERSION = 1
 META = "meta.json"
-#: What a node is for, as `roles` has it; 0 is nothing.
+#: Values of `roles`, by the node set; 0 is in no set.
 ROLES = {"train_ids": 1, "val_ids": 2, "test_ids": 3}
 _DTYPES = {
     "nodes": np.dtype(np.int32),
@@ -41,16 +41,16 @@ class Part:
     """One part of a graph; its arrays are memory maps and must not be written to.
 
     Attributes:
-        about: What the folder's meta.json says: of the cut (`cut`, `part`, `num_parts`, `partitioner`, `seed`), and of
+        about: Content of the folder's meta.json, on the cut (`cut`, `part`, `num_parts`, `partitioner`, `seed`) and on
             the whole graph (`graph`).
         nodes: The part's nodes, int32, ascending, shape (n,).
         indptr: Their in-neighbours as CSR, int64, shape (n + 1,).
         indices: Node ids of the whole graph, int32, ascending in each row.
         x: Features, float32 or float16, shape (n, num_features).
-        labels: As the graph has them, a row per node of the part.
-        roles: What each node is for (`ROLES`), uint8.
-        loops: Whether each node is its own in-neighbour, uint8.
-        entries: How often each node is an in-neighbour in the whole graph, int64.
+        labels: The graph's labels, a row per node of the part.
+        roles: Node set of each node (`ROLES`), uint8.
+        loops: Whether each node is its own in-neighbor, uint8.
+        entries: How often each node is an in-neighbor in the whole graph, int64.
     """
 
     about: dict[str, Any]
@@ -70,13 +70,13 @@ class Part:
 
     @property
     def number(self) -> int:
-        """Which part it is, from 0."""
+        """Number of the part, from 0."""
         number: int = self.about["part"]
         return number
 
     @property
     def cut(self) -> bytes:
-        """What all parts of one cut have in common, and no others: 16 bytes."""
+        """Identity of the cut, equal for its parts and no others: 16 bytes."""
         return bytes.fromhex(self.about["cut"])
 
 
@@ -89,10 +89,10 @@ def write_meta(folder: Path, about: dict[str, Any]) -> None:
 
 
 def open_part(folder: Path) -> Part:
-    """Returns the part in `folder`; what the files hold is verified once, and again when they have changed.
+    """Returns the part in `folder`; the content of its files is verified once, and again after a change.
 
     Raises:
-        GraphError: It is not a part, is of another version, or is damaged.
+        GraphError: The folder is not a part, is of another version, or is damaged.
     """
     about = _read_meta(folder)
     try:
@@ -144,7 +144,7 @@ def _wrong_sizes(part: Part) -> Iterator[str]:
 
 
 def _check(folder: Path, part: Part, num_nodes: int, hashes: dict[str, str], _changed: bool) -> None:
-    """Checks what servers rely on, as kernels read without a look at bounds; and that nothing was lost on the way."""
+    """Checks the rules that servers rely on, because kernels check no bounds, and the hashes of the files."""
     nodes = part.nodes
     ascends = bool((np.diff(nodes) > 0).all())
     if not len(nodes) or not ascends or nodes[0] < 0 or nodes[-1] >= num_nodes:

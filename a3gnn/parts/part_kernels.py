@@ -1,4 +1,4 @@
-"""Compiled kernels of graph servers and of those who ask them. All release the GIL."""
+"""Compiled kernels of graph servers and of their clients. All release the GIL."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def draw_rows(
     batch: np.uint64,
     hop: np.uint64,
 ) -> NDArray[np.int32]:
-    """Returns the in-neighbours that `sample_hops` draws for `nodes` in one hop, int32, row by row.
+    """Returns the in-neighbors that `sample_hops` draws for `nodes` in one hop, int32, row by row.
 
     Args:
-        indptr: Of a part's rows.
-        indices: In-neighbours by their ids in the whole graph.
-        rows: Of `nodes` in the part, in range.
-        nodes: Their ids in the whole graph, by which random numbers are keyed.
-        fanout: In-neighbours per node; below 0 for all.
-        seed: Decides the random numbers, with what follows.
+        indptr: CSR of a part's rows.
+        indices: In-neighbors by their ids in the whole graph.
+        rows: Rows of `nodes` in the part, in range.
+        nodes: Their ids in the whole graph, which key the random numbers.
+        fanout: In-neighbors per node; below 0 for all.
+        seed: Keys the random numbers.
         epoch: As `seed`.
         batch: As `seed`.
         hop: As `seed`.
@@ -59,7 +59,7 @@ def put_rows(
     counts: NDArray[np.int64],
     out: NDArray[np.int32],
 ) -> None:
-    """Copies rows that lie one after the other in `answer`, of `counts[place]` entries, to `out` at `starts[place]`."""
+    """Copies consecutive rows of `answer`, of `counts[place]` entries each, to `out` at `starts[place]`."""
     at = 0
     for i in range(len(places)):
         place = places[i]

@@ -1,14 +1,14 @@
-"""What is asked of a graph server, and how: four methods of gRPC whose messages are bytes, little-endian.
+"""The protocol of graph servers: four methods of gRPC whose messages are bytes, little-endian.
 
 | method | request | answer |
 |---|---|---|
-| About | nothing | JSON: the part, the graph, and what the columns hold |
+| About | nothing | JSON: the part, the graph, and the types of the columns |
 | Column | key, name (16 bytes), first row, end (uint64 each) | rows of a column of the part's nodes |
-| Neighbours | key, `NeighbourDraw`, node ids (int32) | sampled in-neighbours (int32), row by row, of known lengths |
+| Neighbours | key, `NeighbourDraw`, node ids (int32) | sampled in-neighbors (int32), row by row, of known lengths |
 | Rows | key, 2 or 4 (bytes per value), node ids (int32) | feature rows, float16 or float32 |
 
-The key names the cut and the part, so that no server of another graph is ever taken for the one that was there before.
-Every request only reads: it may be sent again. Nothing is pickled.
+The key contains the cut and the part, so a server of another graph at the same address is never mistaken for it. Every
+request only reads, so it may be sent again. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from a3gnn.units import count
 
 SERVICE = "a3gnn.Parts"
 METHODS = ("About", "Column", "Neighbours", "Rows")
-#: Raised when a message changes.
+#: Raised with each change of a message.
 PROTOCOL_VERSION = 1
-#: The metadata that carries the token, as HTTP has it.
+#: Name of the metadata with the token, as in HTTP.
 TOKEN_HEADER = "authorization"
-#: The environment variable that holds it, for who serves and for who asks.
+#: Environment variable with the token, for servers and clients.
 TOKEN_VARIABLE = "A3GNN_PARTS_TOKEN"
-#: Bytes of an answer that a request asks for, at most: more of them travel at once. Guess.
+#: Most bytes of an answer that a request asks for; more data travels in parallel requests. Guess.
 ASKED_BYTES = 1 << 22
-#: Node ids that a request may hold, and bytes that an answer may have but for a single node's row.
+#: Most node ids per request, and most bytes per answer, except for the row of a single node.
 MAX_IDS, MAX_ANSWER_BYTES = 1 << 20, 2 * ASKED_BYTES
 MAX_REQUEST_BYTES = 4 * MAX_IDS + 4096
 
@@ -43,7 +43,7 @@ _ROWS = struct.Struct("<I")
 
 
 class RefusedError(A3GNNError):
-    """A request that a server does not answer; `code` is gRPC's name of the reason."""
+    """A request that a server refuses; `code` is gRPC's name of the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,18 +51,18 @@ class RefusedError(A3GNNError):
 
 
 class Key(NamedTuple):
-    """Which part is meant: the cut's 16 bytes, and the number of the part."""
+    """Identity of a part: the cut's 16 bytes, and the number of the part."""
 
     cut: bytes
     part: int
 
     def pack(self) -> bytes:
-        """Returns the key as requests begin with it."""
+        """Returns the bytes of the key, with which requests begin."""
         return _KEY.pack(self.cut, self.part)
 
 
 class NeighbourDraw(NamedTuple):
-    """How in-neighbours are drawn: `fanout` per node, -1 for all, by random numbers that the others key."""
+    """A draw of in-neighbors: `fanout` per node, -1 for all, by random numbers that the other fields key."""
 
     fanout: int
     hop: int = 0
@@ -72,7 +72,7 @@ class NeighbourDraw(NamedTuple):
 
 
 def neighbours_request(key: Key, draw: NeighbourDraw, ids: NDArray[np.int32]) -> bytes:
-    """Returns the request for in-neighbours of `ids`."""
+    """Returns the request for in-neighbors of `ids`."""
     return key.pack() + _DRAW.pack(*draw) + ids.tobytes()
 
 
@@ -90,7 +90,7 @@ def read_key(request: bytes) -> tuple[Key, memoryview]:
     """Returns the key that `request` begins with, and the rest.
 
     Raises:
-        RefusedError: It is too short.
+        RefusedError: The request is too short.
     """
     if len(request) < _KEY.size:
         raise RefusedError(
@@ -100,10 +100,10 @@ def read_key(request: bytes) -> tuple[Key, memoryview]:
 
 
 def read_draw(rest: memoryview) -> tuple[NeighbourDraw, NDArray[np.int32]]:
-    """Returns what `neighbours_request` was given.
+    """Returns the draw and the ids of a `neighbours_request`, without its key.
 
     Raises:
-        RefusedError: It is not such a request.
+        RefusedError: The bytes are not such a request.
     """
     draw = NeighbourDraw(*_unpacked(_DRAW, rest))
     if draw.fanout < 1 and draw.fanout != -1:
@@ -112,20 +112,20 @@ def read_draw(rest: memoryview) -> tuple[NeighbourDraw, NDArray[np.int32]]:
 
 
 def read_rows(rest: memoryview) -> tuple[int, NDArray[np.int32]]:
-    """Returns the bytes per value and the ids that `rows_request` was given.
+    """Returns the bytes per value and the ids of a `rows_request`, without its key.
 
     Raises:
-        RefusedError: It is not such a request.
+        RefusedError: The bytes are not such a request.
     """
     (itemsize,) = _unpacked(_ROWS, rest)
     return itemsize, _ids(rest[_ROWS.size :])
 
 
 def read_column(rest: memoryview) -> tuple[str, int, int]:
-    """Returns what `column_request` was given.
+    """Returns the name and the rows of a `column_request`, without its key.
 
     Raises:
-        RefusedError: It is not such a request.
+        RefusedError: The bytes are not such a request.
     """
     name, first, end = _unpacked(_COLUMN, rest)
     return name.rstrip(b"\0").decode("latin-1"), first, end

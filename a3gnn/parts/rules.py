@@ -1,4 +1,4 @@
-"""What works over parts: which knobs, and which not, and why."""
+"""Which knobs and values work over parts, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from a3gnn.config import DYNAMIC_POLICIES, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.task import Task
 
-#: Cache policies whose choice of rows needs no whole adjacency here.
+#: Cache policies that rank rows without the whole adjacency.
 POLICIES = ("degree", *DYNAMIC_POLICIES)
-#: Knobs that must have one value over parts: that value, and why.
+#: Knobs with a single allowed value over parts: the value, and the reason.
 _FIXED = {
     "num_partitions": (1, "training part by part drops edges between parts, and needs all of them to find which"),
     "bias_rate": (1.0, "servers order each row by what one trainer caches, and serve many"),
@@ -21,10 +21,10 @@ _FIXED = {
 
 
 def check_over_parts(config: TrainConfig, task: Task | None = None) -> None:
-    """Checks that `config`, and `task` if it is a3gnn that trains, ask for nothing that can't be had over parts.
+    """Checks that `config` can be used over parts, and `task` too if a3gnn trains.
 
     Raises:
-        ConfigError: It does; the message says what to give in place of it.
+        ConfigError: A value is not available over parts; the message contains an alternative.
     """
     if task is not None and task.is_own:
         raise ConfigError(

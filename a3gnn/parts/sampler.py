@@ -1,4 +1,4 @@
-"""`PartedSampler`: neighbour sampling where the rows lie, by the law of `NeighbourSampler`."""
+"""`PartedSampler`: neighbor sampling on graph servers, with the same results as `NeighbourSampler`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from a3gnn.sampling.subgraph import Subgraph
 class PartedSampler:
     """Samples hop by hop: each graph server draws for the nodes of its part. Mini-batches are `NeighbourSampler`'s.
 
-    Random numbers are keyed by seed, epoch, batch, hop and node, so that it is the same who draws. Thread-safe; each
-    concurrent call takes an int32 of scratch memory per node, which is kept for later calls.
+    Random numbers are keyed by seed, epoch, batch, hop and node, so they do not depend on the process that draws.
+    Thread-safe; each concurrent call takes an int32 of scratch memory per node, which is reused by later calls.
 
     Args:
-        graph: The graph.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        graph: A graph by parts.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         seed: Any non-negative integer below 2**64.
 
     Raises:
@@ -38,7 +38,7 @@ class PartedSampler:
         self._positions = PositionMaps(graph.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
@@ -73,7 +73,7 @@ class PartedSampler:
 
 
 def warm_up() -> None:
-    """Compiles the kernels of who asks, or loads them from numba's cache, before anything is timed."""
+    """Compiles the clients' kernels, or loads them from numba's cache, before any timing."""
     nothing, one, longs = np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int64)
     relabel(nothing, nothing, one, 0)
     forget(nothing, nothing)

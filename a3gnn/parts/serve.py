@@ -1,4 +1,4 @@
-"""`serve_part`: a graph server, until it is told to end."""
+"""`serve_part`: a graph server that runs until a signal ends it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from a3gnn.parts.protocol import (
 from a3gnn.threads.affinity import available_cores
 from a3gnn.units import count
 
-#: Requests that may wait or be answered at once; further ones are told to come again. Guess.
+#: Requests in the queue or in work at once; further ones are refused and may be repeated. Guess.
 _MOST_AT_ONCE = 256
-#: Bytes of answers that may be on their way at once, which gRPC has once more; further ones likewise. Guess.
+#: Bytes of unsent answers at once, of which gRPC has a second copy; further answers are refused the same way. Guess.
 _MOST_BYTES = 1 << 28
-#: Seconds that answers under way may take when the server ends. Guess.
+#: Seconds that answers in flight may take after the server's end. Guess.
 _LEAVE_S = 2.0
 
 
@@ -40,15 +40,15 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
     """Serves the part in `folder` until SIGINT or SIGTERM.
 
     Args:
-        folder: As `make_parts` wrote it.
-        host: The address to listen at.
+        folder: A folder written by `make_parts`.
+        host: The address to listen on.
         port: 0 takes a free one.
-        token: What requests must carry; None for nothing, on loopback alone.
-        notify: Takes lines for people; the first says the address.
+        token: Token that requests must carry; None requires none, and is allowed on loopback only.
+        notify: Takes lines for the user; the first contains the address.
 
     Raises:
-        UsageError: Others reach the address and there is no token, or it can't be listened at.
-        GraphError: The folder holds no part, or a damaged one.
+        UsageError: The address is not loopback and there is no token, or the server can't listen on it.
+        GraphError: The folder contains no part, or a damaged one.
         MissingDependencyError: gRPC is not installed.
     """
     check_address(host, token, TOKEN_VARIABLE)
@@ -65,16 +65,16 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
 
 @contextmanager
 def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tuple[Any, str]]:
-    """Answers requests about `part` meanwhile; yields gRPC's server, and the address.
+    """Answers requests about `part` until the context ends; yields gRPC's server and the address.
 
     Args:
         part: The part.
-        host: The address to listen at, which has passed `check_address`.
+        host: The address to listen on, already checked by `check_address`.
         port: 0 takes a free one.
-        token: What requests must carry; None for nothing.
+        token: Token that requests must carry; None requires none.
 
     Raises:
-        UsageError: The address can't be listened at.
+        UsageError: The server can't listen on the address.
         MissingDependencyError: gRPC is not installed.
     """
     grpc = optional("grpc", "parts", "a3gnn parts serve")
@@ -100,17 +100,17 @@ def serving(part: Part, host: str, port: int, token: str | None) -> Iterator[tup
 
 
 class AnswerBytes:
-    """Bytes of answers that are on their way, which a client that doesn't read keeps here. Thread-safe.
+    """Limits the bytes of unsent answers, which stay in memory if a client doesn't read them. Thread-safe.
 
     Args:
-        most: That many at once; a single answer may have more.
+        most: Largest sum of unsent bytes; a single answer may have more.
     """
 
     def __init__(self, most: int) -> None:
         self._most, self._taken, self._lock = most, 0, threading.Lock()
 
     def take(self, num_bytes: int) -> bool:
-        """Counts an answer, or returns False where there is no room for it."""
+        """Counts an answer and returns True, or returns False if there is no room for it."""
         with self._lock:
             if self._taken and self._taken + num_bytes > self._most:
                 return False
@@ -118,7 +118,7 @@ class AnswerBytes:
             return True
 
     def give_back(self, num_bytes: int) -> None:
-        """Notes that an answer is sent, or given up."""
+        """Records that an answer was sent or given up."""
         with self._lock:
             self._taken -= num_bytes
 
@@ -135,7 +135,7 @@ def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | No
             found = answer(request)
         except RefusedError as refusal:
             context.abort(grpc.StatusCode[refusal.code], str(refusal))
-            raise  # which it has
+            raise  # never reached, because abort raises
         if not budget.take(len(found)):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many answers are on their way")
         if not context.add_callback(partial(budget.give_back, len(found))):  # the client has gone
@@ -146,9 +146,9 @@ def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | No
 
 
 def _listen(server: Any, host: str, port: int) -> int:
-    """Has `server` listen; returns the port."""
+    """Makes `server` listen; returns the port."""
     try:
-        if port:  # gRPC doesn't say what is wrong
+        if port:  # gRPC's error has no reason, so a socket tries the address first
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             with socket.socket(family, socket.SOCK_STREAM) as tried:
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""`PartedStore`: feature rows that graph servers have, behind the caches that rows on a disk have."""
+"""`PartedStore`: feature rows on graph servers, behind the same caches as rows on a disk."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from a3gnn.sampling.kernel_types import readonly
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoteRows(DenseRows):
-    """Rows with graph servers, as caches and stores see stored ones; `array` has none, but their width and type.
+    """Rows on graph servers with the interface of stored rows; `array` has no rows, but their width and dtype.
 
     Attributes:
-        features: Asks for them.
+        features: Requests the rows.
     """
 
     features: RemoteFeatures
@@ -47,7 +47,7 @@ class RemoteRows(DenseRows):
         return DenseRows(readonly(self.features.read(nodes, self.array.dtype)))
 
     def copied(self) -> NoReturn:
-        """Refuses: all rows are in one place only by `take`.
+        """Not available: only `take` copies rows, and only some at a time.
 
         Raises:
             UsageError: Always.
@@ -58,9 +58,9 @@ class RemoteRows(DenseRows):
 
 
 class PartedStore(DenseHostStore):
-    """A `FeatureStore` of rows with graph servers. What the cache holds is not asked for.
+    """A `FeatureStore` of rows on graph servers; rows in the cache are not requested.
 
-    Rows are copied, or aggregated, straight out of the messages that they come in.
+    Rows are copied, or aggregated, straight from the messages.
 
     Args:
         base: The rows.
@@ -73,9 +73,9 @@ class PartedStore(DenseHostStore):
 
     @contextmanager
     def _reading(self, ids: NDArray[np.int32]) -> Iterator[tuple[RowTable, int]]:
-        """Surrounds one pass over the rows of `ids`: yields where they are, and how many are cached."""
+        """Wraps one pass over the rows of `ids`: yields their addresses, and how many are cached."""
         base = self._remote
-        # Address 0 stands for a row that is yet to come.
+        # Address 0 stands for a row that has not arrived.
         table = RowTable(np.zeros(len(ids), dtype=np.int64), row_like(base.array), ())
         serving = self._cache.serving(ids, table) if self._cache else nullcontext(0)
         with serving as hits:
@@ -83,14 +83,14 @@ class PartedStore(DenseHostStore):
             messages = base.features.held(ids[missing], base.array.dtype)
             for places, rows in messages:
                 table.addresses[missing[places]] = RowTable.of(rows).addresses
-            # The messages live until the cache, on its way out, has copied what it admits.
+            # The messages must live until the cache has copied the rows that it admits, at the end of its context.
             yield RowTable(table.addresses, table.row_like, tuple(rows for _, rows in messages)), hits
 
 
 def open_store(graph: PartedGraph, config: TrainConfig) -> PartedStore:
-    """Returns the store of `graph`'s features with `config`'s cache, which is in RAM; `check_over_parts` has passed.
+    """Returns the store of `graph`'s features with `config`'s cache in RAM; `config` has passed `check_over_parts`.
 
-    Rows of float32 come as float16 where `config.feature_dtype` says so, rounded by the servers.
+    With `config.feature_dtype` float16, the servers round float32 rows to float16.
 
     Raises:
         GraphServerError: A server can't be reached, or a value is beyond float16's range.

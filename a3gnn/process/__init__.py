@@ -1,1 +1,1 @@
-"""Functions in processes of their own, under a timeout and a memory limit."""
+"""Runs functions in separate processes, under a timeout and a memory limit."""

@@ -1,6 +1,7 @@
-"""Modules of ours as programs: this interpreter, and the folders that this process imports from.
+"""Runs modules of this package as programs, with this interpreter and this process's import paths.
 
-Its member "parent" is that process' id. The program ends when that does, and answers on what was its stdout.
+The first line of stdin is the order; its field "parent" is the parent's process id. The program ends with its parent,
+and answers on the original stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 
 class ChildProgram(NamedTuple):
-    """What `subprocess` takes to start a program.
+    """The arguments for `subprocess` to start a program.
 
     Attributes:
         command: The program and its arguments.
@@ -28,10 +29,10 @@ class ChildProgram(NamedTuple):
     environment: dict[str, str]
 
     def start(self, stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-        """Starts the program, whose stdin and stdout are pipes: an interrupt from the keyboard is not for it.
+        """Starts the program with pipes as stdin and stdout, in a session without interrupts from the keyboard.
 
         Args:
-            stderr: Takes what it writes there; by default what takes this process'.
+            stderr: Takes its stderr; by default this process's stderr.
         """
         pipe = subprocess.PIPE
         return subprocess.Popen(
@@ -40,7 +41,7 @@ class ChildProgram(NamedTuple):
 
 
 def as_program(module: str) -> ChildProgram:
-    """Returns the program that runs `module`, which has this process' environment and import paths."""
+    """Returns the program that runs `module` with this process's environment and import paths."""
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     return ChildProgram([sys.executable, "-P", "-m", module], {**os.environ, "PYTHONPATH": path})
 
@@ -59,32 +60,32 @@ def start_program(module: str, order: Mapping[str, Any], stderr: IO[bytes] | Non
     """Starts `module` with an order, and returns its process, whose stdout is a pipe; it ends with this thread.
 
     Args:
-        module: The program's.
-        order: JSON types; the parent is added.
-        stderr: Takes what it writes there; by default what takes this process'.
+        module: Name of the module to run.
+        order: JSON types; the parent's process id is added.
+        stderr: Takes its stderr; by default this process's stderr.
     """
     process = as_program(module).start(stderr)
     assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin as stdin:  # it ended at once, which its outcome says
+    with suppress(BrokenPipeError), process.stdin as stdin:  # if it ended at once, its outcome shows it
         stdin.write(json.dumps({"parent": os.getpid(), **order}).encode() + b"\n")
     return process
 
 
 def take_order() -> dict[str, Any] | None:
-    """Returns the order on stdin; None where the parent ended before this process could ask to end with it."""
+    """Returns the order on stdin; None if the parent ended before `die_with_parent` took effect."""
     die_with_parent()
     order: dict[str, Any] = json.loads(sys.stdin.readline())
     return order if os.getppid() == order["parent"] else None
 
 
 def interrupt_by_sigterm() -> None:
-    """Has SIGTERM end this process as Ctrl-C would; one from the keyboard is for the parent, which ends this one."""
+    """Makes SIGTERM interrupt this process as Ctrl-C does; it ignores Ctrl-C, because the parent handles that."""
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def take_stdout() -> int:
-    """Returns an open file that is stdout; what is written to that from now on, as by a library, goes to stderr."""
+    """Returns a new file descriptor of stdout; later writes to stdout, such as a library's, go to stderr."""
     answers = os.dup(1)
     os.dup2(2, 1)
     return answers

@@ -1,4 +1,4 @@
-"""What numba compiles, rather than loads from its cache, in this process: it takes memory that no trial should show."""
+"""Detects kernels that numba compiles instead of loading from its cache; compiling inflates a trial's memory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numba.core import event
 
 
 class Compilations(event.Listener):  # type: ignore[misc]  # numba carries no types
-    """Notices compilations from when it is made, here and in processes that are forked later.
+    """Notices compilations from its creation on, here and in processes that are forked later.
 
     Attributes:
-        happened: Whether anything was compiled since it was made, or since `start_anew` with a marker.
+        happened: Whether anything was compiled since its creation, or since `start_anew` with a marker.
     """
 
     def __init__(self) -> None:
@@ -22,18 +22,18 @@ class Compilations(event.Listener):  # type: ignore[misc]  # numba carries no ty
         event.register("numba:compile", self)
 
     def start_anew(self, marker: Path | None) -> None:
-        """Forgets what was compiled; that file is made when something is compiled from now on. None heeds nothing."""
+        """Forgets earlier compilations; the next one makes the file `marker`. None ignores later compilations."""
         self.happened, self._heeded, self._marker = False, marker is not None, marker
 
     def on_start(self, event: Any) -> None:
-        """Notes that numba compiles something."""
+        """Records that numba compiles something."""
         self.happened = self._heeded
         if self._marker is not None:
             self._marker.touch()
 
     def on_end(self, event: Any) -> None:
-        """Has nothing to note."""
+        """Does nothing."""
 
 
-#: This process's, from the import of this module on.
+#: The listener of this process, from the import of this module on.
 compilations = Compilations()

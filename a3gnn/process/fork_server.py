@@ -5,15 +5,15 @@ It imports what trials need once, stays single-threaded, touches no device, and 
     {"entry": "package.module:function", "argument": {...}, "imports": ["package.module", ...],
      "result": PATH, "log": PATH, "compiled": PATH or ""}
 
-What `imports` names is imported before, once, for all children from then on. The child calls the function with the
+Modules in `imports` are imported first, once, for this child and all later ones. The child calls the function with the
 argument, writes the JSON object that it returns to `result` and exits. If numba compiles anything in the child, it
-makes the file `compiled`; without one, nobody asks.
+makes the file `compiled`; with an empty path it makes none.
 
-Compiling leaves memory behind, which every child would show. A server that had to compile a kernel while it started
-therefore begins again as a new program, which finds all of them in numba's cache.
+Compiling leaves memory behind, which would show in every child. A server that had to compile a kernel during its start
+therefore starts again as a new program, which finds all kernels in numba's cache.
 
 On stdout the server answers {"ready": THREADS} once, and {"pid": PID} and {"exit": STATUS} for each child (a negative
-status is the signal that ended it). It ends, and takes a running child with it, when its stdin is closed.
+status is the signal that ended it). When its stdin is closed, it ends and kills a running child.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 from a3gnn.process.child import die_with_parent
 from a3gnn.threads import wait_policy
 
-#: What every trial imports.
+#: Imports of every trial.
 PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial.trial", "a3gnn.machine.host_constants")
 COMPILED = (
     "a3gnn.sampling.sampler",
@@ -50,9 +50,9 @@ COMPILED = (
     "a3gnn.machine.host_constants",
 )
 _STDIN = 0
-#: Has a child write to its log what its main thread is doing, whatever that waits for.
+#: Makes a child write the stack of its main thread to its log, even while that thread waits.
 WHERE_SIGNAL = signal.SIGUSR1
-#: Given to a server that begins again: it serves, whatever it had to compile.
+#: Argument of a server that has started again: it serves even if it had to compile.
 _AGAIN = "--again"
 _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -83,13 +83,13 @@ def main() -> NoReturn:
 
 
 def _freeze() -> None:
-    """Keeps what there is out of a child's collections, which then leave the pages that it shares alone."""
+    """Excludes present objects from a child's garbage collections, which would otherwise copy the shared pages."""
     gc.collect()
     gc.freeze()
 
 
 def _import(names: Sequence[str]) -> None:
-    """Imports what is not imported yet; what fails to, fails in the child too, which says why."""
+    """Imports modules that are not imported yet; a failing import fails again in the child, which reports it."""
     missing = [name for name in names if name not in sys.modules]
     for name in missing:
         with suppress(Exception):
@@ -99,7 +99,7 @@ def _import(names: Sequence[str]) -> None:
 
 
 def _preload() -> Compilations:
-    """Imports what trials need and loads the compiled kernels, without starting a thread; returns what was compiled."""
+    """Imports the modules of trials and loads the compiled kernels, without starting a thread; returns the listener."""
     chosen = os.environ.get(_NUMPY_THREADS)
     os.environ[_NUMPY_THREADS] = "1"  # numpy's OpenBLAS starts its threads when it is imported
     compilations: Compilations = importlib.import_module("a3gnn.process.compilations").compilations
@@ -115,10 +115,10 @@ def _preload() -> Compilations:
 
 
 def _wait(pid: int, wake: int) -> int:
-    """Returns the exit status of `pid`, or ends it and this process when stdin is closed."""
+    """Returns the exit status of `pid`; if stdin is closed first, kills it and ends this process."""
     while True:
         ready, _, _ = select.select([wake, _STDIN], [], [])
-        # Orders come one at a time: while a child runs, stdin can only be readable because it has been closed.
+        # Orders come one at a time, so stdin can be readable while a child runs only because it was closed.
         if _STDIN in ready:
             os.killpg(pid, signal.SIGKILL)
             os._exit(0)
@@ -130,7 +130,7 @@ def _wait(pid: int, wake: int) -> int:
 
 
 def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
-    """Carries out one order and ends the process."""
+    """Executes one order and ends the process."""
     status = 1
     try:
         die_with_parent()
@@ -155,13 +155,13 @@ def _child(order: dict[str, Any], compilations: Compilations) -> NoReturn:
 
 
 def _become_leader(pid: int) -> None:
-    """Makes `pid` (0 is this process) lead a process group; parent and child both do, so neither can be too late."""
+    """Makes `pid` (0 is this process) lead a process group; parent and child both call it, so neither is too late."""
     with suppress(ProcessLookupError, PermissionError):  # it has ended, or has done so itself
         os.setpgid(pid, pid)
 
 
 def _redirect(log: str) -> None:
-    """Points stdin at nothing and stdout and stderr at the file `log`: stdout belongs to the server's answers."""
+    """Redirects stdin to nothing, and stdout and stderr to the file `log`; stdout belongs to the server's answers."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(nothing, 0)
@@ -170,7 +170,7 @@ def _redirect(log: str) -> None:
 
 
 def _threads() -> int:
-    """Returns the threads of this process, or 1 where the system has no list of them."""
+    """Returns the number of threads of this process, or 1 if the system does not list them."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.exists() else 1
 

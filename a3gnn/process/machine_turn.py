@@ -1,4 +1,4 @@
-"""One trial at a time on a machine: two at once would slow each other down, and their times would be wrong."""
+"""Lets one trial at a time run on a machine: two at once would slow each other down and distort their times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFAULT_LOCK = Path("/tmp/a3gnn-machine.lock")
 
 
 class _Held:
-    """This process's hold on the machine's lock: one thread has it at a time, which may take it again."""
+    """This process's hold on the machine's lock: one thread has it at a time, and may take it again."""
 
     def __init__(self) -> None:
         self.mine = threading.RLock()
@@ -34,10 +34,10 @@ _held = _Held()
 
 @contextmanager
 def machine_turn(notify: Callable[[str], None]) -> Iterator[None]:
-    """Holds the machine's lock meanwhile; waits for the process that has it, of any user, and says so.
+    """Holds the machine's lock in its context; waits, with a message, for the process that has it, of any user.
 
-    The kernel releases the lock when its process ends, however that ends. Where the lock's file can't be used
-    everything goes on without, and `notify` is told.
+    The kernel releases the lock when its process ends, even after a crash. If the lock's file can't be used, it calls
+    `notify` and continues without the lock.
     """
     begun = time.monotonic()
     with _held.mine:
@@ -54,22 +54,22 @@ def machine_turn(notify: Callable[[str], None]) -> Iterator[None]:
 
 
 def seconds_waited() -> float:
-    """Returns the seconds that this process has waited for the lock so far, and for other machines."""
+    """Returns the seconds that this process has waited so far for the lock and for other machines."""
     return _held.waited_s
 
 
 def call_this_process(name: str) -> None:
-    """Has those who wait for this process told `name` in the place of its command."""
+    """Shows `name` instead of this process's command to processes that wait for it."""
     _held.name = name
 
 
 def note_waited(seconds: float) -> None:
-    """Counts seconds that this process waited for another machine as those for this one's lock."""
+    """Adds seconds of waiting for another machine to the seconds of waiting for this machine's lock."""
     _held.waited_s += seconds
 
 
 def _take(notify: Callable[[str], None]) -> int:
-    """Returns the open file whose lock is held now, or -1 where there is none to be had."""
+    """Takes the lock and returns its open file, or -1 if the file can't be used."""
     path = Path(os.environ.get(LOCK_VARIABLE) or _DEFAULT_LOCK)
     try:
         file = _open(path)
@@ -84,7 +84,7 @@ def _take(notify: Callable[[str], None]) -> int:
     except BaseException:
         os.close(file)
         raise
-    with suppress(OSError):  # a file of another user, who lets nobody write it: then nobody is told who holds it
+    with suppress(OSError):  # another user's file may be read-only; then the holder stays unknown
         os.ftruncate(file, 0)
         os.pwrite(file, os.fsencode(this_process(_held.name))[:MAX_HOLDER_BYTES], 0)
     return file
@@ -94,17 +94,17 @@ def _give_back(lock: int) -> None:
     if lock >= 0:
         with suppress(OSError):
             os.ftruncate(lock, 0)
-        fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile may not have closed its copy yet
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a forked child may not have closed its copy yet
         os.close(lock)
 
 
 def _open(path: Path) -> int:
-    """Returns the file at `path`, which any user may lock; it is made where there is none.
+    """Opens the file at `path`, which any user may lock; it is created if it does not exist.
 
     Raises:
-        OSError: It is no plain file, a link, or may not be opened.
+        OSError: It is not a plain file, is a link, or may not be opened.
     """
-    # Without O_CREAT first: in a shared folder the kernel refuses that for a file of another user.
+    # O_CREAT comes second: in a shared folder the kernel refuses it for a file of another user.
     for flags in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY):
         try:
             file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -118,7 +118,7 @@ def _open(path: Path) -> int:
         os.close(file)
         raise OSError(0, "it is not a plain file")
     if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) != 0o666:
-        os.fchmod(file, 0o666)  # whatever this user's umask: other users lock it too
+        os.fchmod(file, 0o666)  # independent of this user's umask, because other users lock it too
     return file
 
 
@@ -131,7 +131,7 @@ def _lock(file: int, notify: Callable[[str], None]) -> None:
 
 
 def _forget() -> None:
-    # A forked child does not hold its parent's lock, and must not keep it when its parent releases it.
+    # A forked child does not hold its parent's lock, and must not keep it after its parent releases it.
     global _held
     if _held.depth and _held.lock >= 0:
         os.close(_held.lock)

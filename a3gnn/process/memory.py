@@ -1,4 +1,4 @@
-"""How much memory a process tree uses, split into what the system can reclaim and what it can't."""
+"""Memory of a process tree, split into pages that the system can reclaim and pages that it can't."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes, own_memory_groups
 
-#: Where control groups are by convention, and the machine's counts.
+#: The usual folder of control groups, and the file with the machine's counts.
 _GROUPS, _MACHINE = Path("/sys/fs/cgroup"), Path("/proc/vmstat")
-#: What someone should know of a process that this signal ended.
+#: Explanation of a process that this signal ended, for messages.
 _KILLED = (
     "which the kernel's out-of-memory killer sends where memory runs out, as dmesg says, and schedulers send, too; if "
     "it was memory, a lower memory limit or a smaller batch_size needs less of it"
@@ -22,7 +22,7 @@ _KILLED = (
 
 
 def described_status(status: int) -> str:
-    """Returns in a line how a process ended whose exit status is `status`: minus the signal, if one ended it."""
+    """Returns one line on how a process with exit status `status` ended; a negative status is minus the signal."""
     if status >= 0:
         return f"status {status}"
     try:
@@ -33,10 +33,10 @@ def described_status(status: int) -> str:
 
 
 def oom_kills() -> int:
-    """Returns a count that rises where the kernel kills a process of this one's control groups for want of memory.
+    """Returns a count that rises when the kernel kills a process of this one's control groups for lack of memory.
 
-    Whichever limit was passed, the kernel counts a kill in the group of the killed process. Where no group counts any,
-    as at the root, the machine's count is returned; 0 where the kernel does not say that either.
+    The kernel counts a kill in the group of the killed process, for a limit of any group. If no group has a count, as
+    at the root, the machine's count is returned; 0 if the kernel has none either.
     """
     files = {_GROUPS / "memory.events", _GROUPS / "memory" / "memory.oom_control"}
     for group in own_memory_groups(str(_GROUPS)):
@@ -53,16 +53,16 @@ def _count(path: Path) -> int | None:
     return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else None
 
 
-#: Lines of /proc/PID/status that add up to memory which is gone from the machine until the process gives it back.
+#: Lines of /proc/PID/status that sum to the memory that the machine lacks until the process frees it.
 ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
-#: Share of the machine's memory, or of a limit, that is to be left at least. Guess.
+#: Reserve as a share of the machine's memory, or of a limit. Guess.
 RESERVE_SHARE = 0.05
-#: Where less than that is left for long, as on a large machine in use, this share of what is free. Guess.
+#: Largest reserve as a share of the free memory, because a large machine in use has little free for long. Guess.
 _FREE_SHARE = 0.25
-#: What a process's limit is where that is its own memory and `spare_bytes`, for people.
+#: Description of the limit of a process that is its own memory plus `spare_bytes`, for messages.
 FREE_LIMIT = "what it held when it began and the rest, which is what was free on the machine less a reserve"
-#: The kernel's mark of the most pages, of files or not, that were resident at once; and pages in swap space.
+#: The kernel's mark of the most pages, of files or not, that were resident at once; and the pages in swap space.
 _MARK, _SWAPPED = (re.compile(rb"^%s:\s+(\d+) kB" % name, re.MULTILINE) for name in (b"VmHWM", b"VmSwap"))
 
 
@@ -71,7 +71,7 @@ class MemoryUse:
     """Memory of a process tree.
 
     Attributes:
-        anonymous_bytes: Anonymous and shared-anonymous pages, resident or swapped: what can't be reclaimed.
+        anonymous_bytes: Anonymous and shared-anonymous pages, resident or swapped, which can't be reclaimed.
         file_bytes: Resident file-backed pages, which the system drops when it needs the room.
     """
 
@@ -87,10 +87,10 @@ class MemoryUse:
 
 
 def spare_bytes() -> int | None:
-    """Returns what processes may take from now on: what is free less a reserve; None where that is not known.
+    """Returns the bytes that processes may still take: the free memory less a reserve; None if unknown.
 
-    Nothing may take more: where memory runs out, the kernel ends whichever process it likes. The reserve is 5% of the
-    machine's memory, and a quarter of what is free at most: a large machine in use has less than 5% free.
+    No process may take more, because out of memory the kernel kills a process of its own choice. The reserve is 5% of
+    the machine's memory, and at most a quarter of the free memory: a large machine in use has less than 5% free.
     """
     free = available_bytes()
     if free is None:
@@ -99,32 +99,32 @@ def spare_bytes() -> int | None:
 
 
 def tree_memory(pid: int) -> MemoryUse:
-    """Returns the memory of process `pid` and all its descendants; zero once they are gone.
+    """Returns the memory of process `pid` and all its descendants; zero after they have ended.
 
-    A page that several of them share (after a fork) counts in each. On Linux the figures are the kernel's own;
-    elsewhere psutil's USS stands for the anonymous memory and the rest of the resident set for the file-backed one.
+    A page that several of them share (after a fork) counts in each. On Linux the kernel supplies the figures.
+    Elsewhere, psutil's USS stands for the anonymous memory and the rest of the resident set for the file-backed memory.
     """
     return sum((process_memory(member) for member in process_tree(pid)), start=MemoryUse())
 
 
 def process_memory(pid: int) -> MemoryUse:
-    """Returns the memory of process `pid` alone; zero if it is gone. Some 20 microseconds on Linux."""
+    """Returns the memory of process `pid` alone; zero if it has ended. It takes about 20 microseconds on Linux."""
     if sys.platform != "linux":
         return _portable_memory(pid)
     return MemoryUse(*_sums(_status(pid), ANONYMOUS, _FILE))
 
 
 class PeakMemory:
-    """What a process takes at most between looks, by the kernel's mark: nothing is too short for it.
+    """Returns a process's peak memory between looks, from the kernel's mark, which catches peaks of any length.
 
-    The mark (VmHWM) counts pages of files too. The larger number of them at the two looks is taken off. Pages of a file
-    that was mapped and unmapped again between two looks count as anonymous: the kernel keeps no mark without them, and
-    if they were left out, anonymous memory that was taken and given back between two looks would be missed.
+    The mark (VmHWM) counts pages of files too, so the larger number of file pages at the two looks is subtracted. Pages
+    of a file that was mapped and unmapped between two looks therefore count as anonymous. The kernel keeps no mark
+    without file pages, and subtracting more would miss anonymous memory that was taken and freed between two looks.
 
     Args:
         pid: The process.
-        resets: Whether a look lowers a mark above what the process has now, so that a later and lower peak shows: for
-            one that looks at its own process. The maximum resident set size that the system tells of it falls too.
+        resets: Whether a look lowers a mark above the present memory, so a later and lower peak shows. Only for a
+            process that looks at itself; it also lowers the maximum resident set size that the system reports.
     """
 
     def __init__(self, pid: int, *, resets: bool = False) -> None:
@@ -132,7 +132,7 @@ class PeakMemory:
         self._last: tuple[int, int, int] | None = None
 
     def look(self) -> MemoryUse:
-        """Returns the most of each that is known since the last look, at least what there is now."""
+        """Returns the known peak of each figure since the last look, at least its present value."""
         if sys.platform != "linux":
             return _portable_memory(self._pid)
         anonymous, files, mark, swapped = _sums(_status(self._pid), ANONYMOUS, _FILE, _MARK, _SWAPPED)
@@ -144,7 +144,7 @@ class PeakMemory:
         return MemoryUse(max(anonymous, mark - max(files, last[0]) + min(swapped, last[2])), files)
 
     def _reset(self, mark: int) -> int:
-        """Returns the mark, lowered to what is there now where the kernel lets it (proc_pid_clear_refs(5))."""
+        """Lowers the mark to the present memory if the kernel allows it (proc_pid_clear_refs(5)); returns the mark."""
         try:
             with open(f"/proc/{self._pid}/clear_refs", "wb") as file:
                 file.write(b"5")
@@ -154,7 +154,7 @@ class PeakMemory:
 
 
 def _status(pid: int) -> bytes:
-    """Returns the kernel's figures of a process; none once it is gone."""
+    """Returns the kernel's figures of a process; empty after it has ended."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             return file.read()
@@ -163,14 +163,15 @@ def _status(pid: int) -> bytes:
 
 
 def _sums(status: bytes, *patterns: re.Pattern[bytes]) -> list[int]:
-    """Returns the bytes of the lines that each pattern finds."""
+    """Returns for each pattern the sum of the matching lines, in bytes."""
     return [1024 * sum(map(int, pattern.findall(status))) for pattern in patterns]
 
 
 def process_tree(pid: int) -> list[int]:
     """Returns `pid` and its descendants, `pid` first.
 
-    One pass over the process table: kernels need not offer a list of children. Some milliseconds on a busy machine.
+    It makes one pass over the process table, because some kernels have no list of children. It takes some milliseconds
+    on a busy machine.
     """
     if sys.platform != "linux":
         return _portable_tree(pid)
@@ -179,7 +180,8 @@ def process_tree(pid: int) -> list[int]:
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    # The command's name stands in brackets and may hold spaces: the parent is the second word after it.
+                    # The command's name is in brackets and may contain spaces, so the parent is the second word after
+                    # it.
                     parent = int(file.read().rpartition(b")")[2].split()[1])
             except OSError:
                 continue

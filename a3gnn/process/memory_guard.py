@@ -1,4 +1,4 @@
-"""This process's memory that can't be reclaimed, watched while a run goes on."""
+"""Watches this process's memory that can't be reclaimed during a run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ def host_bytes() -> int:
 
 
 class MemoryGuard:
-    """Watches this process's memory, so that what a mini-batch takes and gives back is seen, for however short.
+    """Watches this process's memory, including memory that a mini-batch holds for a short time only.
 
-    It looks fifty times per second and whenever it is asked; between looks the kernel keeps the peak (`PeakMemory`).
+    It looks fifty times per second and at each query; between looks the kernel keeps the peak (`PeakMemory`). A second
+    limit always applies: the memory at the guard's creation plus the machine's free memory then, less a reserve
+    (`spare_bytes`).
 
     Args:
-        limit: What `host_bytes` may reach; None for none but what it is when the guard is made, plus what the machine
-            has free then, less a reserve (`spare_bytes`). That holds beside any limit.
+        limit: Most bytes for `host_bytes`; None sets no limit but the second one.
 
     Attributes:
-        limit: As given.
+        limit: Most bytes for `host_bytes`, or None.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -56,7 +57,7 @@ class MemoryGuard:
 
     @property
     def peak_bytes(self) -> int:
-        """The most since it was made, or until it was closed."""
+        """The peak from the guard's creation until now, or until it was closed."""
         _OWN.look()
         return self._peak
 
@@ -66,10 +67,10 @@ class MemoryGuard:
         return self.peak_bytes > min(limit for limit in (self.limit, self._free, math.inf) if limit is not None)
 
     def check(self) -> None:
-        """Does nothing while the limit has been kept.
+        """Does nothing if the limit has been kept.
 
         Raises:
-            MemoryLimitError: It was passed.
+            MemoryLimitError: The limit was passed.
         """
         if self.is_over:
             smaller = (
@@ -90,15 +91,15 @@ class MemoryGuard:
             )
 
     def recent_bytes(self) -> int:
-        """Returns the most since this was last asked."""
+        """Returns the peak since the last call of this method."""
         return _OWN.recent(self)
 
     def see(self, taken: int) -> None:
-        """Takes in that this process took so many bytes; called by one thread at a time."""
+        """Records that this process held `taken` bytes; called by one thread at a time."""
         self._peak, self._recent = max(self._peak, taken), max(self._recent, taken)
 
     def forget_recent(self) -> int:
-        """Returns the most since this was last called, likewise."""
+        """Returns the peak since the last call of this method; called by one thread at a time."""
         recent, self._recent = self._recent, 0
         return recent
 
@@ -108,7 +109,7 @@ class MemoryGuard:
 
 
 def _free() -> int | None:
-    """Returns what this process may take of what the machine has free, its ranks alike; None where it is not known."""
+    """Returns the most that this process may hold, its ranks sharing the spare memory equally; None if unknown."""
     spare, started = spare_bytes(), launch() if by_torchrun() else None
     if spare is None:
         return None
@@ -116,37 +117,37 @@ def _free() -> int | None:
 
 
 class _OwnMemory:
-    """Looks at this process for all its guards, one thread at a time: what one look takes from the mark, all see."""
+    """Looks at this process for all its guards, one thread at a time, because a look resets the mark for all."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Forgets all guards; a child that is forked has memory of its own."""
+        """Forgets all guards, because a forked child has its own memory."""
         self._lock = threading.Lock()
         self._peak = PeakMemory(os.getpid(), resets=True)
         self._guards = weakref.WeakSet[MemoryGuard]()
 
     def add(self, guard: MemoryGuard) -> None:
-        """Lets `guard` see what is taken from now on."""
+        """Shows `guard` all memory from now on."""
         with self._lock:
             self._look()
             self._guards.add(guard)
             self._look()
 
     def remove(self, guard: MemoryGuard) -> None:
-        """Lets `guard` see what was taken until now, and nothing later."""
+        """Shows `guard` the memory until now, and none from now on."""
         with self._lock:
             self._look()
             self._guards.discard(guard)
 
     def look(self) -> None:
-        """Has all guards see what was taken since the last look."""
+        """Shows all guards the peak since the last look."""
         with self._lock:
             self._look()
 
     def recent(self, guard: MemoryGuard) -> int:
-        """Returns what `guard` has seen since it was last asked."""
+        """Returns the peak that `guard` has seen since its last query."""
         with self._lock:
             self._look()
             return guard.forget_recent()

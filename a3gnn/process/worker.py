@@ -1,4 +1,4 @@
-"""Runs functions in processes of their own, one at a time, under a timeout and a memory limit."""
+"""Runs functions in separate processes, one at a time, under a timeout and a memory limit."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from a3gnn.storage.workplace import Workplace
 from a3gnn.threads.stolen_time import StolenTime, stretch
 from a3gnn.units import format_size
 
-#: By the clock a process may take so many times its timeout, however much is stolen: one that hangs must end. Guess.
+#: Most wall time of a process, in timeouts: a process that hangs must end even if much time is stolen. Guess.
 MOST_TIMES = 4
 
 
 class Deadline:
-    """Counts from when it is made.
+    """A deadline that starts at its creation.
 
     Args:
-        timeout_s: Seconds that may pass, by a machine of which nothing is stolen.
+        timeout_s: Seconds until the deadline if no time is stolen from the machine.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -49,20 +49,20 @@ class Deadline:
         self._stolen = StolenTime()
 
     def left_s(self) -> float:
-        """Returns the seconds that are left at least; 0 once it has passed. What is stolen in them adds to them."""
+        """Returns the seconds left, or 0 after the deadline; time that is stolen from now on extends it."""
         return left_seconds(self._timeout_s, self._stolen.passed_s(), self._stolen.share())
 
 
 def left_seconds(timeout_s: float, passed_s: float, stolen_share: float) -> float:
-    """Returns how many seconds of `timeout_s` are left, if nothing is stolen in them.
+    """Returns how many seconds of `timeout_s` are left if no more time is stolen.
 
-    What has passed counts as what it would have taken without the stolen time; but nothing is left after
-    `MOST_TIMES * timeout_s` seconds of the clock.
+    The passed time counts without its stolen share. After `MOST_TIMES * timeout_s` seconds of wall time nothing is
+    left.
 
     Args:
-        timeout_s: Seconds that may pass, by a machine of which nothing is stolen.
-        passed_s: Seconds that have passed by the clock.
-        stolen_share: Share of the cores' time that was stolen in them, in [0, 1].
+        timeout_s: Seconds allowed on a machine without stolen time.
+        passed_s: Wall seconds passed.
+        stolen_share: Share of the cores' time that was stolen in these seconds, in [0, 1].
     """
     counted_s = passed_s / stretch(stolen_share)
     return max(0.0, min(timeout_s - counted_s, MOST_TIMES * timeout_s - passed_s))
@@ -77,9 +77,9 @@ class MemoryWatch:
     """Records the peak memory of process `pid` and its descendants while the context is open.
 
     Attributes:
-        peak: Largest figures, each on its own, those between two looks included (`PeakMemory`).
-        passed_limit: Whether the anonymous memory passed `limit_bytes`, for however short; then the process group of
-            `pid` was killed.
+        peak: Largest value of each figure, including peaks between two looks (`PeakMemory`).
+        passed_limit: Whether the anonymous memory passed `limit_bytes`, even for a moment; the process group of `pid`
+            was then killed.
     """
 
     def __init__(self, pid: int, limit_bytes: int | None = None) -> None:
@@ -117,35 +117,35 @@ class MemoryWatch:
 
 
 def kill_group(pid: int) -> None:
-    """Kills the process group that `pid` leads; nothing happens where it is gone."""
+    """Kills the process group that `pid` leads; does nothing if the group has ended."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
-#: Seconds that the server may take for its imports, and for compiling every kernel where none is cached.
+#: Seconds that the server may take for its imports, and for compiling every kernel if none is cached.
 _START_SECONDS = 600.0
-#: Seconds that a process has to write what it is doing. Guess.
+#: Seconds that a process gets to write its stack. Guess.
 _WHERE_SECONDS = 0.2
-#: A line of what `faulthandler` writes.
+#: A line of the output of `faulthandler`.
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
-#: What compiling may take beyond the limit of a process that is run for its kernels only: some 150 MiB were seen.
+#: Extra memory for a process that runs only to compile kernels; about 150 MiB were observed.
 _COMPILING_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a function's process ended.
+    """The end of a function's process.
 
     Attributes:
-        result: What the function returned, or None if it did not return.
+        result: The function's result, or None if it did not return.
         status: The process' exit status; minus the signal that ended it.
         killed: The limit for which this process killed it, or "" for none.
-        log: What it wrote to stdout and stderr; where it was when it passed its time, at the end.
-        peak: Its peak memory, with its descendants'.
-        seconds: What it took, start of its process included.
-        compiled: Whether numba compiled anything in it, which shows in its memory and seconds.
-        limit_bytes: The limit on its memory: what it was given, or less where less was free; None for not known.
-        limited_by_free: Whether that limit is what was free, because that was less or no limit was given.
+        log: Its stdout and stderr; after a timeout, also its stack at that time, at the end.
+        peak: Its peak memory, descendants included.
+        seconds: Its duration, start of the process included.
+        compiled: Whether numba compiled anything in it, which increases its memory and seconds.
+        limit_bytes: The limit on its memory: the caller's, or the free memory if that is less; None if unknown.
+        limited_by_free: Whether the limit is the free memory, because that was less or the caller set no limit.
     """
 
     result: dict[str, Any] | None
@@ -160,17 +160,17 @@ class Ended:
 
     @property
     def which_limit(self) -> str:
-        """The limit on its memory, for people: its size, and what it is where nobody has set it."""
+        """The limit on its memory as text: its size, and its origin if the caller did not set it."""
         return f"{format_size(self.limit_bytes or 0)}{f', which is {FREE_LIMIT}' if self.limited_by_free else ''}"
 
     @property
     def where(self) -> str:
-        """Where it was when it passed its time, as FILE:LINE in FUNCTION; "" where it could not tell."""
+        """Its place at the timeout, as FILE:LINE in FUNCTION; "" if unknown."""
         frames = _FRAME.findall(self.log.rpartition("(most recent call first)")[2])
         return "" if not frames else "{}:{} in {}".format(*frames[0])
 
     def why(self) -> str:
-        """Returns why it has no result, for people, in a line; its log may say more."""
+        """Returns one line on why it has no result; its log may contain more."""
         after = f"; it was at {self.where}" if self.where else ""
         match self.killed:
             case "timeout":
@@ -186,11 +186,11 @@ class Ended:
 class Worker:
     """A fork server and the one process that it runs at a time.
 
-    The server starts at the first `run` (some seconds, mostly torch's import) and is kept until `close`. A server that
-    has died is replaced by a fresh one.
+    The server starts at the first `run` (some seconds, mostly torch's import) and runs until `close`. A server that has
+    died is replaced.
 
     Raises:
-        A3GNNError: The server can't start; the message holds its stderr.
+        A3GNNError: The server can't start; the message contains its stderr.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class Worker:
 
     @property
     def folder(self) -> Path:
-        """Where files go that are needed as long as the worker is open."""
+        """Folder for files that are needed until the worker is closed."""
         return self._workplace.folder
 
     def __enter__(self) -> Self:
@@ -223,22 +223,23 @@ class Worker:
         limit_bytes: int | None = None,
         imports: Sequence[str] = (),
     ) -> Ended:
-        """Returns how `entry`, "package.module:function", ended when called with `argument` in a process of its own.
+        """Calls `entry`, "package.module:function", with `argument` in a new process, and returns how it ended.
 
-        A process that passes `timeout_s` seconds, stolen ones left out (`Deadline`), or `limit_bytes` of anonymous
-        memory, or more than is free less a reserve, is killed. An exception here, such as KeyboardInterrupt, kills it
-        too.
+        The process is killed after `timeout_s` seconds, not counting stolen time (`Deadline`). It is also killed when
+        its anonymous memory passes `limit_bytes`, or the free memory less a reserve. An exception here, such as
+        KeyboardInterrupt, kills it too.
 
-        A process that had to compile a kernel does not count: the function is called again in another one, which loads
-        that kernel from numba's cache. `compilations.happened` tells the function that it may return early.
+        A process that had to compile a kernel does not count: the function is called again in another process, which
+        loads that kernel from numba's cache. If `compilations.happened` is true, the function may return early.
 
         Args:
-            entry: What is called.
-            argument: With what; JSON types.
+            entry: The function to call.
+            argument: Its argument, of JSON types.
             timeout_s: Seconds.
-            limit_bytes: Of anonymous memory; None for what is free, less a reserve (`spare_bytes`).
-            imports: Modules that the function will import: the server does so once, for this process and later ones. A
-                server with others takes memory that would count as this process's, and is replaced.
+            limit_bytes: Limit of anonymous memory; None for the free memory less a reserve (`spare_bytes`).
+            imports: Modules that the function will import. The server imports them once, for this process and later
+                ones. A server that has imported other modules is replaced, because their memory would count as this
+                process's.
         """
         order = {"entry": entry, "argument": argument, "imports": list(imports)}
         ended = self._run(order, timeout_s, limit_bytes)
@@ -271,12 +272,12 @@ class Worker:
         return ended
 
     def close(self) -> None:
-        """Ends the server and what it runs."""
+        """Ends the server and its process."""
         self._stop()
         self._workplace.close()
 
     def _order(self, order: dict[str, Any]) -> None:
-        """Sends `order` to the server; one that has died, or has imported what is not asked for, is replaced."""
+        """Sends `order` to the server; a server that has died, or has imported other modules, is replaced."""
         line, imports = json.dumps(order).encode() + b"\n", set(order["imports"])
         if self._imports - imports:
             self._stop()
@@ -290,7 +291,7 @@ class Worker:
     def _follow(
         self, deadline: Deadline, limit_bytes: int | None
     ) -> tuple[int, Literal["", "timeout", "memory", "server"], MemoryUse, int | None]:
-        """Returns exit status, reason of killing, peak memory and its limit of the process that was ordered."""
+        """Returns exit status, reason of a kill, peak memory and memory limit of the process of the last order."""
         first = self._answer(None)
         if first is None:
             return -1, "server", MemoryUse(), limit_bytes
@@ -339,10 +340,10 @@ class Worker:
         server.stdout.close()
 
     def _send(self, line: bytes) -> None:
-        """Sends `line` to the server, which is started if there is none.
+        """Sends `line` to the server, and starts a server first if there is none.
 
         Raises:
-            BrokenPipeError: It has died.
+            BrokenPipeError: The server has died.
         """
         if self._server is None:
             self._start()
@@ -352,10 +353,10 @@ class Worker:
         self._server.stdin.flush()
 
     def _answer(self, deadline: Deadline | None) -> dict[str, int] | None:
-        """Returns the server's next answer, or None if it has died.
+        """Returns the server's next answer, or None if the server has died.
 
         Raises:
-            TimeoutError: It did not come until `deadline`.
+            TimeoutError: No answer came before `deadline`.
         """
         assert self._server is not None
         assert self._server.stdout is not None
@@ -363,7 +364,7 @@ class Worker:
         while b"\n" not in self._unread:
             patience = None if deadline is None else deadline.left_s()
             if not select.select([output], [], [], patience)[0]:
-                if patience:  # time may have been stolen in it
+                if patience:  # some of that time may have been stolen, so look again
                     continue
                 raise TimeoutError
             piece = os.read(output, 4096)
@@ -379,16 +380,16 @@ class Worker:
 
 
 def _least(limit_bytes: int | None, pid: int) -> int | None:
-    """Returns the limit of the process `pid`, which has begun: what it was given, or less where less is free."""
+    """Returns the limit of the started process `pid`: `limit_bytes`, or the free memory if that is less."""
     spare = spare_bytes()
     if spare is None:
         return limit_bytes
-    free = process_memory(pid).anonymous_bytes + spare  # what it has is taken already
+    free = process_memory(pid).anonymous_bytes + spare  # the system no longer counts its memory as free
     return free if limit_bytes is None else min(limit_bytes, free)
 
 
 def _ask_where(pid: int) -> None:
-    """Has the process `pid` write to its log where it is."""
+    """Makes the process `pid` write its stack to its log."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, WHERE_SIGNAL)
         time.sleep(_WHERE_SECONDS)

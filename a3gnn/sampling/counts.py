@@ -1,4 +1,4 @@
-"""`CountCurve`: how many nodes and edges a share of a mini-batch holds, by its seeds."""
+"""`CountCurve`: nodes and edges in a share of a mini-batch, by its number of seeds."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 
-if TYPE_CHECKING:  # its kernels are heavy, and simulations need none
+if TYPE_CHECKING:  # the kernels are slow to import, and simulations need none
     from a3gnn.sampling.sampler import NeighbourSampler
     from a3gnn.sampling.subgraph import Subgraph
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the part of a mini-batch holds that one trainer has.
+    """Nodes and edges in one trainer's part of a mini-batch.
 
     Attributes:
         nodes: Distinct nodes after each hop, the seeds first: num_layers + 1 numbers. |V^l| is `nodes[L - l]`.
-        edges: Edges sampled at each hop, the seeds' hop first: num_layers numbers. Layer l computes with those of the
-            hops up to L - l: |E^l| is their sum.
+        edges: Edges sampled at each hop, the seeds' hop first: num_layers numbers. Layer l computes with the edges of
+            the hops up to L - l: |E^l| is their sum.
     """
 
     nodes: tuple[float, ...]
@@ -45,28 +45,28 @@ class Counts:
 
     @property
     def traversed_nodes(self) -> float:
-        """Nodes over all layers, the input's included, the numerator of NVTPS (HitGNN, Eq. 3)."""
+        """Sum of nodes over all layers, the input included: the numerator of NVTPS (HitGNN, Eq. 3)."""
         return sum(self.nodes)
 
     @property
     def traversed_edges(self) -> float:
-        """Edges over all layers, the numerator of MTEPS (Eq. 5)."""
+        """Sum of edges over all layers: the numerator of MTEPS (Eq. 5)."""
         return sum(edges for _, _, edges in self.layers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountCurve:
-    """Counts by seeds, linear between those that were counted; no seeds hold nothing.
+    """Counts by number of seeds, interpolated linearly; 0 seeds have no nodes and edges.
 
-    Cutting a mini-batch repeats work: nodes that two shares reach are in both, so that nodes grow slower than seeds.
+    Cutting a mini-batch repeats work: a node that two shares reach is in both, so nodes grow slower than seeds.
 
     Attributes:
-        seeds: Numbers of seeds that were counted, ascending.
+        seeds: Numbers of seeds with counts, ascending.
         nodes: Shape (len(seeds), num_layers + 1), float64.
         edges: Shape (len(seeds), num_layers), float64.
 
     Raises:
-        UsageError: Numbers of seeds do not ascend.
+        UsageError: The numbers of seeds are not positive and ascending.
     """
 
     seeds: tuple[int, ...]
@@ -81,7 +81,7 @@ class CountCurve:
         """Returns the counts of a share of `seeds` seeds.
 
         Raises:
-            UsageError: More seeds than were counted.
+            UsageError: `seeds` is beyond the largest counted number.
         """
         return _interpolated(self, seeds)
 
@@ -89,13 +89,13 @@ class CountCurve:
     def sampled(
         cls, sampler: NeighbourSampler, train: NDArray[np.int32], seeds: Sequence[int], repeats: int = 3
     ) -> CountCurve:
-        """Returns what `sampler` finds: means over `repeats` mini-batches of random seeds out of `train`.
+        """Returns the mean counts of `sampler` over `repeats` mini-batches of random seeds from `train`.
 
-        Random numbers are keyed by hop and node, so a share that is sampled alone holds about what the whole
-        mini-batch, cut by seeds, holds for it: only nodes that the whole one reaches at an earlier hop differ.
+        Random numbers are keyed by hop and node. A share that is sampled alone therefore has about the same counts as
+        its part of the whole mini-batch. Only nodes that the whole mini-batch reaches at an earlier hop differ.
 
         Raises:
-            UsageError: There are fewer train seeds than are to be counted.
+            UsageError: `train` has fewer seeds than the largest of `seeds`.
         """
         if max(seeds, default=0) > len(train):
             raise UsageError(
@@ -110,9 +110,9 @@ class CountCurve:
 
     @classmethod
     def expected(cls, num_nodes: int, mean_degree: float, fanouts: Sequence[int], seeds: Sequence[int]) -> CountCurve:
-        """Returns what a graph would give in which all nodes have `mean_degree` in-neighbours and are equally popular.
+        """Returns the expected counts in a graph whose nodes have `mean_degree` in-neighbors and are equally popular.
 
-        Real graphs have hubs: their mini-batches hold fewer distinct nodes. For graphs that are not at hand.
+        It serves graphs that are not available. Real graphs have hubs, so their mini-batches hold fewer distinct nodes.
         """
         nodes, edges = [], []
         for count in seeds:
@@ -147,6 +147,6 @@ def _count(sampler: NeighbourSampler, train: NDArray[np.int32], seeds: int, repe
 
 
 def counts_of(subgraph: Subgraph) -> Counts:
-    """Returns what a sampled neighbourhood, or a share of one, holds."""
+    """Returns the counts of a sampled neighborhood, or of a share of one."""
     ends = [0, *(int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1])]
     return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(float(end - begin) for begin, end in pairwise(ends)))

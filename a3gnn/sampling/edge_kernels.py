@@ -1,6 +1,6 @@
 """Compiled kernels that sample edges: with replacement, by weight or in disjoint trees. All release the GIL.
 
-Where none of these is asked for they draw what `kernels.sample_hops` draws, and report each edge's place as well.
+Without these options they draw the same as `sample_kernels.sample_hops`, and also report each edge's place.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def pick_edges(
     row: EdgeRow,
     picks: NDArray[np.int32],
 ) -> int:
-    """Writes the offsets of a row's picks to `picks`, which may be longer, and returns how many there are.
+    """Writes the offsets of a row's picks to `picks`, which may be longer, and returns their number.
 
-    A row of at most as many edges as the fanout gives all of them, unless `draw` replaces.
+    A row with at most `fanout` edges gives all of them, unless `draw` replaces.
     """
     fanout, (begin, degree, cached) = draw.fanout, row
     if fanout < 0 or degree == 0 or (degree <= fanout and not draw.replace):
@@ -54,11 +54,11 @@ def pick_edges(
 def pick_weighted(stream: np.uint64, weights: NDArray[np.float64], picks: NDArray[np.int32]) -> int:
     """Fills `picks` with distinct offsets into `weights`, by A-Res (Efraimidis and Spirakis, 2006): O(degree).
 
-    Each pick takes one of the offsets that are left with a probability proportional to its weight: the largest keys
-    u ** (1 / w), compared by their logarithms. An offset of weight 0 is never picked.
+    Each pick takes one of the remaining offsets with a probability proportional to its weight: the largest keys u ** (1
+    / w), compared by their logarithms. An offset of weight 0 is never picked.
 
     Returns:
-        How many are picked: fewer than `picks` has room for where fewer weights are above 0.
+        The number of picks; fewer than len(picks) if fewer weights are above 0.
     """
     keys, count, least = np.empty(len(picks), dtype=np.float64), 0, 0
     for i in range(len(weights)):
@@ -80,10 +80,10 @@ def pick_weighted(stream: np.uint64, weights: NDArray[np.float64], picks: NDArra
 
 @njit(cache=True, nogil=True)
 def pick_weighted_again(stream: np.uint64, weights: NDArray[np.float64], picks: NDArray[np.int32]) -> int:
-    """Fills `picks` with offsets into `weights`, each drawn anew with a probability proportional to its weight.
+    """Fills `picks` with offsets into `weights`, drawn independently with probabilities proportional to the weights.
 
     Returns:
-        How many are picked: none where no weight is above 0.
+        The number of picks; 0 if no weight is above 0.
     """
     totals = np.cumsum(weights)
     if totals[-1] == 0.0:
@@ -108,8 +108,8 @@ def _pick_rows(
 ) -> None:
     """Picks edges of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`.
 
-    A row's random numbers are its node's; `salt` above 0 folds another tree's number in, below 0 the row's own where
-    its node is a seed that came before.
+    A row's random numbers are keyed by its node. `salt` above 0 also folds in the number of a tree. `salt` below 0
+    folds in the row's number if its node is a repeated seed.
     """
     for i in range(rows.low, rows.high):
         stream = fold(draw.key, np.uint64(nodes[i]))
@@ -140,9 +140,9 @@ def _sample_rows(
 ) -> int:
     """Samples a hop's `rows`: writes local in-neighbours to `edges`, their places to `places`, rows' ends to `indptr`.
 
-    Arguments and result as of `kernels.sample_rows`, `salt` as of `_pick_rows`.
+    Arguments and result are the same as for `sample_kernels.sample_rows`; `salt` is the same as for `_pick_rows`.
     """
-    # The plain sampler's own pass, wherever it draws the same.
+    # Uses the plain sampler's pass if it draws the same.
     plain = HopDraw(draw.fanout, draw.key, draw.bias)
     is_plain = salt == 0 and len(weights) == 0 and not draw.replace
     for low in range(rows.low, rows.high, CHUNK):
@@ -181,28 +181,28 @@ def sample_edges(
 ]:
     """Samples all hops from `seeds`.
 
-    Each tree's nodes are relabelled by themselves: one tree of all seeds, or with `disjoint` one for each seed. A hop's
-    rows lie tree by tree, so what a hop finds does as well, and `position` needs to know one tree at a time.
+    Each tree's nodes are relabeled separately: there is one tree of all seeds, or with `disjoint` one for each seed. A
+    hop's rows lie tree by tree, so the nodes that it finds do too, and `position` needs to hold one tree at a time.
 
     Args:
-        indptr: Of an `Adjacency`; an edge may be there more than once.
+        indptr: Of an `Adjacency`; an edge may occur more than once.
         indices: Of an `Adjacency`.
         num_cached: Of an `Adjacency`.
-        weights: Of each edge; empty where all weigh the same.
-        fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
-        bias: Weight of a cached in-neighbour; others weigh 1.
-        replace: Whether an in-neighbour may be drawn more than once.
-        disjoint: Whether each seed has a tree of its own.
-        seed: Decides the random numbers, with `epoch` and `batch`.
+        weights: Per edge; empty if all weigh the same.
+        fanouts: In-neighbors per node, the seeds' hop first; below 0 for all.
+        bias: Weight of a cached in-neighbor; others weigh 1.
+        replace: Whether an in-neighbor may be drawn more than once.
+        disjoint: Whether each seed has its own tree.
+        seed: Keys the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.
         batch: As `seed`.
-        seeds: In range. One that is there twice has two rows; edges from it come from the first one.
+        seeds: In range. A repeated seed has several rows; edges from it come from the first one.
         position: Zeros, int32, shape (num_nodes,); zeros again on return unless a hop is missing.
 
     Returns:
-        n_id, indptr, indices, each edge's place in the graph's `indices`, where in n_id the nodes begin that each hop
-        found for each tree, shape (hops + 1, trees + 1), and the nodes known after each hop. A hop whose edges would
-        pass `MAX_EDGES` stops early and leaves the sizes of later hops 0.
+        n_id, indptr, indices, each edge's place in the graph's `indices`, the starts in n_id of the nodes that each hop
+        found for each tree, shape (hops + 1, trees + 1), and the nodes known after each hop. A hop with more than
+        `MAX_EDGES` edges in total stops early and leaves the sizes of later hops 0.
     """
     trees = len(seeds) if disjoint else 1
     starts, sizes = np.zeros((len(fanouts) + 1, trees + 1), dtype=np.int64), np.zeros(len(fanouts) + 1, dtype=np.int64)

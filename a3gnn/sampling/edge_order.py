@@ -1,4 +1,4 @@
-"""Compiled kernels between lists of edges and CSRs by target, and that find the edges between given nodes."""
+"""Compiled kernels that convert edge lists to CSR by target and back, and find the edges between given nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from a3gnn.storage.compiled import njit
 
 @njit(cache=True, nogil=True)
 def is_by_target(sources: NDArray[Any], targets: NDArray[Any]) -> bool:
-    """Returns whether targets ascend, and sources do where targets are the same."""
+    """Returns whether targets ascend, and sources ascend among equal targets."""
     for e in range(1, len(targets)):
         if targets[e] < targets[e - 1] or (targets[e] == targets[e - 1] and sources[e] < sources[e - 1]):
             return False
@@ -22,7 +22,7 @@ def is_by_target(sources: NDArray[Any], targets: NDArray[Any]) -> bool:
 
 @njit(cache=True, nogil=True)
 def places_by_target(sources: NDArray[Any], targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
-    """Returns the places of edges, int64, by target, then by source, then as they were; a radix sort of two passes."""
+    """Returns the places of edges, int64, by target, then source, then original order: a radix sort of two passes."""
     by_source = _ordered_by(sources, np.arange(len(sources)), num_nodes)
     order: NDArray[np.int64] = _ordered_by(targets, by_source, num_nodes)
     return order
@@ -30,7 +30,7 @@ def places_by_target(sources: NDArray[Any], targets: NDArray[Any], num_nodes: in
 
 @njit(nogil=True)
 def _ordered_by(nodes: NDArray[Any], places: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
-    """Returns `places` of edges by their `nodes`, those of the same node in the order that they are in."""
+    """Returns the `places` of edges sorted by their `nodes`; the sort is stable."""
     order, ends = np.empty(len(places), dtype=np.int64), np.zeros(num_nodes + 1, dtype=np.int64)
     for e in range(len(nodes)):
         ends[nodes[e] + 1] += 1
@@ -53,7 +53,7 @@ def write_edge_index(indptr: NDArray[np.int32], indices: NDArray[np.int32], edge
 
 @njit(cache=True, nogil=True)
 def take_ids(ids: NDArray[Any], places: NDArray[np.int64]) -> None:
-    """Replaces `places` by the `ids` there."""
+    """Replaces `places` by the `ids` at these places."""
     for e in range(len(places)):
         places[e] = ids[places[e]]
 
@@ -65,9 +65,9 @@ def induced_edges(
     """Returns all edges between the nodes `n_id`.
 
     Args:
-        indptr: Of all edges, as CSR by target.
-        indices: Likewise.
-        n_id: Global ids; edges from one that is there twice come from the first.
+        indptr: CSR of all edges, by target.
+        indices: CSR of all edges, by target.
+        n_id: Global ids; edges from a repeated node come from its first position.
         position: Zeros, int32, shape (num_nodes,); zeros again on return.
 
     Returns:

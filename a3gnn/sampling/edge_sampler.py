@@ -1,4 +1,4 @@
-"""`EdgeSampler`: neighbour sampling that knows which edges it took: with replacement, by weight, in disjoint trees."""
+"""`EdgeSampler`: neighbor sampling that reports edge ids: with replacement, by weight, in disjoint trees."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from a3gnn.sampling.subgraph import Subgraph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges:
-    """Edges as CSR by target. One that occurs more than once is there as often.
+    """Edges as CSR by target; an edge may occur more than once.
 
     Attributes:
         indptr: int64, shape (num_nodes + 1,).
         indices: Sources, int32, shape (num_edges,), ascending in each row.
-        ids: Each edge's place in the list that they came from, int32 or int64, shape (num_edges,); empty where that is
-            its place here.
-        weights: float64, shape (num_edges,), finite and >= 0; empty where all weigh the same.
+        ids: Each edge's place in the original list, int32 or int64, shape (num_edges,); empty if the order is the same.
+        weights: float64, shape (num_edges,), finite and >= 0; empty if all weigh the same.
     """
 
     indptr: NDArray[np.int64]
@@ -37,7 +36,7 @@ class Edges:
 
     @classmethod
     def plain(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> Self:
-        """Returns the edges of a CSR as they are, memory maps included: not copied, without ids and weights."""
+        """Returns the edges of a CSR, memory maps included: not copied, without ids and weights."""
         return cls(readonly(indptr), readonly(indices), readonly(np.empty(0, dtype=np.int32)), readonly(np.empty(0)))
 
     @classmethod
@@ -55,7 +54,7 @@ class Edges:
         ids = np.empty(0, dtype=np.int32)
         if not is_by_target(sources, targets):
             ids = places_by_target(sources, targets, num_nodes)
-            # Half the memory is half the cache misses where a mini-batch's ids are looked up.
+            # Half the memory is half the cache misses in look-ups of a mini-batch's ids.
             ids = ids.astype(np.int32) if len(ids) < 2**31 else ids
             sources, checked = sources[ids], checked[ids] if len(checked) else checked
         return cls(readonly(indptr), readonly(sources.astype(np.int32)), readonly(ids), readonly(checked))
@@ -66,7 +65,7 @@ class Edges:
         return len(self.indptr) - 1
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Returns indptr and indices with each edge once; the arrays themselves where it is."""
+        """Returns indptr and indices with each edge once; the arrays themselves if no edge is repeated."""
         targets = self._targets
         kept = np.ones(len(self.indices), dtype=np.bool_)
         kept[1:] = (self.indices[1:] != self.indices[:-1]) | (targets[1:] != targets[:-1])
@@ -105,20 +104,20 @@ def _checked(weights: NDArray[Any], num_edges: int) -> NDArray[np.float64]:
 
 
 class EdgeSampler(NeighbourSampler):
-    """Samples as `NeighbourSampler` does with `two_bucket`, and gives each edge's id.
+    """Samples as `NeighbourSampler` does, and reports each edge's id.
 
-    Uniform and without replacement it draws the same mini-batches, bit for bit. The same holds for what decides a
-    draw: seed, epoch, batch, hop and node, and with `disjoint` the tree. Seeds may be repeated: each has a row.
+    Uniform sampling without replacement draws the same mini-batches, bit for bit. A draw depends only on seed, epoch,
+    batch, hop and node, and with `disjoint` on the tree. Seeds may be repeated: each has a row.
 
     Args:
-        edges: What is sampled. Weighted sampling is without replacement as A-Res draws it (Efraimidis and Spirakis,
-            2006), so that a row gives fewer than `fanout` where fewer of its weights are above 0.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        edges: The edges to sample. Weighted sampling without replacement follows A-Res (Efraimidis and Spirakis, 2006);
+            a row gives fewer than `fanout` edges if fewer of its weights are above 0.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         seed: Any non-negative integer below 2**64.
-        bias_rate: Weight of a cached in-neighbour, >= 1; above 1 it needs edges without weights and no replacement.
+        bias_rate: Weight of a cached in-neighbor, >= 1; above 1 it needs edges without weights and no replacement.
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing.
-        replace: Whether an in-neighbour may be drawn more than once; a row then gives `fanout` edges, or none.
-        disjoint: Whether each seed has a tree of its own, whose nodes are none of another's.
+        replace: Whether an in-neighbor may be drawn more than once; a row then gives `fanout` edges, or none.
+        disjoint: Whether each seed has its own tree, which shares no node with other trees.
 
     Raises:
         UsageError: An argument is out of range.
@@ -148,7 +147,7 @@ class EdgeSampler(NeighbourSampler):
         self._disjoint = disjoint
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range, or there are more than 2**31 - 1 edges.
@@ -181,7 +180,7 @@ class EdgeSampler(NeighbourSampler):
         return Subgraph(n_id, indptr, indices, tuple(sizes.tolist()), places, tree)
 
     def induced(self, n_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Returns all edges between the nodes `n_id`: indptr, sources as positions in it, and ids."""
+        """Returns all edges between the nodes `n_id`: indptr, sources as positions in `n_id`, and ids."""
         position, edges = self._positions.take(), self._edges
         indptr, sources, places = induced_edges(edges.indptr, edges.indices, n_id, position)
         self._positions.give_back(position)

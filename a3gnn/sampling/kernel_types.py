@@ -1,8 +1,8 @@
-"""What the sampler's kernels pass to each other.
+"""Types that the sampler's kernels pass to each other.
 
 A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample_hops` takes
-none. numba's cache pickles the classes of a kernel's arguments, and fails to load once one has been renamed: kernels
-that take NamedTuples are compiled as part of `sample_hops` and have no `cache=True` of their own.
+none. numba's cache pickles the classes of a kernel's arguments, and fails to load after one is renamed. So kernels that
+take NamedTuples are compiled as part of `sample_hops` and have no `cache=True` themselves.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from a3gnn.errors import UsageError
 
 
 def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns a read-only view of `array`, memory maps included: one type, for which kernels compile once."""
+    """Returns a read-only view of `array`, memory maps included: with one type of array, kernels compile once."""
     view = np.ascontiguousarray(np.asarray(array)).view()
     view.flags.writeable = False
     return view
 
 
 def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
-    """Returns a read-only view of `cached`, through which later changes to it are seen.
+    """Returns a read-only view of `cached`, which shows later changes to it.
 
     Raises:
-        UsageError: It is not bool of shape (num_nodes,).
+        UsageError: `cached` is not bool of shape (num_nodes,).
     """
     array: object = cached
     if not isinstance(array, np.ndarray) or array.dtype != np.bool_ or array.shape != (num_nodes,):
@@ -36,7 +36,7 @@ def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
 
 
 class RowBounds(NamedTuple):
-    """Of each row of a hop: where it begins in `indices` (int64), its degree and its cached in-neighbours (int32)."""
+    """The start of each row of a hop in `indices` (int64), its degree and its cached in-neighbors (int32)."""
 
     begin: NDArray[np.int64]
     degree: NDArray[np.int32]
@@ -44,12 +44,12 @@ class RowBounds(NamedTuple):
 
 
 class HopDraw(NamedTuple):
-    """How one hop is drawn.
+    """Parameters of the draw of one hop.
 
     Attributes:
-        fanout: In-neighbours per row; below 0 for all.
+        fanout: In-neighbors per row; below 0 for all.
         key: Key of the hop's random numbers.
-        bias: Weight of a cached in-neighbour; others weigh 1.
+        bias: Weight of a cached in-neighbor; others weigh 1.
     """
 
     fanout: int
@@ -58,13 +58,13 @@ class HopDraw(NamedTuple):
 
 
 class EdgeDraw(NamedTuple):
-    """How one hop's edges are drawn.
+    """Parameters of the draw of one hop's edges.
 
     Attributes:
-        fanout: In-neighbours per row; below 0 for all.
+        fanout: In-neighbors per row; below 0 for all.
         key: Key of the hop's random numbers.
-        bias: Weight of a cached in-neighbour; others weigh 1.
-        replace: Whether an in-neighbour may be drawn more than once.
+        bias: Weight of a cached in-neighbor; others weigh 1.
+        replace: Whether an in-neighbor may be drawn more than once.
     """
 
     fanout: int
@@ -74,7 +74,7 @@ class EdgeDraw(NamedTuple):
 
 
 class EdgeRow(NamedTuple):
-    """One row of a hop: where it begins in `indices`, its degree and its cached in-neighbours, which come first."""
+    """One row of a hop: its start in `indices`, its degree and its cached in-neighbors, which come first."""
 
     begin: int
     degree: int

@@ -1,7 +1,7 @@
-"""Compiled kernels that pick some of a row's in-neighbours: weighted sampling without replacement, with two weights.
+"""Compiled kernels that pick some of a row's in-neighbors: weighted sampling without replacement, with two weights.
 
-A cached in-neighbour weighs `bias`, any other 1. A row's cached in-neighbours come first, so that two counts describe
-the whole row (two buckets). All kernels release the GIL.
+A cached in-neighbor weighs `bias`, any other 1. A row's cached in-neighbors come first, so two counts describe the
+whole row (two buckets). All kernels release the GIL.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def pick_two_bucket(
 ) -> None:
     """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree), and prefetches `indices` there.
 
-    The row begins at `begin`; its first `cached` in-neighbours are the cached ones. Samples as A3GNN's Algorithm 2,
-    with O(fanout) random draws: each pick draws its bucket, by the weight that is left in each, and the members of a
-    bucket are then a uniform subset of it. The order of picks is not random. Needs degree > fanout.
+    The row begins at `begin`; its first `cached` in-neighbors are the cached ones. It samples as A3GNN's Algorithm 2,
+    with O(fanout) random draws. Each pick draws its bucket, by the remaining weight in each; the members of a bucket
+    are then a uniform subset of it. The order of picks is not random. Needs degree > fanout.
     """
     fanout, num_inside = len(picks), 0
     if cached > 0:
@@ -57,9 +57,9 @@ def _pick_uniform(
 ) -> None:
     """Fills `picks[first:last]` with a uniform set of distinct offsets in [low, low + size), by Floyd's algorithm.
 
-    The range grows by one per pick; a duplicate is replaced by the range's upper end, which no earlier pick can be. Up
-    to 64 offsets, a one-word bitmap detects duplicates without branching; beyond that they are rare, and two words, one
-    by the offset's low 6 bits and one by the next 6, rule most out before earlier picks are compared.
+    The range grows by one per pick; a duplicate is replaced by the range's upper end, which no earlier pick can be. For
+    up to 64 offsets, a one-word bitmap detects duplicates without branching. For more, duplicates are rare. Two words,
+    one by the offset's low 6 bits and one by the next 6, then exclude most before a comparison with earlier picks.
     """
     least, seen, seen_above = size - last, np.uint64(0), np.uint64(0)
     if size <= 64:

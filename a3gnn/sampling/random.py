@@ -1,4 +1,4 @@
-"""Counter-based random numbers: a draw is a pure function of what it decides, whichever thread draws it, and when.
+"""Counter-based random numbers: a draw is a pure function of its key and counter, for every thread and time.
 
 SplitMix64's finaliser (Steele, Lea and Flood, OOPSLA 2014) over a key that folds seed, epoch, batch, hop and node.
 `a3gnn.pipeline.device_sampler` computes the same numbers with torch.
@@ -27,14 +27,14 @@ def mix(z: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def fold(key: np.uint64, word: np.uint64) -> np.uint64:
-    """Returns the key of `word` under `key`, uint64: a function of the pair, unrelated to that of any other."""
+    """Returns the key of `word` under `key`, uint64: a function of the pair, unrelated to the keys of other pairs."""
     folded: np.uint64 = mix(key + GOLDEN * (word + np.uint64(1)))
     return folded
 
 
 @njit(cache=True, nogil=True)
 def hop_key(seed: np.uint64, epoch: np.uint64, batch: np.uint64, hop: np.uint64) -> np.uint64:
-    """Returns the key of one hop of one mini-batch, uint64; folded with a node, it is that node's stream."""
+    """Returns the key of one hop of one mini-batch, uint64; folded with a node, it is the node's stream."""
     key: np.uint64 = fold(fold(fold(mix(seed), epoch), batch), hop)
     return key
 
@@ -43,7 +43,7 @@ def hop_key(seed: np.uint64, epoch: np.uint64, batch: np.uint64, hop: np.uint64)
 def uniform(stream: np.uint64, counter: int) -> float:
     """Returns draw `counter` of `stream`, float64 in [0, 1).
 
-    It has 52 random bits, so that `uniform * x` is below `x` after rounding, for every positive `x`.
+    It has 52 random bits, so `uniform * x` is below `x` after rounding, for every positive `x`.
     """
     return np.float64(fold(stream, np.uint64(counter)) >> np.uint64(12)) * 2.0**-52
 

@@ -1,7 +1,7 @@
 """Compiled kernels that replace global node ids by positions in a mini-batch. All release the GIL.
 
-`position` maps a global id to one plus its position, 0 for unseen ones: int32, shape (num_nodes,). Such an array is
-faster than a hash map, and it is reused: only the entries that were set are cleared.
+`position` maps a global id to one plus its position, 0 for unseen ids: int32, shape (num_nodes,). This array is faster
+than a hash map, and it is reused, because only the entries that were set are cleared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[n
 
     `n_id` must have room for one entry more than the returned count.
     """
-    # Branch-free: whether an id is new is unpredictable, and writing in either case is cheaper than mispredictions.
+    # Branch-free, because mispredictions (new or known is unpredictable) would cost more than writing in both cases.
     for e in range(len(ids)):
         node = ids[e]
         known = position[node]
@@ -33,13 +33,13 @@ def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[n
 
 @njit(cache=True, nogil=True)
 def know(ids: NDArray[np.int32], first: int, position: NDArray[np.int32]) -> None:
-    """Sets `position` at `ids`, which begin at `first` in a mini-batch; of one that is there twice, the first one's."""
+    """Sets `position` at `ids`, which begin at `first` in a mini-batch; for a repeated id, to its first place."""
     for i in range(len(ids) - 1, -1, -1):
         position[ids[i]] = first + i + 1
 
 
 @njit(cache=True, nogil=True)
 def forget(ids: NDArray[np.int32], position: NDArray[np.int32]) -> None:
-    """Clears `position` at `ids`, which is cheaper than clearing all of it."""
+    """Clears `position` at `ids`, which is cheaper than clearing the whole array."""
     for i in range(len(ids)):
         position[ids[i]] = 0

@@ -1,7 +1,7 @@
 """Compiled kernels of the sampler: adjacency by cache, bounds of rows, hops. All release the GIL.
 
-A hop is sampled in chunks of rows, in passes: bounds are read, then in-neighbours, then the relabelling map. Each pass
-prefetches what the next one reads, so that reads far apart overlap instead of waiting for each other.
+A hop is sampled in chunks of rows, in passes over bounds, in-neighbors and the relabeling map. Each pass prefetches the
+data of the next one, so reads that are far apart overlap instead of waiting for each other.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from a3gnn.storage.compiled import njit
 
 Integer = TypeVar("Integer", np.int32, np.int64)
 
-#: Edges per mini-batch, at most: positions in its arrays are int32.
+#: Most edges per mini-batch, because positions in its arrays are int32.
 MAX_EDGES = 2**31 - 1
 
-# Rows between a prefetch and the read that it is for. Guess.
+# Rows between a prefetch and its read. Guess.
 _AHEAD = 16
 #: Rows per chunk: the fastest in a prototype, on a graph of 2.4 million nodes.
 CHUNK = 32
@@ -37,10 +37,10 @@ def cached_first(
     values: NDArray[Integer],
     out: NDArray[Integer],
 ) -> NDArray[np.int32]:
-    """Copies `values`, one per edge, to `out`, each row's cached in-neighbours first; both kinds keep their order.
+    """Copies `values`, one per edge, to `out`, each row's cached in-neighbors first; both kinds keep their order.
 
     Returns:
-        The number of cached in-neighbours per row, int32, shape (num_nodes,).
+        The number of cached in-neighbors per row, int32, shape (num_nodes,).
     """
     counts = np.zeros(len(indptr) - 1, dtype=np.int32)
     for v in range(len(counts)):
@@ -68,7 +68,7 @@ def row_bounds(
     """Fills `bounds` for each of `nodes`; an empty `num_cached` means that none is cached.
 
     Returns:
-        How many in-neighbours `fanout` takes of them together.
+        The number of in-neighbors that `fanout` takes of all `nodes` together.
     """
     begin, degree, cached = bounds
     biased = len(num_cached) > 0
@@ -96,7 +96,7 @@ def pick_rows(
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
 ) -> None:
-    """Picks in-neighbours of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`."""
+    """Picks in-neighbors of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`."""
     begin, degree, cached = bounds
     for i in range(rows.low, rows.high):
         size = degree[i] if draw.fanout < 0 else min(draw.fanout, degree[i])
@@ -123,10 +123,10 @@ def sample_rows(
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
 ) -> int:
-    """Samples one hop: writes each row's local in-neighbours to `edges` and its end to `indptr[1:]`.
+    """Samples one hop: writes each row's local in-neighbors to `edges` and its end to `indptr[1:]`.
 
-    `indptr[0]` is the number of edges that earlier hops sampled. `position` is the relabelling map; unseen nodes
-    are appended to `n_id` from `count` on.
+    `indptr[0]` is the number of edges from earlier hops. `position` is the relabeling map; unseen nodes are appended to
+    `n_id` from `count` on.
 
     Returns:
         The new count of `n_id`.
@@ -156,15 +156,15 @@ def sample_hops(
     seeds: NDArray[np.int32],
     position: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Samples all hops from `seeds` in one call, as a call from Python costs as much as hundreds of rows.
+    """Samples all hops from `seeds` in one call, because a call from Python costs as much as hundreds of rows.
 
     Args:
         indptr: Of an `Adjacency`.
         indices: Of an `Adjacency`.
         num_cached: Of an `Adjacency`.
-        fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
+        fanouts: In-neighbors per node, the seeds' hop first; below 0 for all.
         bias: As in `HopDraw`.
-        seed: Decides the random numbers, with `epoch` and `batch`.
+        seed: Keys the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.
         batch: As `seed`.
         seeds: In range.
@@ -172,8 +172,8 @@ def sample_hops(
 
     Returns:
         n_id, indptr, indices and the nodes known after each hop. Two cases stop early and leave the sizes of later hops
-        0: repeated seeds, where the first size is the number of distinct ones, and a hop whose edges would pass
-        `MAX_EDGES`.
+        0: repeated seeds, for which the first size is the number of distinct ones, and a hop with more than `MAX_EDGES`
+        edges in total.
     """
     n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), np.zeros(len(fanouts) + 1, dtype=np.int64)
     pointers, edges, first = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), 0
@@ -200,7 +200,7 @@ def sample_hops(
 
 @njit(cache=True, nogil=True)
 def grown(array: NDArray[Integer], capacity: int) -> NDArray[Integer]:
-    """Returns a copy of `array` with `capacity` entries; those beyond its length are unset."""
+    """Returns a copy of `array` with `capacity` entries; the new entries are not initialized."""
     larger = np.empty(capacity, dtype=array.dtype)
     larger[: len(array)] = array
     return larger
@@ -211,6 +211,6 @@ def _first_kernel() -> bool:
     return True
 
 
-# The first kernel that is called makes numba import the larger half of itself, which takes a third of a second: done
-# here, it does not count as part of the first mini-batch.
+# The first call of a kernel makes numba import the larger half of itself, which takes a third of a second. The call
+# here keeps it out of the first mini-batch.
 _first_kernel()

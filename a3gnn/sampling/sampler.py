@@ -1,4 +1,4 @@
-"""Multi-hop neighbour sampling on the CPU, steered towards cached nodes (A3GNN, section III-A)."""
+"""Multi-hop neighbor sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from a3gnn.sampling.subgraph import Subgraph
 
 
 class PositionMaps:
-    """Keeps an int32 per node for each call at once, all zero (`a3gnn.sampling.relabelling`). Thread-safe.
+    """A pool of relabeling maps (`a3gnn.sampling.relabelling`), one per concurrent call, all zero. Thread-safe.
 
-    A call that fails midway gives none back, so that all that are here are zero.
+    A call that fails midway returns no map, so all maps in the pool are zero.
 
     Args:
-        num_nodes: Of the graph.
+        num_nodes: Nodes of the graph.
     """
 
     def __init__(self, num_nodes: int) -> None:
@@ -37,18 +37,18 @@ class PositionMaps:
             return np.zeros(self._num_nodes, dtype=np.int32)
 
     def give_back(self, position: NDArray[np.int32]) -> None:
-        """Keeps `position`, which is zero again, for a later call."""
+        """Stores `position`, which is zero again, for a later call."""
         self._free.append(position)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:
-    """In-neighbours as CSR.
+    """In-neighbors as CSR.
 
     Attributes:
         indptr: int64, shape (num_nodes + 1,).
-        indices: int32, shape (num_edges,); each row's cached in-neighbours come first.
-        num_cached: Cached in-neighbours per row, int32, shape (num_nodes,); empty where nothing is cached.
+        indices: int32, shape (num_edges,); each row's cached in-neighbors come first.
+        num_cached: Cached in-neighbors per row, int32, shape (num_nodes,); empty if nothing is cached.
     """
 
     indptr: NDArray[np.int64]
@@ -57,14 +57,14 @@ class Adjacency:
 
     @classmethod
     def plain(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> Self:
-        """Returns the adjacency as given, memory maps included: not copied, nothing cached."""
+        """Returns the adjacency, memory maps included: not copied, nothing cached."""
         return cls(readonly(indptr), readonly(indices), readonly(np.empty(0, dtype=np.int32)))
 
     @classmethod
     def by_cache(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_]) -> Self:
-        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbours first.
+        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbors first.
 
-        Takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
+        It takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
 
         Raises:
             UsageError: `cached` has another type or length.
@@ -80,18 +80,19 @@ class Adjacency:
 
 
 class NeighbourSampler:
-    """Samples in-neighbours without replacement, a cached one with `bias_rate` times the weight of an uncached one.
+    """Samples in-neighbors without replacement; a cached one has `bias_rate` times the weight of an uncached one.
 
-    A row of at most `fanout` in-neighbours gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
-    node: a mini-batch is the same from any thread, in any order, on any machine. Thread-safe; each concurrent call
-    takes an int32 of scratch memory per node, which is kept for later calls.
+    A row with at most `fanout` in-neighbors gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
+    node, so a mini-batch is the same from any thread, in any order, on any machine. Thread-safe; each concurrent call
+    takes an int32 of scratch memory per node, which is reused by later calls.
 
     Args:
-        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all. Without any, seeds stay alone.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
+            returned.
         seed: Any non-negative integer below 2**64.
-        bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
+        bias_rate: Weight of a cached in-neighbor, >= 1; 1 samples uniformly.
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and `indices` is
             copied in its order.
 
@@ -122,7 +123,7 @@ class NeighbourSampler:
         self._positions = PositionMaps(self._adjacency.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
@@ -151,7 +152,7 @@ class NeighbourSampler:
 
 
 def warm_up() -> None:
-    """Compiles every kernel of the sampler, or loads it from numba's cache, before anything is timed."""
+    """Compiles every kernel of the sampler, or loads it from numba's cache, before any timing."""
     indptr, indices = np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32)
     cached = np.array([False, True, False, False])
     sampler = NeighbourSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached)
@@ -159,10 +160,10 @@ def warm_up() -> None:
 
 
 def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:
-    """Checks the arguments that samplers on every device take.
+    """Checks the arguments of samplers on every device.
 
     Raises:
-        UsageError: One is out of range.
+        UsageError: An argument is out of range.
     """
     whole = all(isinstance(fanout, int | np.integer) and not isinstance(fanout, bool) for fanout in fanouts)
     if not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
@@ -174,10 +175,10 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
 
 
 def checked_seeds(seeds: NDArray[np.int32], num_nodes: int) -> NDArray[np.int32]:
-    """Returns `seeds` as kernels take them.
+    """Returns `seeds` as contiguous int32 for kernels.
 
     Raises:
-        UsageError: There are none, or one is out of range.
+        UsageError: There are no seeds, or one is out of range.
     """
     if seeds.ndim != 1 or not len(seeds):
         raise UsageError(f"seeds must be a vector of at least one node, got shape {seeds.shape}")
@@ -188,12 +189,12 @@ def checked_seeds(seeds: NDArray[np.int32], num_nodes: int) -> NDArray[np.int32]
 
 
 def repeated_seeds(seeds: int, distinct: int) -> UsageError:
-    """Returns the error of so many seeds of which only some are distinct."""
+    """Returns the error for `seeds` seeds of which only `distinct` are distinct."""
     return UsageError(f"seeds must be distinct, got {seeds} of which {distinct} are distinct")
 
 
 def too_many_edges() -> UsageError:
-    """Returns the error of a mini-batch with more than `MAX_EDGES` edges."""
+    """Returns the error for a mini-batch with more than `MAX_EDGES` edges."""
     return UsageError(
         f"a mini-batch must have at most {MAX_EDGES} edges, got more; lower the batch size or the fanouts"
     )

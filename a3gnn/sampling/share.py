@@ -1,8 +1,8 @@
-"""A mini-batch cut by its seeds, so that shares of it, trained beside each other, come to what the whole comes to.
+"""Cuts a mini-batch by its seeds, so shares trained beside each other give the result of the whole mini-batch.
 
-A node's in-neighbours are drawn at the hop that discovers it. Sampled for themselves, a share's seeds would discover
-some nodes later than the whole mini-batch does, and draw them otherwise; so the whole is sampled, and each share takes
-of it what its seeds reach: whole rows, as they were drawn.
+A node's in-neighbors are drawn at the hop that discovers it. Sampled alone, a share's seeds would discover some nodes
+later than the whole mini-batch does, and draw others. So the whole mini-batch is sampled, and each share takes the
+whole rows that its seeds reach.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def cut_hops(
     """Follows the edges of a `Subgraph` from its seeds `low` to `high`.
 
     Args:
-        indptr: Of the whole, shape (num_rows + 1,).
-        indices: Of the whole, shape (num_edges,).
-        num_nodes: Nodes of the whole.
+        indptr: Of the whole mini-batch, shape (num_rows + 1,).
+        indices: Of the whole mini-batch, shape (num_edges,).
+        num_nodes: Nodes of the whole mini-batch.
         low: First seed.
-        high: Past the last seed.
-        hops: Hops of the whole.
+        high: One past the last seed.
+        hops: Hops of the whole mini-batch.
 
     Returns:
-        What is reached, in order of discovery, as places in the whole; indptr and indices of its rows, which are whole
-        rows; the place of each of its edges in the whole; and the nodes known after each hop.
+        The reached nodes as places in the whole, in order of discovery; indptr and indices of their rows, which are
+        whole rows; the place of each edge in the whole; and the nodes known after each hop.
     """
-    position = np.zeros(num_nodes, dtype=np.int32)  # one plus the place in the cut, 0 for what is not reached
+    position = np.zeros(num_nodes, dtype=np.int32)  # one plus the place in the cut, 0 for nodes not reached
     places, sizes = np.empty(num_nodes, dtype=np.int32), np.zeros(hops + 1, dtype=np.int64)
     pointers = np.zeros(len(indptr), dtype=np.int32)
     found, edges = np.empty(len(indices), dtype=np.int32), np.empty(len(indices), dtype=np.int32)
@@ -73,8 +73,8 @@ def owned_nodes(
 ) -> NDArray[np.bool_]:
     """Returns which nodes belong to the seeds `low` to `high`, bool, shape (num_nodes,).
 
-    A node belongs to whom the row belongs that discovered it: the first one with an edge from it. So the share that
-    owns a node reaches it at the same hop as the whole does, and has it in each layer where the whole has it.
+    A node belongs to the owner of the row that discovered it: the first row with an edge from it. So the share that
+    owns a node reaches it at the same hop as the whole does, and has it in the same layers.
     """
     owned, known = np.zeros(num_nodes, dtype=np.bool_), np.zeros(num_nodes, dtype=np.bool_)
     owned[low:high] = True
@@ -90,14 +90,14 @@ def owned_nodes(
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How every mini-batch is cut, and which share is taken.
+    """The proportions in which every mini-batch is cut, and the share to take.
 
     Attributes:
-        rank: The share that is taken, from 0.
-        weights: What each share has of the seeds, whole numbers in proportion; one of 0 has none.
+        rank: The share to take, from 0.
+        weights: Each share's proportion of the seeds, integers >= 0; a share of weight 0 has no seeds.
 
     Raises:
-        UsageError: There is no such share, or none has any seed.
+        UsageError: There is no share `rank`, or no share has seeds.
     """
 
     rank: int
@@ -112,35 +112,35 @@ class Shares:
 
     @classmethod
     def equal(cls, rank: int, ranks: int) -> Shares:
-        """Returns the share `rank` of `ranks` equal ones."""
+        """Returns the share `rank` of `ranks` equal shares."""
         return cls(rank, (1,) * ranks)
 
     def bounds(self, num_seeds: int) -> tuple[int, int]:
-        """Returns the first of the share's seeds among `num_seeds`, and the one past its last."""
+        """Returns the share's first seed out of `num_seeds`, and one past its last seed."""
         ends = seed_bounds(num_seeds, self.weights)
         return ends[self.rank], ends[self.rank + 1]
 
 
 def seed_bounds(num_seeds: int, weights: Sequence[int]) -> list[int]:
-    """Returns where shares of `num_seeds` seeds begin and end, (len(weights) + 1,), in proportion to `weights`.
+    """Returns the bounds of shares of `num_seeds` seeds in proportion to `weights`, len(weights) + 1 integers.
 
-    Weights that sum to `num_seeds` are the shares' own sizes.
+    Weights that sum to `num_seeds` are the sizes of the shares.
     """
     total = sum(weights)
     return [0, *(num_seeds * reached // total for reached in accumulate(weights))]
 
 
 def cut(whole: Subgraph, low: int, high: int) -> Subgraph:
-    """Returns what the seeds `low` to `high` of `whole` reach in its layers, with `Subgraph.share`.
+    """Returns the part of `whole` that its seeds `low` to `high` reach in its layers, with `Subgraph.share`.
 
     Its rows are rows of `whole`, edge by edge in the same order. Shares that together have every seed have every edge
-    that a layer of `whole` reads, and each node is owned by one of them, which has it wherever a layer of `whole` does.
+    that a layer of `whole` reads. Each node is owned by one share, which has it in every layer in which `whole` has it.
 
-    Without seeds (`low == high`) it is what the first seed of `whole` reaches, at weight 0 and owning no node: a model
-    can take part in what all shares compute together, and adds nothing.
+    Without seeds (`low == high`) the result is the part that the first seed of `whole` reaches, at weight 0 and without
+    own nodes. A model can then take part in computations of all shares, and adds nothing.
 
     Raises:
-        UsageError: There are no such seeds.
+        UsageError: The seeds are out of range.
     """
     if not 0 <= low <= high <= whole.num_seeds:
         raise UsageError(f"a share's seeds must be within [0, {whole.num_seeds}], got {low} to {high}")
@@ -164,17 +164,17 @@ class _Sampler(Protocol):
 
 
 class CutSampler:
-    """Samples whole mini-batches with another sampler, and gives a share of each; as thread-safe as that one.
+    """Samples whole mini-batches with another sampler, and returns a share of each; as thread-safe as that sampler.
 
     Args:
-        sampler: Samples the whole.
-        shares: Says what is taken of it.
+        sampler: Samples the whole mini-batches.
+        shares: The cut, and the share to return.
     """
 
     def __init__(self, sampler: _Sampler, shares: Shares) -> None:
         self._sampler, self._shares = sampler, shares
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the share of the neighbourhood of `seeds`, which are all of the mini-batch's."""
+        """Returns the share of the neighborhood of `seeds`, which are all seeds of the mini-batch."""
         whole = self._sampler.sample(seeds, epoch, batch)
         return cut(whole, *self._shares.bounds(whole.num_seeds))

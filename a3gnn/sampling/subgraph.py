@@ -1,4 +1,4 @@
-"""`Subgraph`: a mini-batch's sampled neighbourhood, one CSR for all layers."""
+"""`Subgraph`: a mini-batch's sampled neighborhood, one CSR for all layers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Share:
-    """What a part of a mini-batch that was cut by its seeds knows of the whole (`a3gnn.sampling.share`).
+    """The relation of a share to the whole mini-batch from which it was cut (`a3gnn.sampling.share`).
 
     Attributes:
-        whole: What was sampled, for all seeds.
-        places: Each node's place among those of the whole, int32, shape (num_nodes,).
-        owned: Which nodes are this part's to count: those of the whole are each owned by one part, bool, (num_nodes,).
-        num_seeds: Seeds of the whole that are this part's: 0 where the part only keeps step.
+        whole: The whole sampled mini-batch.
+        places: Each node's place in the whole, int32, shape (num_nodes,).
+        owned: Which nodes count for this share, bool, (num_nodes,); each node of the whole is owned by one share.
+        num_seeds: Number of the share's seeds; 0 if the share only keeps step with the others.
     """
 
     whole: Subgraph
@@ -41,20 +41,21 @@ class Share:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subgraph:
-    """A sampled neighbourhood: nodes in order of discovery, and the in-neighbours of all but the last hop's nodes.
+    """A sampled neighborhood: nodes in order of discovery, and the in-neighbors of all but the last hop's nodes.
 
-    Each node's in-neighbours are sampled once, at the hop after the one that discovered it (PyG's NeighborLoader
-    semantics), so that the block of every layer is a prefix of this CSR and needs no copy.
+    Each node's in-neighbors are sampled once, at the hop after the one that discovered it (PyG's NeighborLoader
+    semantics). So the block of every layer is a prefix of this CSR and needs no copy.
 
     Attributes:
-        n_id: Global ids, int32, shape (num_nodes,): the seeds, then hop by hop. They are distinct, but for seeds that
-            are repeated and for the nodes of several trees.
+        n_id: Global ids, int32, shape (num_nodes,): the seeds, then hop by hop. They are distinct, except for repeated
+            seeds and nodes of several trees.
         indptr: int32, shape (num_rows + 1,); row i is node `n_id[i]`.
-        indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
+        indices: In-neighbors as positions in `n_id`, int32, shape (num_edges,).
         hop_sizes: Nodes known after each hop, beginning with the seeds; `num_rows` is the last but one.
-        e_id: Each edge's id, int64, shape (num_edges,); None where the sampler doesn't know it.
-        tree: The seed, counted from 0, in whose tree each node is, int64, shape (num_nodes,); None for one tree of all.
-        share: What it is of a larger mini-batch; None where it is all of one.
+        e_id: Each edge's id, int64, shape (num_edges,); None if the sampler doesn't report it.
+        tree: Index of the seed in whose tree each node is, int64, shape (num_nodes,); None for a single tree of all
+            seeds.
+        share: Its relation to a larger mini-batch; None if it is a whole one.
     """
 
     n_id: NDArray[np.int32]
@@ -93,7 +94,7 @@ class Subgraph:
 
     @property
     def sampled(self) -> Subgraph:
-        """What was sampled: the whole of which this is a share, or this."""
+        """The whole sampled mini-batch: of this share, or this one itself."""
         return self if self.share is None else self.share.whole
 
     def layer_sizes(self, layer: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""`Problem`: what a search is over: a surrogate, a space and objectives, as a context of the environments."""
+"""`Problem`: a search over the configurations of a space, by predictions, under objectives."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from a3gnn_envs.context import Context
 
 @dataclass(frozen=True)
 class Problem(Searchable):
-    """One search for configurations: where, by which predictor, and for what.
+    """One search for configurations.
 
     Attributes:
         space: The configurations.
         predict: Answers encoded rows with a `Prediction`.
-        objectives: The limits and the priority. Searchers look for the whole front, which has the best configuration
-            of every priority.
+        objectives: The limits and the priority. Searchers look for the whole front, which contains the best
+            configuration of every priority.
     """
 
     space: SearchSpace
@@ -27,6 +27,6 @@ class Problem(Searchable):
 
     @cached_property
     def episode_context(self) -> Context:
-        """The same as the environments see it."""
+        """The problem as a context of the gymnasium environments."""
         wanted = self.objectives
         return Context(self.space, self.predict, wanted.limits, wanted.has_device, speed=wanted.speed)

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, mapped into memory, read ahead, and where this machine keeps copies."""
+"""Files: written whole or not at all, memory-mapped, read ahead, and cached on this machine."""

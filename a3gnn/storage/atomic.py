@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, and are then on the disk."""
+"""Files and folders that appear whole or not at all, and are then safely on the disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def expanded(path: str | Path) -> Path:
     """Returns `path` with `~` replaced by the home folder.
 
     Raises:
-        A3GNNError: The user whose folder is meant has none.
+        A3GNNError: The user in `path` has no home folder.
     """
     try:
         return Path(path).expanduser()
@@ -50,7 +50,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def named(error: OSError, path: Path) -> OSError:
-    """Returns `error`, raised where `path` was to be made; in a cache folder that can't be written, with the remedy."""
+    """Returns `error` from creating `path`; with a remedy if `path` is in a cache folder that can't be written."""
     try:
         inside = path.absolute().is_relative_to(cache_root().absolute())
     except A3GNNError:
@@ -62,7 +62,7 @@ def named(error: OSError, path: Path) -> OSError:
 
 
 def try_lock(file: int) -> bool:
-    """Returns whether the open file `file` is now locked by this process; never where the file system has no locks."""
+    """Returns whether the open file `file` is now locked by this process; False if the file system has no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -71,18 +71,18 @@ def try_lock(file: int) -> bool:
 
 
 def wait_for_lock(file: int, *, shared: bool = False) -> None:
-    """Locks the open file `file` as soon as no other process locks it; does nothing if the file system has no locks.
+    """Locks the open file `file` after all other processes have unlocked it; does nothing without file-system locks.
 
     Args:
         file: Its descriptor. Forked processes share the lock, which lasts until all of them have closed it.
-        shared: Whether others may lock it too, if they share it.
+        shared: Whether other processes may hold shared locks on it at the same time.
     """
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
 
 def release(file: int) -> None:
-    """Unlocks the open file `file` and closes it: a child that was forked meanwhile may have a copy open."""
+    """Unlocks the open file `file` and closes it; a forked child may have a copy open, so closing is not enough."""
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_UN)
     os.close(file)
@@ -90,15 +90,15 @@ def release(file: int) -> None:
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """Yields a path beside `path` to write a file or folder at; on success it becomes `path`, else it is removed.
+    """Yields a path beside `path` for a new file or folder; on success it replaces `path`, else it is removed.
 
-    Of two processes that write the same folder, the first wins and the second's copy is dropped. What a killed process
-    leaves is a hidden folder beside `path` that nobody has locked.
+    If two processes write the same folder, the first one wins and the second copy is dropped. A killed process leaves a
+    hidden folder beside `path` that nobody has locked.
 
     Args:
         path: The file or folder.
-        durable: Whether it must outlast a failure of power from then on; for what is made again where it is damaged,
-            the disk need not be waited for.
+        durable: Whether it must survive a power failure from then on. False saves the wait for the disk, for files that
+            are made again after damage.
 
     Raises:
         OSError: It can't be written, such as when the disk is full.
@@ -125,7 +125,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Has the file at `path` hold `text`, in UTF-8: on the disk when this returns, and whole or not at all.
+    """Writes `text` to the file at `path` in UTF-8, whole or not at all; it is on the disk when this returns.
 
     Raises:
         OSError: It can't be written, such as when the disk is full.
@@ -135,7 +135,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def persist(path: Path) -> None:
-    """Has the file or folder at `path` outlast a failure of power from now on.
+    """Waits until the file or folder at `path` would survive a power failure.
 
     Raises:
         OSError: The disk failed to write it.
@@ -145,7 +145,7 @@ def persist(path: Path) -> None:
 
 
 def _persist(path: Path) -> None:
-    """Waits until what `path` holds is on the disk."""
+    """Waits until the content of `path` is on the disk."""
     if path.is_dir():
         for inner in path.iterdir():
             _persist(inner)
@@ -159,7 +159,7 @@ def _persist(path: Path) -> None:
 
 
 def _persist_entries(folder: Path) -> None:
-    """Waits until the names in `folder` are on the disk, where its file system can do that."""
+    """Waits until the names in `folder` are on the disk, if its file system supports that."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -170,7 +170,7 @@ def _persist_entries(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Holds a lock on `folder`, which the system drops when the process ends, however it ends."""
+    """Holds a lock on `folder`, which the system releases when the process ends, even after a crash."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks
@@ -184,7 +184,7 @@ def need_room(folder: Path, needed: int) -> None:
     """Checks that the disk of `folder` has room for `needed` bytes.
 
     Raises:
-        OSError: It has not.
+        OSError: There is less room.
     """
     free = shutil.disk_usage(folder).free
     if free < needed:

@@ -1,4 +1,4 @@
-"""Where copies of graphs live on this machine, and which source file each came from."""
+"""The cached copies of graphs on this machine, and the source file of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a3gnn.storage.atomic import replacing
 def file_state(path: Path) -> list[int]:
     """Returns the size of the file at `path` in bytes, its times of modification and of change in ns, and its inode.
 
-    Programs that copy files may set the time of modification; only the system sets the time of change.
+    Copying programs may set the time of modification, but only the system sets the time of change.
 
     Raises:
         OSError: The file can't be examined.
@@ -28,8 +28,9 @@ def file_state(path: Path) -> list[int]:
 def content_state(path: Path) -> str:
     """Returns a hash of the content of the file at `path`, which takes milliseconds for a zip file such as an .npz.
 
-    On a read-only image no time need tell two files apart. Of a zip file, the names, sizes and checksums of all members
-    are hashed; of another file, and of one whose directory can't be read, all of it.
+    The hash is needed because on a read-only image the times of two files may be equal. For a zip file it covers the
+    names, sizes and checksums of all members. For another file, or one with an unreadable directory, it covers all
+    bytes.
 
     Raises:
         OSError: The file can't be read.
@@ -41,24 +42,24 @@ def content_state(path: Path) -> str:
             return hashlib.blake2b(listed.encode(), digest_size=16).hexdigest()
         except OSError:
             raise
-        except Exception:  # what reads a directory that may hold anything raises anything
+        except Exception:  # reading an arbitrary directory may raise anything
             file.seek(0)
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-#: How a graph's folder in the cache is named.
+#: Name of a graph's folder in the cache.
 FINGERPRINT = re.compile("[0-9a-f]{32}")
 
 
 def graph_folder(root: Path, fingerprint: str) -> Path:
-    """Returns the folder of the converted graph with `fingerprint`, whether it is there or not."""
+    """Returns the folder of the converted graph with `fingerprint`, which may not exist."""
     return root / "graphs" / fingerprint
 
 
 def source_of(path: Path) -> str:
     """Returns the identity of the file at `path`: its absolute path, size, times, inode and a hash of its content.
 
-    Ask for it before the file is read: what replaces the file meanwhile then has another identity.
+    Call it before reading the file: a file that replaces it during the reading then has another identity.
 
     Raises:
         OSError: The file can't be read.
@@ -67,11 +68,11 @@ def source_of(path: Path) -> str:
 
 
 class Copy(NamedTuple):
-    """Where the graph of a file was converted to.
+    """The converted copy of a file's graph.
 
     Attributes:
         folder: The converted graph.
-        notes: What was said as the file was read; None where it was not kept.
+        notes: The notes from reading the file; None if they were not stored.
     """
 
     folder: Path
@@ -79,13 +80,13 @@ class Copy(NamedTuple):
 
 
 def remember(root: Path, source: str, fingerprint: str, notes: tuple[str, ...]) -> None:
-    """Notes that the file `source` holds the graph with `fingerprint`, and with which `notes` it was read."""
+    """Records that the file `source` contains the graph with `fingerprint`, and the `notes` from reading it."""
     with replacing(_note(root, source)) as draft:
         draft.write_text("\n".join([fingerprint, *notes, ""]), encoding="utf-8")
 
 
 def recall(root: Path, source: str) -> Copy | None:
-    """Returns where the graph of `source` was converted to, or None where there is no such copy."""
+    """Returns the converted copy of the graph of `source`, or None if there is no such copy."""
     try:
         fingerprint, *notes = _note(root, source).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:

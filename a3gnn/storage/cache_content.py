@@ -1,4 +1,4 @@
-"""What lies in the cache folder: what each entry is, how large, when it was last used, and how to remove it."""
+"""Lists the content of the cache folder: kind, size and last use of each entry, and how to remove it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from a3gnn.storage.cache import FINGERPRINT
 from a3gnn.storage.kernel_folder import KERNEL_FOLDER, in_use
 from a3gnn.storage.stamp import STAMP
 
-#: graph: a converted graph. probe: what was measured of a machine. download: a data set's own files. source: which
-#: graph a file holds. stamp: that a folder elsewhere was verified. curve: what a learning curve is extended from.
-#: surrogate: what is fitted to measurements. kernels: compiled code. draft: what a process that
-#: ended left behind.
+#: graph: a converted graph. probe: measurements of a machine. download: a data set's own files. source: fingerprint of
+#: a file's graph. stamp: record that a folder elsewhere was verified. curve: state from which a learning curve is
+#: extended. surrogate: models fitted to measurements. kernels: compiled code. draft: files of a process that was
+#: killed.
 EntryKind = Literal["graph", "probe", "download", "source", "stamp", "curve", "surrogate", "kernels", "draft"]
 
-#: Our kernels' folders; the others are numba's own, of the user's functions or of an older version of a3gnn.
+#: Folders of kernels: a3gnn's own; the second form is numba's, for the user's functions or an older a3gnn.
 _KERNELS = re.compile(rf"{KERNEL_FOLDER.pattern}|.+_[0-9a-f]{{40}}")
 _DRAFT = re.compile(r"\..+\.[a-z0-9_]{8}")
 _GRAPH_FILES = re.compile(
@@ -36,15 +36,15 @@ _GRAPH_FILES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that a3gnn keeps in the cache folder.
+    """One item of a3gnn in the cache folder.
 
     Attributes:
-        kind: What it is.
-        name: For people: a graph's name, a machine's processor, the folder that a stamp is of.
-        path: Where it is.
-        num_bytes: What it takes on the disk.
-        last_used: When it was last used, as far as is known; seconds since the epoch.
-        keep: Why it must not be removed now; nothing where it may be.
+        kind: See `EntryKind`.
+        name: Shown to users: a graph's name, a machine's processor, the folder of a stamp.
+        path: File or folder.
+        num_bytes: Bytes on the disk.
+        last_used: Last known use; seconds since the epoch.
+        keep: Why it must not be removed now; "" if it may be.
     """
 
     kind: EntryKind
@@ -60,9 +60,9 @@ class Entry:
         return {name: getattr(self, name) for name in fields} | {"path": str(self.path)}
 
     def remove(self) -> None:
-        """Removes it at once: whoever opens it meanwhile finds all of it or nothing.
+        """Removes the entry at once: another process that opens it meanwhile finds all of it or nothing.
 
-        Memory maps of what is removed stay valid.
+        Memory maps of its files stay valid.
 
         Raises:
             OSError: It can't be removed.
@@ -76,7 +76,7 @@ class Entry:
 
 
 def entries(root: Path) -> list[Entry]:
-    """Returns all that a3gnn has put into the cache folder `root`; what others put there is passed over."""
+    """Returns all entries of a3gnn in the cache folder `root`; other files there are ignored."""
     mapped = _mapped_files()
     found = [_graph(path, mapped) for path in _children(root / "graphs", FINGERPRINT)]
     found += [_graph(path, mapped) for path in _children(root / "benchmarks") if (path / "meta.json").is_file()]
@@ -103,25 +103,25 @@ def entries(root: Path) -> list[Entry]:
 
 
 def to_remove(found: list[Entry], before: float | None, *, downloads: bool) -> list[Entry]:
-    """Returns what of `found` may go: what was last used `before` a time, or all, and what no process needs any more.
+    """Returns the entries of `found` to remove: those last used `before` a time (or all), and leftovers.
 
     Args:
         found: All entries.
-        before: Seconds since the epoch; None for all. What killed processes left goes whatever its age.
-        downloads: Whether downloaded data sets may go.
+        before: Seconds since the epoch; None for all. Files of killed processes are removed at any age.
+        downloads: Whether downloaded data sets may be removed.
     """
     free = [entry for entry in found if not entry.keep and (downloads or entry.kind != "download")]
     gone = [entry for entry in free if entry.kind == "draft" or before is None or entry.last_used < before]
     graphs = {entry.path.name for entry in found if entry.kind == "graph"}
     graphs -= {entry.path.name for entry in gone if entry.kind == "graph"}
-    # Which graph a file holds is of use as long as there is the graph.
+    # A source entry is useful only as long as its graph exists.
     return [entry for entry in gone if entry.kind != "source"] + [
         entry for entry in found if entry.kind == "source" and entry.name not in graphs
     ]
 
 
 def _children(folder: Path, named: re.Pattern[str] | None = None) -> list[Path]:
-    """Returns what lies in `folder` under such a name, hidden files and links left out."""
+    """Returns the paths in `folder` whose names match, without hidden files and links."""
     try:
         paths = sorted(folder.iterdir())
     except OSError:
@@ -164,14 +164,14 @@ def _surrogate(path: Path) -> Entry:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Removes what killed processes left when they were writing `path`, or removing it."""
+    """Removes the drafts of killed processes that were writing or removing `path`."""
     for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
         if _DRAFT.fullmatch(draft.name) and draft.is_dir() and not draft.is_symlink() and _is_abandoned(draft):
             shutil.rmtree(draft, ignore_errors=True)
 
 
 def _drafts(root: Path) -> Iterator[Entry]:
-    """Yields what processes were writing, or removing, when they were killed."""
+    """Yields the drafts in the cache folder; drafts of killed processes are free to remove."""
     graphs = ["graphs", "graphs/*", "graphs/*/derived", "graphs/*/derived/*"]
     places = [*graphs, "benchmarks", "hardware", "sources", "verified", "curves", "surrogates", "kernels"]
     for path in sorted(path for place in places for path in root.glob(f"{place}/.*")):
@@ -197,7 +197,7 @@ def _in_draft(path: Path) -> bool:
 
 
 def _mapped_files() -> bytes:
-    """Returns the memory maps of all processes that may be looked at, as Linux lists them."""
+    """Returns Linux's lists of the memory maps of all processes that this one may inspect."""
     maps = []
     for path in Path("/proc").glob("[0-9]*/maps"):
         with suppress(OSError):
@@ -210,7 +210,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _size_and_change(path: Path) -> tuple[int, float]:
-    """Returns the bytes that `path` takes on the disk, and when any of it last changed."""
+    """Returns the bytes of `path` on the disk, and the time of the last change in it."""
     size, changed = 0, 0.0
     for file in [path, *(path.rglob("*") if path.is_dir() else ())]:
         with suppress(OSError):

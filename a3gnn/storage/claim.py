@@ -1,4 +1,4 @@
-"""Claims on places that a run writes: a second run in the same folder would overwrite the first one's files."""
+"""Claims on files and folders of a run: a second run in the same folder would overwrite the first one's files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from socket import gethostname
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.storage.atomic import release
 
-#: In a folder that is written by a run. The kernel releases its lock when that process ends, however it ends.
+#: Lock file in a folder that a run writes. The kernel releases the lock when the process ends, even after a crash.
 LOCK_NAME = ".lock"
-#: Seconds that a held lock is tried for: a killed process gives back its memory before it releases its locks. Guess.
+#: Seconds to retry a held lock: a killed process frees its memory before it releases its locks. Guess.
 _PATIENCE_S, _POLL_S = 2.0, 0.05
-#: Bytes that are written, and shown, of who holds a lock. Guess.
+#: Most bytes written, and shown, about the holder of a lock. Guess.
 MAX_HOLDER_BYTES = 300
 #: A password in a database's URL, which other users must not see.
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
@@ -32,17 +32,17 @@ _held: set[int] = set()
 
 @contextmanager
 def claimed(folder: Path, notify: Callable[[str], None] = lambda line: None) -> Iterator[Path]:
-    """Yields `folder`, made if it does not exist, which no other run that claims it writes meanwhile.
+    """Yields `folder`, created if necessary; no other run that claims it can write it until the context ends.
 
-    A folder that is empty at the end and was made here is removed again.
+    A folder that was created here and is empty at the end is removed again.
 
     Args:
-        folder: Of a run.
-        notify: Takes a line where the file system has no locks: then the run goes on without.
+        folder: Folder of a run.
+        notify: Takes a warning if the file system has no locks; the run then continues without one.
 
     Raises:
-        UsageError: Another run writes there, or the folder can't be made.
-        A3GNNError: It can't be written.
+        UsageError: Another run writes there, or the folder can't be created.
+        A3GNNError: The folder can't be written.
     """
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -59,7 +59,7 @@ def claimed(folder: Path, notify: Callable[[str], None] = lambda line: None) -> 
 
 @contextmanager
 def claimed_next(name: str, notify: Callable[[str], None] = lambda line: None) -> Iterator[Path]:
-    """Yields the first of runs/NAME, runs/NAME-2, ... that does not exist, made and claimed as by `claimed`."""
+    """Creates and yields the first of runs/NAME, runs/NAME-2, ... that does not exist, claimed as by `claimed`."""
     had_runs = _RUNS.exists()
     folder = reserved_next(name)
     with _removed_if_empty([folder] if had_runs else [folder, _RUNS]), claimed(folder, notify):
@@ -70,10 +70,10 @@ _RUNS = Path("runs")
 
 
 def reserved_next(name: str) -> Path:
-    """Returns the first of runs/NAME, runs/NAME-2, ... that does not exist, made: no other call returns it.
+    """Creates and returns the first of runs/NAME, runs/NAME-2, ... that does not exist; no other call returns it.
 
     Raises:
-        A3GNNError: It can't be made.
+        A3GNNError: It can't be created.
     """
     safe = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "graph"
     number = 1
@@ -81,13 +81,13 @@ def reserved_next(name: str) -> Path:
         folder = _RUNS / (safe if number == 1 else f"{safe}-{number}")
         try:
             _RUNS.mkdir(exist_ok=True)
-        except OSError as error:  # a file or a link to nowhere, too
+        except OSError as error:  # including a file or a broken link of that name
             raise A3GNNError(f"can't make the folder {_RUNS}: {error.strerror}; run this elsewhere") from error
         try:
             folder.mkdir()
         except FileExistsError:
             number += 1
-        except FileNotFoundError:  # whoever made it has removed it, which was empty, meanwhile
+        except FileNotFoundError:  # another run has just removed the empty folder
             continue
         except OSError as error:
             raise A3GNNError(f"can't make the folder {folder}: {error.strerror}; run this elsewhere") from error
@@ -97,9 +97,10 @@ def reserved_next(name: str) -> Path:
 
 @contextmanager
 def claimed_whole(path: Path, notify: Callable[[str], None] = lambda line: None) -> Iterator[Path]:
-    """Yields `path`, a file or folder that appears whole (`replacing`), which no other run makes meanwhile.
+    """Yields `path`, a file or folder that appears whole (`replacing`); no other run can make it in this context.
 
-    Its lock lies beside it. Where none can be made, `path` can't be written either, which whoever tries will say.
+    Its lock file is beside it. If no lock file can be created, `path` can't be written either, and the writer will
+    report that.
 
     Raises:
         UsageError: Another run makes it.
@@ -112,33 +113,33 @@ def claimed_whole(path: Path, notify: Callable[[str], None] = lambda line: None)
 
 
 def is_vacant(folder: Path) -> bool:
-    """Returns whether a run may begin in `folder`: it does not exist, or has no file but a claim's."""
+    """Returns whether a run may begin in `folder`: it does not exist, or contains no file except a claim's."""
     return not folder.exists() or (folder.is_dir() and all(one.name == LOCK_NAME for one in folder.iterdir()))
 
 
 def this_process(name: str = "") -> str:
-    """Returns what others are told of this process, which holds a lock: at most `MAX_HOLDER_BYTES`.
+    """Returns this process's description for processes that wait for its lock; they see at most `MAX_HOLDER_BYTES`.
 
     Args:
-        name: Stands for its command; "" shows that, without passwords.
+        name: Replaces its command; "" shows the command, without passwords.
     """
     what = name or _PASSWORD.sub(r"\1:...@", " ".join(sys.orig_argv))
     return f"process {os.getpid()} since {datetime.now().astimezone():%H:%M:%S} ({what})"
 
 
 def holder_of(file: int) -> str:
-    """Returns what the holder of the lock on `file` wrote of itself: another user may have written anything."""
+    """Returns the description of the holder in the lock file `file`; only printable text, as any user may write it."""
     text = os.pread(file, MAX_HOLDER_BYTES, 0).decode("utf-8", "replace")
     return "".join(filter(str.isprintable, text)) or "a process that does not say which"
 
 
 @contextmanager
 def _locked(lock: Path, place: Path, notify: Callable[[str], None]) -> Iterator[None]:
-    """Holds the lock of `place`, which is on the file `lock`."""
+    """Holds the lock file `lock`, which stands for `place`."""
     file = _taken(lock, place, notify)
     _held.add(file)
     try:
-        with suppress(OSError):  # a full disk: then nobody is told who holds it
+        with suppress(OSError):  # on a full disk the holder stays unknown
             os.ftruncate(file, 0)
             os.pwrite(file, os.fsencode(f"{this_process()} on {gethostname()}")[:MAX_HOLDER_BYTES], 0)
         yield
@@ -152,17 +153,17 @@ def _locked(lock: Path, place: Path, notify: Callable[[str], None]) -> Iterator[
 
 
 def _taken(lock: Path, place: Path, notify: Callable[[str], None]) -> int:
-    """Returns the open file `lock`, locked; unlocked where the file system has no locks, which `notify` is told.
+    """Returns the open file `lock`, locked; unlocked, with a warning to `notify`, if the file system has no locks.
 
     Raises:
         UsageError: Another process holds it.
-        OSError: It can't be made.
+        OSError: It can't be created.
     """
     end = time.monotonic() + _PATIENCE_S
     while True:
         try:
             file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        except FileNotFoundError:  # its holder removed the folder, which was empty, at its end
+        except FileNotFoundError:  # its last holder removed the empty folder
             lock.parent.mkdir(parents=True, exist_ok=True)
             continue
         try:
@@ -198,7 +199,7 @@ def _is_at(path: Path, file: int) -> bool:
 
 @contextmanager
 def _removed_if_empty(folders: Sequence[Path]) -> Iterator[None]:
-    """Removes those of `folders`, the innermost first, that are empty at the end."""
+    """Removes empty `folders` at the end, the innermost first."""
     try:
         yield
     finally:
@@ -208,7 +209,7 @@ def _removed_if_empty(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _forget() -> None:
-    # A forked child does not hold its parent's locks, and must not keep them when its parent ends.
+    # A forked child does not hold its parent's locks, and must not keep them after its parent's end.
     for file in _held:
         with suppress(OSError):
             os.close(file)

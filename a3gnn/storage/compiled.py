@@ -1,11 +1,11 @@
-"""`njit`: numba's, whose compiled code is kept where it can be written, apart for each version of the sources.
+"""`njit`: numba's, with compiled code cached in a writable folder, a separate one for each version of the sources.
 
-It is kept in $NUMBA_CACHE_DIR where the user has set it, else beside the sources; where that can't be written, in
-a3gnn's cache folder, and where that can't be either, in a folder that ends with the process. In each of them it lies in
-a folder of its own (`kernel_folder`). Every process finds that folder for itself, from the sources that it imports, so
-that those of one start agree, and one that starts after an edit does not run what was compiled before it.
+The cache is in $NUMBA_CACHE_DIR if the user has set it, else beside the sources. If that can't be written, it is in
+a3gnn's cache folder, and otherwise in a folder that is removed when the process ends. In each of them the code has its
+own folder (`kernel_folder`). Every process computes the folder's name from the sources that it imports. So processes of
+one start agree, and a process that starts after an edit does not run older code.
 
-Kernels import `njit` from here, so that the folder is known before the first of them.
+Kernels must import `njit` from here, so the folder is known before the first of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OPTIONS = (
     "FULL_TRACEBACKS",
     "USING_SVML",
 )
-#: The folder that ends with the process, where there is one.
+#: The folder that is removed at the end of the process, if there is one.
 _kept: list[Workplace] = []
 
 
@@ -58,14 +58,14 @@ def _check_enabled() -> None:
 
 
 def _name() -> str:
-    """Returns the name of the folder for the present sources, this interpreter and numba as it is set up now."""
+    """Returns the folder name for the present sources, this interpreter, and numba with its present settings."""
     versions = [numba.__version__, llvmlite.__version__, np.__version__, sys.version, str(sys.flags.optimize)]
     options = [f"{name}={getattr(numba.config, name)!r}" for name in _OPTIONS]
     return folder_name(_PACKAGE, _SOURCES, [*versions, *options])
 
 
 def _settled(name: str) -> Path:
-    """Returns the folder called `name`, where it can be written, for this process and for those that it starts."""
+    """Returns the first writable folder called `name`, for this process and for processes that it starts."""
     chosen = os.environ.get(_FOLDER) or numba.config.CACHE_DIR
     parent = Path(chosen).absolute() if chosen else _PACKAGE / "__pycache__"
     if (chosen or _beside_sources()) and _takes(parent / name):
@@ -91,7 +91,7 @@ def _beside_sources() -> bool:
 
 
 def _takes(folder: Path) -> bool:
-    """Returns whether `folder` exists now, is held, and can be written."""
+    """Creates and holds `folder`; returns whether it can be written."""
     try:
         hold(folder)
         with tempfile.TemporaryFile(dir=folder):
@@ -101,7 +101,7 @@ def _takes(folder: Path) -> bool:
 
 
 def _below_cache(name: str) -> Path | None:
-    """Returns a folder in the cache folder, or None where that can't be written or is not known."""
+    """Returns a folder in the cache folder, or None if that can't be written or is unknown."""
     try:
         parent = cache_root().absolute() / "kernels"
     except A3GNNError:
@@ -113,7 +113,7 @@ def _temporary() -> Path:
     """Returns a folder that is removed when this process ends.
 
     Raises:
-        A3GNNError: There is no temporary directory that can be written.
+        A3GNNError: There is no writable temporary directory.
     """
     try:
         _kept.append(Workplace())
@@ -132,7 +132,7 @@ def _temporary() -> Path:
 
 
 def _states() -> list[tuple[int, int, int]]:
-    """Returns when each of the sources was changed, and its size; none of a package that lies in an archive."""
+    """Returns time of change and size of each of the sources; none for a package in an archive."""
     states = []
     with suppress(OSError):
         for source in _SOURCES:
@@ -142,7 +142,7 @@ def _states() -> list[tuple[int, int, int]]:
 
 
 _check_enabled()
-#: Before they are hashed: while these are the same, kernels are compiled from what the name says.
+#: Taken before the sources are hashed: kernels match the folder's name as long as these states are the same.
 _HASHED = _states()
 #: The folder of compiled kernels that this process loads and adds to.
 KERNELS = _settled(_name())
@@ -150,9 +150,9 @@ remove_unused(KERNELS.parent)
 
 
 class _Place:
-    """Where numba keeps one function, in the form of its locators.
+    """A cache locator of numba's interface, for one function.
 
-    Numba's own look only at its settings, and those hold for the user's functions too, which stay where they are.
+    Numba's own locators use only its settings, which also hold for the user's functions and must not change.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -173,7 +173,7 @@ class _Place:
 
 
 class _Files(CompileResultCacheImpl):  # type: ignore[misc]  # numba carries no types
-    """The files of one function, named by its module too: one folder has them all."""
+    """The files of one function; the module is part of their names, because one folder contains all of them."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._lineno = function.__code__.co_firstlineno
@@ -182,16 +182,16 @@ class _Files(CompileResultCacheImpl):  # type: ignore[misc]  # numba carries no 
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba carries no types
-    """Numba's cache of one function, unused once sources have changed: what is imported then may be of other ones."""
+    """Numba's cache of one function; off after a change of the sources, because later imports may differ."""
 
     _impl_class = _Files
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Returns compiled code from the folder, or None where it has none, or is no longer the sources' folder."""
+        """Returns compiled code from the folder, or None if the folder has none or the sources have changed."""
         return super().load_overload(sig, target_context) if _states() == _HASHED else None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Adds compiled code to the folder, unless that is no longer the sources' folder."""
+        """Adds compiled code to the folder, unless the sources have changed."""
         if _states() == _HASHED:
             with adding(KERNELS):
                 super().save_overload(sig, data)
@@ -201,7 +201,7 @@ def njit(*, cache: bool = False, **options: Any) -> Any:
     """Decorates a function like numba's `njit`.
 
     Args:
-        cache: Whether its compiled code is kept for other processes, in `KERNELS`.
+        cache: Whether the compiled code is cached for other processes, in `KERNELS`.
         options: Numba's.
     """
 

@@ -1,7 +1,7 @@
-"""How much RAM this process may fill, page cache included, and how much of it nobody needs.
+"""How much RAM this process may fill, page cache included, and how much of it is free.
 
-A limit of any group from the process's own up to the root holds, so the tightest one counts. Version 1 has a tree of
-folders per controller, version 2 one for all; a machine may have both.
+A limit of any control group from the process's own up to the root applies, so the tightest one counts. Version 1 has a
+tree of folders per controller, version 2 a single tree; a machine may have both.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple
 
 GroupController = Literal["memory", "cpu"]
 
-#: This process's groups, and where their trees are mounted.
+#: Files with this process's groups, and with the mount points of their trees.
 _GROUPS, _MOUNTS = "/proc/self/cgroup", "/proc/self/mountinfo"
-#: Where the trees are by convention (cgroups(7)), for processes that don't see their mounts.
+#: Usual mount point of the trees (cgroups(7)), for processes that don't see their mounts.
 _USUAL = "/sys/fs/cgroup"
-#: How `/proc/self/cgroup` names the controllers of the tree of version 2.
+#: Controllers of the version 2 tree in `/proc/self/cgroup`.
 _UNIFIED = frozenset([""])
 
 
@@ -27,7 +27,7 @@ class Group(NamedTuple):
     """A control group.
 
     Attributes:
-        folder: Its files.
+        folder: Folder of its files.
         version: 1 or 2.
     """
 
@@ -35,7 +35,7 @@ class Group(NamedTuple):
     version: int
 
     def number(self, name: str) -> int | None:
-        """Returns the number in the file `name`; None without one, such as "max", and below 0, which is no limit."""
+        """Returns the number in the file `name`; None for other content, such as "max", and below 0 (no limit)."""
         try:
             found = int((self.folder / name).read_text(encoding="ascii"))
         except (OSError, ValueError):
@@ -51,7 +51,7 @@ class _Mount(NamedTuple):
 
 
 def memory_limits() -> Iterator[tuple[Group, int]]:
-    """Yields each group that limits this process's memory, and that limit in bytes."""
+    """Yields each group that limits this process's memory, and its limit in bytes."""
     for group in _groups("memory"):
         names = ("memory.limit_in_bytes",) if group.version == 1 else ("memory.max", "memory.high")
         found = [limit for name in names if (limit := group.number(name)) is not None]
@@ -60,17 +60,17 @@ def memory_limits() -> Iterator[tuple[Group, int]]:
 
 
 def own_memory_groups(usual: str = _USUAL) -> Iterator[Group]:
-    """Yields the group of each tree of the memory's in which this process itself is, without those above it.
+    """Yields this process's own group in each tree of the memory controller, without the groups above it.
 
     Args:
-        usual: Where the trees are by convention.
+        usual: Usual mount point of the trees.
     """
     for tree in _trees("memory", tuple(_lines(_GROUPS)), _MOUNTS, usual):
         yield tree[0]
 
 
 def cpu_limit() -> float | None:
-    """Returns the least quota of this process's groups, in cores; None without one."""
+    """Returns the smallest CPU quota of this process's groups, in cores; None without a quota."""
     return min((quota for group in _groups("cpu") if (quota := _quota(group)) is not None), default=None)
 
 
@@ -81,22 +81,22 @@ def _quota(group: Group) -> float | None:
     try:
         first, second = (group.folder / "cpu.max").read_text(encoding="ascii").split()
         return int(first) / int(second)
-    except (OSError, ValueError, ZeroDivisionError):  # "max" is no number: there is no limit
+    except (OSError, ValueError, ZeroDivisionError):  # "max" means no limit
         return None
 
 
 def _groups(controller: GroupController) -> tuple[Group, ...]:
-    """Returns the groups of a controller that hold this process, its own first in each tree."""
+    """Returns the groups of a controller that contain this process, its own first in each tree."""
     return _groups_of(controller, tuple(_lines(_GROUPS)), _MOUNTS, _USUAL)
 
 
-@functools.lru_cache(maxsize=8)  # a process may be moved, which changes its paths; mounts of the trees stay
+@functools.lru_cache(maxsize=8)  # keyed by paths, which change if the process is moved; mounts stay
 def _groups_of(controller: GroupController, paths: tuple[str, ...], mounts: str, usual: str) -> tuple[Group, ...]:
     return tuple({group.folder: group for tree in _trees(controller, paths, mounts, usual) for group in tree}.values())
 
 
 def _trees(controller: GroupController, paths: tuple[str, ...], mounts: str, usual: str) -> Iterator[list[Group]]:
-    """Yields of each tree the groups that hold this process, its own first."""
+    """Yields for each tree the groups that contain this process, its own first."""
     for version, path, names in _own_paths(controller, paths):
         folders = [usual] if version == 2 else [f"{usual}/{name}" for name in names]
         trees = [mount for mount in _mounts(mounts) if mount.version == version and mount.controllers & names]
@@ -106,7 +106,7 @@ def _trees(controller: GroupController, paths: tuple[str, ...], mounts: str, usu
 
 
 def _own_paths(controller: GroupController, lines: Iterable[str]) -> list[tuple[int, str, frozenset[str]]]:
-    """Returns version, path and names of the trees in which this process's groups may have the controller."""
+    """Returns version, path and controllers of each tree in which this process's groups may have the controller."""
     found = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
@@ -132,7 +132,7 @@ def _mounts(path: str) -> list[_Mount]:
 
 
 def _inside(path: str, root: str) -> Path:
-    """Returns where `path` is below a mount of `root`; the mount itself where it isn't below it, as in a namespace."""
+    """Returns `path` relative to a mount of `root`; the mount itself if `path` isn't below it, as in a namespace."""
     own, mounted = Path(path), Path(root)
     inner = own.relative_to(mounted) if own.is_relative_to(mounted) else Path()
     return Path() if ".." in inner.parts else inner
@@ -156,7 +156,7 @@ def host_memory_bytes() -> int:
 
 
 def available_bytes() -> int | None:
-    """Returns what programs may take without swapping, on this machine and in its control groups; None if not known."""
+    """Returns the bytes that programs may take without swapping, by machine and control groups; None if unknown."""
     left = [_of_machine(), *(_of_group(group, limit) for group, limit in memory_limits())]
     return min((one for one in left if one is not None), default=None)
 
@@ -173,10 +173,10 @@ def _of_machine() -> int | None:
 
 
 def _of_group(group: Group, limit: int) -> int | None:
-    """Returns what its limit leaves to programs.
+    """Returns the bytes that programs may still take within the group's limit.
 
-    The page cache, shared memory aside, is dropped when there is need, and so are the kernel's caches of files' names,
-    which version 2 counts too.
+    The page cache, except shared memory, counts as free, because the kernel drops it under pressure. So do the kernel's
+    caches of file names, which version 2 counts as used too.
     """
     first = group.version == 1
     taken = group.number("memory.usage_in_bytes" if first else "memory.current")
@@ -192,10 +192,10 @@ def _of_group(group: Group, limit: int) -> int | None:
         return max(0, limit - taken)
 
 
-#: Share of a memory limit, and of the machine's memory where there is none: one over these. Guesses.
+#: An evaluation may take a memory limit, or the machine's memory without one, divided by these. Guesses.
 _OF_LIMIT, _OF_MACHINE = 4, 8
 
 
 def evaluation_bytes(limit_bytes: int | None) -> int:
-    """Returns what a pass may take under a limit on the host's memory; None is none."""
+    """Returns the bytes that an evaluation pass may take under a host memory limit; None is no limit."""
     return host_memory_bytes() // _OF_MACHINE if limit_bytes is None else limit_bytes // _OF_LIMIT

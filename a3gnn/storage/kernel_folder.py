@@ -1,8 +1,8 @@
-"""The folder of compiled kernels: named by a hash of what they are compiled from, held while in use, removed by age.
+"""The folder of compiled kernels: named by a hash of their sources, held while in use, removed by age.
 
-Numba compiles a kernel again after an edit of the file that the kernel is in. It does not see edits of other files,
-whose functions and constants are compiled into the kernel. A folder per hash of all these files never holds code of
-another version of them, and code that is compiled for one branch is still there after a look at another one.
+Numba compiles a kernel again after an edit of its own file. It does not notice edits of other files, whose functions
+and constants are compiled into the kernel. A folder per hash of all these files never contains code of another version.
+Code of one branch is also still available after a look at another branch.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pathlib import Path
 
 from a3gnn.storage.atomic import release, try_lock, wait_for_lock
 
-#: Such a folder; with the ending, one that is being removed.
+#: Name of such a folder; with the suffix, it is being removed.
 KERNEL_FOLDER = re.compile(r"a3gnn-[0-9a-f]{32}(\.removed)?")
-#: Seconds after which an unused folder is removed. Guess: compiling again takes a minute, and a folder some 10 MB.
+#: Seconds until an unused folder is removed. Guess: compiling takes a minute, and a folder about 10 MB.
 UNUSED_SECONDS = 7 * 86400.0
-#: Locked, shared, by all processes that use the folder; its time of change is their last use, to the hour.
+#: Lock file, held shared by all processes that use the folder; its modification time is the last use, to the hour.
 _IN_USE = "in-use.lock"
-#: Locked by the process that adds a kernel.
+#: Lock file of the process that adds a kernel.
 _ADDING = "adding.lock"
 _HOUR_S = 3600.0
-#: Tries to lock a folder that others are removing. Guess: each removes it once.
+#: Attempts to lock a folder that other processes are removing. Guess: each removes it once.
 _TRIES = 20
 
-#: Files that import `njit` from here are compiled; what this file imports is not.
+#: Files that import `njit` from this file are compiled; the imports of this file itself are not.
 _DECORATOR = "storage/compiled.py"
 #: This file names the decorator, and compiles nothing.
 _THIS = "storage/kernel_folder.py"
-#: A file that has this word defines compiled functions. Searched as bytes: a regex takes fifty times as long.
+#: A file that contains this word defines compiled functions. Searched as bytes: a regex takes fifty times as long.
 _COMPILED = b"njit"
-#: The module, and what is imported from it.
+#: The module, and the names imported from it.
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from|import)[ \t]+(a3gnn[\w.]*)(?:[ \t]+import[ \t]+(\([^)]*\)|[^\n]*))?",
     re.MULTILINE,
@@ -47,9 +47,9 @@ _held: dict[Path, int] = {}
 
 
 def kernel_sources(package: Path) -> list[str]:
-    """Returns the files that decide what kernels compile to, as paths from `package` on.
+    """Returns the files that decide the code of kernels, as paths relative to `package`.
 
-    These are the files that define compiled functions, and the files of ours that those import, directly or not.
+    These are the files that define compiled functions, and all a3gnn files that they import, directly or indirectly.
 
     Args:
         package: The folder a3gnn.
@@ -66,7 +66,7 @@ def kernel_sources(package: Path) -> list[str]:
 
 
 def _modules(folder: Path | str, prefix: str) -> Iterator[tuple[str, bytes]]:
-    """Yields path, after `prefix`, and content of each module; one that can't be read can't be imported either."""
+    """Yields path, after `prefix`, and content of each module; an unreadable one can't be imported either."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
@@ -76,7 +76,7 @@ def _modules(folder: Path | str, prefix: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _content(path: Path | str) -> bytes:
-    """Returns what a file holds, nothing if it can't be read."""
+    """Returns the content of a file, or b"" if it can't be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -85,7 +85,7 @@ def _content(path: Path | str) -> bytes:
 
 
 def _imported(text: bytes) -> Iterator[str]:
-    """Yields the paths of the modules of ours that `text` may import; some of them do not exist."""
+    """Yields the paths of a3gnn modules that `text` may import; some of them do not exist."""
     for module, names in _IMPORT.findall(text):
         path = "/".join(module.decode().split(".")[1:])
         yield f"{path}.py"
@@ -95,13 +95,13 @@ def _imported(text: bytes) -> Iterator[str]:
 
 
 def folder_name(package: Path, sources: Sequence[str], versions: Sequence[str]) -> str:
-    """Returns the name of the folder for kernels compiled from what `sources` hold now.
+    """Returns the folder name for kernels compiled from the present content of `sources`.
 
     Args:
         package: The folder a3gnn.
-        sources: Of `kernel_sources`.
-        versions: Whatever else decides the machine code and is not in numba's own key, which has the processor and the
-            types of the arguments.
+        sources: The result of `kernel_sources`.
+        versions: Everything else that decides the machine code and is not in numba's own key (processor and argument
+            types).
     """
     content = hashlib.blake2b(digest_size=16)
     parts = [text.encode() for text in versions]
@@ -113,7 +113,7 @@ def folder_name(package: Path, sources: Sequence[str], versions: Sequence[str]) 
 
 
 def hold(folder: Path) -> None:
-    """Makes `folder`, unless it exists, and keeps it from being removed until this process and its forks have ended.
+    """Creates `folder` if necessary, and protects it from removal until this process and its forks have ended.
 
     Raises:
         OSError: It can't be written.
@@ -122,7 +122,7 @@ def hold(folder: Path) -> None:
     for _ in range(_TRIES):
         if folder in _held and _is_at(_held[folder], lock):
             break
-        with suppress(FileNotFoundError, FileExistsError):  # it was removed just now, or as it was looked at
+        with suppress(FileNotFoundError, FileExistsError):  # another process is removing it
             folder.mkdir(parents=True, exist_ok=True)
             file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
             wait_for_lock(file, shared=True)
@@ -135,7 +135,7 @@ def hold(folder: Path) -> None:
 
 @contextmanager
 def adding(folder: Path) -> Iterator[None]:
-    """Locks `folder` for adding a kernel: numba's index of a kernel's files loses one of two that are added at once.
+    """Locks `folder` for adding a kernel: of two kernels added at once, numba's index of files would lose one.
 
     Raises:
         OSError: It can't be written.
@@ -150,7 +150,7 @@ def adding(folder: Path) -> Iterator[None]:
 
 
 def in_use(folder: Path) -> bool:
-    """Returns whether a living process holds `folder`, or may, as far as can be told."""
+    """Returns whether a running process holds `folder`; True if unknown."""
     try:
         file = os.open(folder / _IN_USE, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -164,9 +164,9 @@ def in_use(folder: Path) -> bool:
 
 
 def remove_unused(parent: Path) -> None:
-    """Removes the kernel folders in `parent` that nobody has used for a week and no living process holds.
+    """Removes the kernel folders in `parent` that were unused for a week and that no running process holds.
 
-    Everything else in `parent` stays, and so does what this user may not remove.
+    Other files in `parent` stay, and so do folders that this user may not remove.
     """
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
@@ -176,7 +176,7 @@ def remove_unused(parent: Path) -> None:
 
 
 def _remove_if_unused(folder: Path) -> None:
-    if folder.suffix:  # whoever renamed it was stopped before it was empty
+    if folder.suffix:  # a process renamed it and ended before it had removed it
         shutil.rmtree(folder, ignore_errors=True)
         return
     lock = folder / _IN_USE

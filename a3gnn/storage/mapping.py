@@ -1,7 +1,7 @@
-"""Memory maps of a graph's files: which one an array lies in, and how to have it lie in large pages.
+"""Memory maps of a graph's files: find an array's map, and bring it into large pages.
 
-In a map of 4 KiB pages nearly every in-neighbour that a sampler reads costs a look-up in the page tables. Linux avoids
-that on file systems that keep files in pages of 2 MiB (ext4, XFS, Btrfs); elsewhere nothing here does harm.
+In a map of 4 KiB pages nearly every in-neighbor that a sampler reads costs a look-up in the page tables. Linux avoids
+that on file systems that keep files in pages of 2 MiB (ext4, XFS, Btrfs). On others these calls do no harm.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _LARGE_PAGE_BYTES = 2 << 20
 
 
 def mapping_of(array: NDArray[Any]) -> mmap.mmap | None:
-    """Returns the map of the file that `array` is a view of, such as to advise the system, or None where it is in RAM.
+    """Returns the file map of which `array` is a view, or None if it is in RAM; callers use it to advise the system.
 
-    What is advised goes for the whole map: each .npy file of a converted folder has its own.
+    Advice applies to the whole map; each .npy file of a converted folder has its own.
     """
     base: object = array
     while base is not None and not isinstance(base, mmap.mmap):
@@ -30,10 +30,10 @@ def mapping_of(array: NDArray[Any]) -> mmap.mmap | None:
 
 
 def settle(folder: Path) -> None:
-    """Has the files in `folder` written to the disk and forgotten by the page cache.
+    """Writes the files in `folder` to the disk and drops them from the page cache.
 
-    What is written piece by piece lies there in small pages for as long as it stays. It comes back in large ones when
-    it is read in order, or as `in_large_pages`.
+    Files written piece by piece stay in small pages as long as they are cached. They come back in large pages when they
+    are read in order, or through `in_large_pages`.
 
     Raises:
         OSError: The disk failed to write a file.
@@ -50,10 +50,10 @@ def settle(folder: Path) -> None:
 
 
 def in_large_pages(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns `array` once the system was told to bring the file that it lies in into memory in large pages.
+    """Returns `array` after asking the system to load its file in large pages.
 
-    For what is read at random and often, as a whole. What takes more than half of the memory is left alone: where pages
-    come and go, large ones would read much that nobody asked for.
+    This is for arrays that are read at random, often and as a whole. An array larger than half of the memory is left
+    alone: its pages come and go, and large ones would load much unneeded data.
     """
     mapping = mapping_of(array)
     if mapping is not None and hasattr(mmap, "MADV_HUGEPAGE") and len(mapping) <= host_memory_bytes() // 2:

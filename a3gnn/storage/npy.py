@@ -1,4 +1,4 @@
-"""An .npy file that is written piece by piece, or opened as a map; and the hash of an array."""
+"""An .npy file that is written piece by piece, or opened as a memory map; and the hash of an array."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-#: Bytes that are hashed at a time.
+#: Bytes per hash step.
 _HASHED = 1 << 22
 
 
 def content_hash(array: NDArray[Any]) -> str:
-    """Returns the hash of what `array` holds, row by row (BLAKE2b of 16 bytes, in hexadecimal)."""
+    """Returns the hash of the content of `array`, row by row (BLAKE2b of 16 bytes, in hexadecimal)."""
     digest = hashlib.blake2b(digest_size=16)
     rows = max(1, _HASHED // max(1, array[:1].nbytes))
     for start in range(0, len(array), rows):
@@ -26,13 +26,13 @@ def content_hash(array: NDArray[Any]) -> str:
 
 
 class NpyWriter:
-    """Writes an array of unknown length to an .npy file; a context manager. The bytes are those of `np.save`.
+    """Writes an array of unknown length to an .npy file, with the same bytes as `np.save`; a context manager.
 
-    Numpy pads the header so that the first dimension may grow to 21 digits, and so it can be written again at the end.
+    NumPy pads the header for a first dimension of up to 21 digits, so it can be rewritten at the end.
 
     Args:
         path: The file.
-        dtype: Of the array.
+        dtype: The array's dtype.
         columns: Columns of a matrix; None for a vector.
     """
 
@@ -55,7 +55,7 @@ class NpyWriter:
                 self._header()
 
     def append(self, piece: NDArray[Any]) -> None:
-        """Writes `piece`, rows of the array, behind what is there; other dtypes are cast."""
+        """Appends `piece`, rows of the array; other dtypes are cast."""
         rows = np.ascontiguousarray(piece, dtype=self._dtype)
         self._file.write(rows.data.cast("B") if rows.size else b"")
         self._length += len(rows)
@@ -68,17 +68,17 @@ class NpyWriter:
 
 
 def open_npy(path: Path) -> NDArray[Any]:
-    """Returns the array in the .npy file at `path` as a copy-on-write memory map, or in RAM where it is empty.
+    """Returns the array in the .npy file at `path` as a copy-on-write memory map, or in RAM if it is empty.
 
     Raises:
         OSError: It can't be read.
-        ValueError: It is truncated or longer than its header says, no .npy file, or holds Python objects.
+        ValueError: It is truncated, longer than its header says, not an .npy file, or contains Python objects.
     """
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
-        # Before it is mapped: whoever reads a map beyond its file's end is killed.
+        # Check before mapping: a process that reads a map beyond the end of its file is killed.
         expected, size = file.tell() + math.prod(shape) * dtype.itemsize, os.fstat(file.fileno()).st_size
     if size != expected and not dtype.hasobject:
         raise ValueError(f"it must have {expected:,} bytes by its header, got {size:,}")

@@ -1,4 +1,4 @@
-"""Reads of scattered rows from a memory map: asked for together while they come from the disk."""
+"""Reads scattered rows of a memory map, requesting them together while they come from the disk."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from a3gnn.storage.mapping import mapping_of
 
 _BLOCK_BYTES = 512  # the unit of ru_inblock
-# A gather that reads less than one row in a hundred from the disk is not worth a system call per row. Guess.
+# A gather with less than this share of its rows from the disk is not worth a system call per row. Guess.
 _COLD_SHARE = 0.01
 
 
 class ReadAhead:
-    """Has the disk serve many rows at once where a thread that faults on them waits for one after the other.
+    """Requests many rows from the disk at once, where a thread would otherwise wait for one page fault after another.
 
-    The system's own read-ahead expects a file to be read in order: for each row it reads up to megabytes that nobody
-    asked for. Here what lies around rows stays on the disk (MADV_RANDOM), and a gather names its rows first
-    (MADV_WILLNEED). Rows that are in the page cache gain nothing by being named and pay a system call each, so that is
-    done while the gather before had to read from the disk, as the process's count of blocks tells. Safe to use from
-    several threads, which then share what they found.
+    The system's own read-ahead expects files to be read in order: for each row it reads up to megabytes of unneeded
+    data. Here it is turned off (MADV_RANDOM), and a gather names its rows first (MADV_WILLNEED). Naming rows that are
+    in the page cache gains nothing and costs a system call each. So rows are named only if the previous gather had to
+    read from the disk, by the process's count of blocks. Several threads may use one object; they share what it has
+    learned.
 
     Args:
-        array: Rows, C order, shape (num_rows, width); where it is no memory map, nothing is ever done.
+        array: Rows, C order, shape (num_rows, width); if it is no memory map, the object does nothing.
     """
 
     def __init__(self, array: NDArray[Any]) -> None:
@@ -39,7 +39,7 @@ class ReadAhead:
 
     @contextmanager
     def reading(self, addresses: NDArray[np.int64]) -> Iterator[None]:
-        """Surrounds a gather of the rows at `addresses`, in any order; those outside the map are passed over."""
+        """Wraps a gather of the rows at `addresses`, in any order; addresses outside the map are ignored."""
         if self._mapping is None or not len(addresses):
             yield
             return
@@ -51,13 +51,13 @@ class ReadAhead:
         try:
             yield
         finally:
-            # Whoever reads the rows in order, such as an evaluation, is served by the system's read-ahead.
+            # Readers in order, such as an evaluation, need the system's read-ahead.
             self._mapping.madvise(MADV_NORMAL)
             read = (_blocks_read() - before) * _BLOCK_BYTES
             self._cold = read > _COLD_SHARE * len(addresses) * max(self._row_bytes, PAGESIZE)
 
     def _spans(self, addresses: NDArray[np.int64], size: int) -> list[tuple[int, int]]:
-        """Returns the pages that hold rows of the map as (start, length) in its bytes, neighbouring pages together."""
+        """Returns the pages of these rows as (start, length) in bytes of the map, with adjacent pages merged."""
         begin = addresses - self._begin
         begin = np.sort(begin[(begin >= 0) & (begin < size)])
         if not len(begin):

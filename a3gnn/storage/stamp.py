@@ -1,4 +1,4 @@
-"""Folders that were verified once: known again by the states of their files, so that later opens need no reading."""
+"""Remembers verified folders by the states of their files, so later opens need not read them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from a3gnn.storage.cache import cache_root, content_state, file_state
 
 #: The stamp's name in a verified folder.
 STAMP = "verified.json"
-#: Raised when more is verified than before: what an older version has verified is verified again.
+#: Raised when the verification checks more; folders verified by an older version are verified again.
 _VERSION = 2
-#: Times of change advance by the kernel's tick, of at most 10 ms on Linux.
+#: Times of change advance by the kernel's tick, at most 10 ms on Linux.
 _TICK_NS = 20_000_000
 _HOUR_S = 3600.0
 
-#: By file, its `file_state`; of meta.json, which has the graph's fingerprint, a hash of its content as well.
+#: By file, its `file_state`; for meta.json, which contains the graph's fingerprint, a hash of its content as well.
 _Files = dict[str, list[int | str]]
 
 
 def verify_once(folder: Path, verify: Callable[[bool], None]) -> None:
-    """Calls `verify`, unless the .npy files and the meta.json in `folder` are those that it has passed before.
+    """Calls `verify`, unless it has already passed for the present .npy files and meta.json in `folder`.
 
-    The stamp that says so lies in the folder, or in the cache folder where the folder takes no files. Where neither
-    takes it, every open verifies.
+    The stamp of a pass is in the folder, or in the cache folder if the folder can't be written. If neither can be
+    written, every open verifies.
 
     Args:
-        folder: Holds the files.
-        verify: Raises what is wrong with them; told whether they were verified before and have changed since.
+        folder: Folder of the files.
+        verify: Raises an error if the files are wrong; its argument is whether they were verified before and have
+            changed.
 
     Raises:
         OSError: A file can't be examined.
@@ -56,7 +57,7 @@ def verify_once(folder: Path, verify: Callable[[bool], None]) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Removes the stamps of `folder`, so that it is verified when it is next opened."""
+    """Removes the stamps of `folder`, so the next open verifies it."""
     for path in _places(folder):
         with suppress(OSError):
             path.unlink(missing_ok=True)
@@ -75,7 +76,7 @@ def _files(folder: Path) -> _Files:
 
 
 def _settled(folder: Path, files: _Files) -> _Files:
-    """Returns `files` once they are so old that a later change would have another time."""
+    """Returns `files` after waiting until a later change would have another time."""
     newest = max((int(changed) for _, _, changed, *_ in files.values()), default=0)
     if 0 <= (age := time.time_ns() - newest) < _TICK_NS:
         time.sleep((_TICK_NS - age) * 1e-9)
@@ -84,7 +85,7 @@ def _settled(folder: Path, files: _Files) -> _Files:
 
 
 def _note_use(stamp: Path) -> None:
-    """Has the time of change of `stamp` say when its folder was last used, to the hour; `a3gnn cache` goes by it."""
+    """Sets the time of change of `stamp` to its folder's last use, to the hour; `a3gnn cache` reads it."""
     with suppress(OSError):
         if time.time() - stamp.stat().st_mtime > _HOUR_S:
             os.utime(stamp)

@@ -1,4 +1,4 @@
-"""A folder for temporary files that is removed even where its process was killed: by the next one that needs one."""
+"""A folder for temporary files; if its process was killed, the next process that needs a folder removes it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pathlib import Path
 from a3gnn.storage.atomic import try_lock
 
 _PREFIX = "a3gnn-work-"
-#: Locked by the folder's process as long as that runs: the kernel gives the lock back however it ends.
+#: Lock file, held by the folder's process; the kernel releases it at the process's end, even after a crash.
 _LOCK = "lock"
-#: Seconds after which a folder without a lock must have been left behind by a process that died as it made it. Guess.
+#: Seconds after which a folder without a lock file was left by a process that died while making it. Guess.
 _ABANDONED_SECONDS = 3600.0
 
 
 class Workplace:
-    """A new folder in the temporary directory; those of processes that have ended are removed when it is made.
+    """A new folder in the temporary directory; making one also removes the folders of processes that have ended.
 
-    Only folders of this user are touched, and only where their lock is free.
+    Only folders of this user are removed, and only if their lock is free.
 
     Attributes:
-        folder: Its path.
+        folder: Path of the new folder.
 
     Raises:
-        OSError: There is no temporary directory that can be written.
+        OSError: There is no writable temporary directory.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class Workplace:
         self._remove = weakref.finalize(self, _remove, self.folder, _locked(self.folder / _LOCK))
 
     def close(self) -> None:
-        """Removes the folder; so does the end of the program."""
+        """Removes the folder; the end of the program does so too."""
         self._remove()
 
 
 def sweep(parent: Path) -> None:
-    """Removes the workplaces in `parent` whose processes have ended, without another user's and without an error."""
+    """Removes this user's workplaces in `parent` whose processes have ended; raises no errors."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             status = folder.lstat()
@@ -52,7 +52,7 @@ def sweep(parent: Path) -> None:
 
 
 def _locked(path: Path) -> int:
-    """Returns the open file `path`, which has appeared with its lock held: nobody finds it free in between."""
+    """Creates the file `path` and returns it, open; its lock is held before the name appears, so it is never free."""
     draft = path.with_suffix(".draft")
     file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try_lock(file)

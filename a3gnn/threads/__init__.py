@@ -1,1 +1,1 @@
-"""Which thread may use which core, how stages share them, and what of their time others take."""
+"""Cores for threads, their division among stages, and the time that other work takes from them."""

@@ -1,4 +1,4 @@
-"""The cores that a thread may run on, where the system tells and lets itself be told: Linux."""
+"""The cores that a thread may run on, on systems that can report and set them: Linux."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ _SYSTEM_CAN = hasattr(os, "sched_setaffinity")
 
 
 def cores() -> frozenset[int]:
-    """Returns the cores that the calling thread may run on; none where the system doesn't tell."""
+    """Returns the cores that the calling thread may run on; none if the system doesn't report them."""
     return frozenset(os.sched_getaffinity(0)) if _SYSTEM_CAN else frozenset()
 
 
 def available_cores() -> int:
-    """Returns the cores that this process may run on: its affinity, and the least quota of its control groups."""
+    """Returns the number of cores that this process may use, by its affinity and the least quota of its groups."""
     count, quota = len(cores()) or os.cpu_count() or 1, cpu_limit()
     return count if quota is None else min(count, max(1, int(quota)))
 
 
 @functools.cache
 def home() -> frozenset[int]:
-    """Returns the calling thread's cores at the first call: whoever pins threads asks before the first of them."""
+    """Returns the calling thread's cores at the first call; call it before the first thread is pinned."""
     return cores()
 
 
 def pin(wanted: frozenset[int], thread: int = 0) -> None:
-    """Lets a thread run on `wanted` alone; no cores leave it where it is.
+    """Restricts a thread to the cores `wanted`; does nothing if `wanted` is empty.
 
-    A system that refuses, or a thread that has ended, changes nothing: where a thread runs is a matter of time only.
+    Errors, such as for a thread that has ended, are ignored: the place of a thread affects only its speed.
 
     Args:
         wanted: Cores.
-        thread: As `threading.get_native_id` names it; 0 is the calling one.
+        thread: Its id from `threading.get_native_id`; 0 is the calling thread.
     """
     if wanted and _SYSTEM_CAN:
         with suppress(OSError):

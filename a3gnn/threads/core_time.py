@@ -1,4 +1,4 @@
-"""Seconds of the cores that this process may use, as the kernel counts them; Linux only, elsewhere all are 0."""
+"""Time of the cores that this process may use, from the kernel's counters; 0 on systems other than Linux."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import os
 from a3gnn.threads import affinity
 
 _STAT = "/proc/stat"
-#: Of its columns: user, nice, system, irq, softirq and steal; the rest is idle or counted in these.
+#: Columns user, nice, system, irq, softirq and steal; the others are idle or counted in these.
 _BUSY = (0, 1, 2, 5, 6, 7)
 _STEAL = (7,)
 
 
 def busy_seconds() -> float:
-    """Returns the seconds that these cores have been busy since the machine started, those stolen included."""
+    """Returns the seconds that these cores have been busy since the machine started, stolen time included."""
     return _seconds(_BUSY)
 
 
 def stolen_seconds() -> float:
-    """Returns the part of them that the hypervisor has given to other machines (steal time)."""
+    """Returns the part of the busy seconds that the hypervisor has given to other machines (steal time)."""
     return _seconds(_STEAL)
 
 

@@ -1,4 +1,4 @@
-"""How a command ends, where threads may have been left that never come back."""
+"""Ends a command, even if there are threads that will never end."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import threading
 from contextlib import suppress
 from typing import NoReturn
 
-#: What the names of the threads begin with that work for trainers (`a3gnn.hybrid.trainers`).
+#: Prefix of the names of threads that work for trainers (`a3gnn.hybrid.trainers`).
 TRAINERS = "a3gnn-trainer"
 
 
 def end(code: int, *, at_once: bool = False) -> NoReturn:
-    """Ends the process with `code`; at once where a trainer's thread is left, as Python would wait for what it holds.
+    """Ends the process with `code`; skips Python's shutdown if a trainer's thread is left, as it might never end.
 
     Args:
         code: Exit code.
-        at_once: Whether to leave out what Python does at its end in any case: there gloo's threads abort one process in
-            some hundreds, which is done.
+        at_once: Whether to skip Python's shutdown in any case. In processes with gloo's threads, these abort it in one
+            of some hundred runs, although the work is done.
 
     Raises:
-        SystemExit: It is not to end at once, and no such thread is left.
+        SystemExit: Python's shutdown is not skipped.
     """
     if at_once or any(thread.name.startswith(TRAINERS) for thread in threading.enumerate()):
         for stream in (sys.stdout, sys.stderr):
-            with suppress(ValueError, OSError):  # closed, or nobody reads it
+            with suppress(ValueError, OSError):  # closed, or a pipe without a reader
                 stream.flush()
         os._exit(code)
     sys.exit(code)

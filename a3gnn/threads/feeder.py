@@ -1,4 +1,4 @@
-"""`Feeder`: an iteration on a thread of its own, an item at a time, so that its caller can give up waiting."""
+"""`Feeder`: draws an iteration's items on a separate thread, so its caller can give up waiting."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TICK_S = 0.1
 
 
 class Feeder(Generic[Item]):
-    """Draws items where nothing but it runs. The iteration is closed there, too, and its thread ends with it.
+    """Draws items on a thread that runs nothing else. The iteration is closed on that thread too, which then ends.
 
     Args:
-        items: Nobody else draws from it from now on.
-        name: Of the thread.
+        items: No other code may draw from it afterwards.
+        name: Name of the thread.
     """
 
     def __init__(self, items: Generator[Item, None, None], name: str) -> None:
@@ -28,10 +28,10 @@ class Feeder(Generic[Item]):
         self._thread.start()
 
     def next(self, check: Callable[[], None]) -> Item | None:
-        """Returns the next item, None after the last one; what drawing it raises is raised here.
+        """Returns the next item, None after the last one; exceptions from drawing it are raised here.
 
         Args:
-            check: Called every tenth of a second meanwhile; what it raises ends the waiting.
+            check: Called every tenth of a second during the wait; an exception from it ends the waiting.
         """
         self._asked.put(True)
         while True:
@@ -48,7 +48,7 @@ class Feeder(Generic[Item]):
         """Closes the iteration, and returns whether its thread has ended.
 
         Args:
-            gives_up: Asked every tenth of a second whether it is not waited for any more.
+            gives_up: Called every tenth of a second; True ends the waiting.
         """
         self._asked.put(False)
         self._thread.join(TICK_S)
@@ -61,7 +61,7 @@ class Feeder(Generic[Item]):
             while self._asked.get():
                 try:
                     self._given.put((next(self._items, None), None))
-                except BaseException as error:  # raised where the item was asked for
+                except BaseException as error:  # raised again in `next`
                     self._given.put((None, error))
         finally:
             self._items.close()

@@ -1,4 +1,4 @@
-"""`held`: the calling thread, kept to some threads and cores while it trains."""
+"""`held`: limits the calling thread to some threads and cores while it trains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from a3gnn.threads import affinity, pool
 
 @dataclass(slots=True)
 class _Before:
-    """What a thread had before it was first held, and how many holds are on it."""
+    """A thread's settings before its first hold, and the number of its holds."""
 
     thread: int
     share: pool.ThreadShare
@@ -25,7 +25,7 @@ class _Before:
     holds: int = 0
 
     def restore(self) -> None:
-        """Gives the thread back what it had, whichever thread calls."""
+        """Restores the thread's settings; any thread may call this."""
         self.share.threads, self.share.cores = self.threads, self.helpers
         affinity.pin(self.cores, self.thread)
         torch.set_num_threads(self.torch_threads)
@@ -37,16 +37,16 @@ _held: dict[int, _Before] = {}
 
 @contextmanager
 def held(threads: int, cores: frozenset[int] = frozenset()) -> Iterator[None]:
-    """Gives the calling thread `threads` threads of torch and of `pool` meanwhile, and keeps it to `cores`.
+    """Gives the calling thread `threads` threads of torch and of `pool` for its context, and keeps it to `cores`.
 
-    Holds of one thread may end in any order, and in another thread, as generators do: what the last begun one says
-    counts, and the thread has again what it had before the first when all have ended. OpenMP's threads run where the
-    thread that starts them ran: those of an earlier parallel region stay where they are, so that of torch's own work
-    the number of threads is kept to, and the cores only by threads that start meanwhile.
+    Holds of one thread may end in any order, and in another thread, as with generators. The last hold that began
+    counts; after all have ended, the thread has its original settings again. OpenMP's threads run on the cores of the
+    thread that starts them, and threads of an earlier parallel region stay where they are. So torch's own work keeps to
+    the number of threads, but only new threads keep to the cores.
 
     Args:
-        threads: Threads.
-        cores: Cores; none leave the thread where it is.
+        threads: Number of threads, the calling one included.
+        cores: Cores; an empty set leaves the thread where it is.
     """
     thread = threading.get_native_id()
     with _lock:

@@ -11,8 +11,8 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Seconds after which whoever waits for workers wakes at the latest. A signal that comes just before the main thread
-#: waits is handled only when that wakes: Ctrl-C would wait for a worker that may wait for much longer.
+#: Longest wait for workers in seconds before the main thread wakes. It handles a signal that comes just before a wait
+#: only when it wakes; otherwise Ctrl-C would wait for a worker, perhaps for much longer.
 WAKE_S = 1.0
 
 
@@ -26,21 +26,21 @@ def ordered_map(
 ) -> Generator[Result, None, None]:
     """Yields `function(item)` of each item, in the items' order, computed by `workers` threads.
 
-    At most `ahead` results are under way or waiting while the caller holds one. A worker's exception is raised as
-    soon as it happens, with the worker's traceback, ahead of results that were due before it. However the iteration
-    ends (exhausted, closed, or by an exception), what has not begun is cancelled and every thread has ended.
+    At most `ahead` results are in progress or waiting while the caller holds one. A worker's exception is raised as
+    soon as it happens, with the worker's traceback, before results that were due earlier. When the iteration ends
+    (exhausted, closed, or by an exception), items that have not begun are cancelled and every thread has ended.
 
-    No worker ever waits for the caller, so an iteration that is left suspended, such as by the end of a script, holds
-    nothing up: Python joins a pool's threads before it closes what still iterates.
+    No worker ever waits for the caller. An iteration that is left suspended, such as by the end of a script, therefore
+    blocks nothing: Python joins a pool's threads before it closes suspended generators.
 
     Args:
         function: Must end by itself.
-        items: Drawn on the caller's thread, each when a worker is to begin it.
-        workers: Threads.
-        runs_ahead: Asked at each result: whether workers begin further items while the caller holds it. If not, the
-            next item begins when its result is asked for.
+        items: Drawn on the caller's thread, each when a worker is about to begin it.
+        workers: Number of threads.
+        runs_ahead: Called at each result: whether workers begin further items while the caller holds it. If not, the
+            next item begins when its result is requested.
         on_start: Called by each thread before its first item.
-        ahead: See above; more than `workers` smooths what varies from item to item. None for `workers`.
+        ahead: Results in progress or waiting; more than `workers` smooths variation between items. None for `workers`.
     """
     most = workers if ahead is None else ahead
     remaining = iter(items)

@@ -1,34 +1,34 @@
-"""Whether worker threads and the thread that trains overlap on the cores, or alternate."""
+"""Decides whether worker threads and the training thread overlap on the cores, or alternate."""
 
 from __future__ import annotations
 
 import math
 import statistics
 
-# Mini-batches of a test of one mode: first those that fill or empty the pipeline, which are not timed. Guesses.
+# Mini-batches per test of one mode: untimed ones that fill or empty the pipeline, then timed ones. Guesses.
 _SETTLING, _TIMED = 2, 4
 # Tests of each mode. Guess.
 _TESTS = 3
-# Where they are compared once: tests at most, and standard errors that are a clear difference. Guesses.
+# For a single comparison: most tests per mode, and standard errors that make a difference clear. Guesses.
 _MOST_TESTS, _CLEAR = 6, 3.0
-# Mini-batches after which the modes are compared again, as other work on the machine comes and goes. Guess.
+# Mini-batches until the modes are compared again, because other work on the machine comes and goes. Guess.
 _KEPT = 500
 
 
 class OverlapPolicy:
     """Decides by measurement how the stages of mode 1 and mode 2 share the cores.
 
-    Overlapped, each worker runs on one thread during the training. Alternating, a mini-batch begins when it is asked
-    for, and its worker has all threads while the caller waits. On cores that training fills, overlap only slows it
-    down; where a GPU trains, or cores are idle, overlap gains. Both are tried for a few mini-batches, the faster is
-    kept, and the comparison is repeated every 500 mini-batches. Mini-batches are bit-identical in both modes.
+    Overlapped, each worker runs on one thread during the training. Alternating, a mini-batch begins when it is
+    requested, and its worker has all threads while the caller waits. On cores that training fills, overlap only slows
+    it down; with a GPU or idle cores, overlap is faster. Both modes are tried for a few mini-batches, the faster one is
+    used, and the comparison is repeated every 500 mini-batches. Mini-batches are bit-identical in both modes.
 
     Args:
-        workers: Mini-batches that may be under way when the mode changes: they are not timed.
+        workers: Mini-batches in progress when the mode changes; they are not timed.
 
     Attributes:
         overlapped: Whether workers and training overlap now.
-        is_settled: Whether the faster mode is kept now, and none is tried.
+        is_settled: Whether the comparison has ended and the faster mode is in use.
     """
 
     def __init__(self, workers: int = 1) -> None:
@@ -38,7 +38,7 @@ class OverlapPolicy:
         self._left = self._test
 
     def count(self, seconds: float) -> None:
-        """Takes note of the seconds from one mini-batch to the next, and changes the mode when it is time."""
+        """Records the seconds from one mini-batch to the next, and changes the mode when its test is over."""
         if self._left <= _TIMED:
             self._seconds[self.overlapped].append(seconds)
         self._left -= 1
@@ -53,18 +53,18 @@ class OverlapPolicy:
             self._left = self._test
 
     def _is_enough(self) -> bool:
-        """Returns whether both modes were tested so often that one of them is kept."""
+        """Returns whether both modes have been tested often enough to choose one."""
         return all(len(times) >= _TESTS * _TIMED for times in self._seconds.values())
 
 
 class OverlapOnce(OverlapPolicy):
-    """Compares the modes once, for somebody who compares again when the machine has changed.
+    """Compares the modes once, for a caller that compares again when the machine has changed.
 
-    What is kept for good is tested up to twice as often, until one mode is clearly the faster.
+    The choice is final, so each mode is tested up to twice as often, until one is clearly faster.
     """
 
     def count(self, seconds: float) -> None:
-        """As `OverlapPolicy.count` until the faster mode is known."""
+        """Does the same as `OverlapPolicy.count` until the faster mode is known."""
         if not self.is_settled:
             super().count(seconds)
 
@@ -79,7 +79,7 @@ class OverlapOnce(OverlapPolicy):
 
 
 class Overlapped(OverlapPolicy):
-    """Always overlaps: what does not is another configuration of whoever chose this."""
+    """Always overlaps; the caller tries alternation as a separate configuration."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Compiled kernels over ranges of rows, on as many threads as the calling thread may use."""
+"""Runs compiled kernels over ranges of rows, on as many threads as the calling thread may use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from a3gnn.threads import affinity
 from a3gnn.threads.affinity import available_cores
 
-# More chunks than threads: a thread that starts late, or whose core is busy, takes fewer of them. Guess.
+# Chunks per thread: more than one, because a thread that starts late, or on a busy core, takes fewer. Guess.
 _CHUNKS_PER_THREAD = 4
-# Bytes that are too few to be worth a second thread: some 100 microseconds of work. Guess.
+# Bytes of work below which a second thread does not pay: about 100 microseconds. Guess.
 _GRAIN_BYTES = 1 << 19
 
 _cores = functools.cache(available_cores)
@@ -27,11 +27,11 @@ _helpers: ThreadPoolExecutor | None = None
 
 @dataclass(slots=True)
 class ThreadShare:
-    """What one thread may use.
+    """Threads and cores that one thread may use.
 
     Attributes:
-        threads: Threads; 0 for all usable cores.
-        cores: Where the threads that help it run; none for anywhere.
+        threads: Number of threads; 0 for all usable cores.
+        cores: Cores of its helper threads; an empty set for any.
     """
 
     threads: int = 0
@@ -39,13 +39,13 @@ class ThreadShare:
 
 
 def usable_cores() -> int:
-    """Returns the cores that this process may run on, or OMP_NUM_THREADS where that asks for fewer."""
+    """Returns the number of cores that this process may run on, or OMP_NUM_THREADS if that is less."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(_cores(), int(asked)) if asked.isdecimal() and int(asked) > 0 else _cores()
 
 
 def size() -> int:
-    """Returns the threads that the calling thread may use: all usable cores unless `limited`."""
+    """Returns the number of threads that the calling thread may use: all usable cores unless `limited`."""
     return share().threads or usable_cores()
 
 
@@ -58,14 +58,14 @@ def share() -> ThreadShare:
 
 
 def limit(threads: int, cores: frozenset[int] = frozenset()) -> None:
-    """Lets the calling thread use `threads` threads from now on, its helpers on `cores` if any are named."""
+    """Lets the calling thread use `threads` threads from now on, with its helpers on `cores` if given."""
     mine = share()
     mine.threads, mine.cores = threads, cores
 
 
 @contextmanager
 def limited(threads: int, cores: frozenset[int] = frozenset()) -> Iterator[None]:
-    """Lets the calling thread use `threads` threads meanwhile, its helpers on `cores` if any are named."""
+    """Lets the calling thread use `threads` threads in its context, with its helpers on `cores` if given."""
     mine = share()
     before = (mine.threads, mine.cores)
     limit(threads, cores)
@@ -76,20 +76,21 @@ def limited(threads: int, cores: frozenset[int] = frozenset()) -> Iterator[None]
 
 
 def grain(rows: int, nbytes: int) -> int:
-    """Returns how many rows are too few to share, where `rows` of them read or write `nbytes`."""
+    """Returns the number of rows below which sharing does not pay, if `rows` of them read or write `nbytes`."""
     return max(1, _GRAIN_BYTES * rows // max(nbytes, 1))
 
 
 def in_chunks(function: Callable[[int, int], object], count: int, grain: int) -> None:
     """Calls `function(low, high)` for ranges that cover [0, count), and returns when all have ended.
 
-    `function` must release the GIL where it works, and its ranges must not depend on each other. The calling thread
-    works too, and waits for no helper that has not begun: it never deadlocks, however many threads call this at once.
+    `function` must release the GIL while it works, and its ranges must not depend on each other. The calling thread
+    works too, and does not wait for helpers that have not begun, so it never deadlocks, however many threads call this
+    at once.
 
     Args:
         function: Works on a range.
-        count: Rows.
-        grain: Rows that are too few to share.
+        count: Number of rows.
+        grain: Rows below which sharing does not pay.
     """
     threads = min(size(), -(-count // grain))
     if threads <= 1:
@@ -99,7 +100,7 @@ def in_chunks(function: Callable[[int, int], object], count: int, grain: int) ->
     starts = itertools.count(0, step)
 
     def work() -> None:
-        # `next` of a count is atomic: each range is taken once.
+        # `next` of a count is atomic, so each range is taken once.
         while (low := next(starts)) < count:
             function(low, min(low + step, count))
 
@@ -120,7 +121,7 @@ def in_chunks(function: Callable[[int, int], object], count: int, grain: int) ->
 
 
 def _move(cores: frozenset[int]) -> None:
-    # A helper stays where its last caller had it. One that is new began on the cores of the thread that started it.
+    # A helper stays on the cores of its last caller. A new one begins on the cores of the thread that started it.
     if getattr(_local, "place", None) != cores:
         affinity.pin(cores or affinity.home())
         _local.place = cores

@@ -1,4 +1,4 @@
-"""`staged_map`: several stages of work on items, each on a thread of its own, in order and bounded."""
+"""`staged_map`: several stages of work on items, each on its own thread, in order and bounded."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from a3gnn.threads.ordered_map import WAKE_S
 def staged_map(
     items: Iterable[Any], stages: Sequence[Callable[[Any], Any]], depths: Sequence[int]
 ) -> Generator[Any, None, None]:
-    """Yields what `stages` make of each item, one after the other, in the items' order.
+    """Yields the result of all `stages`, applied in turn, for each item, in the items' order.
 
-    A stage begins an item once it has ended the one before, and the next stage has begun the one that is its depth
-    before; the caller begins a result when it comes. A stage's exception is raised as soon as it happens, with its
-    traceback, ahead of results that were due before it. However the iteration ends (exhausted, closed, or by an
-    exception), nothing begins any more, and every thread has ended.
+    A stage begins an item after it has ended the item before. The next stage must also have begun the item `depth`
+    places earlier; for the last stage, the caller counts, which begins a result when it receives it. A stage's
+    exception is raised as soon as it happens, with its traceback, before results that were due earlier. When the
+    iteration ends (exhausted, closed, or by an exception), no work begins any more, and every thread has ended.
 
-    No thread ever waits for another, nor for the caller, so an iteration that is left suspended holds nothing up.
+    No thread ever waits for another or for the caller, so an iteration that is left suspended blocks nothing.
 
     Args:
         items: Drawn on any thread, by one at a time, each when the first stage begins it.
-        stages: Of each item; they must end by themselves.
-        depths: For each stage, by how many items it may be ahead of the next one, or of the caller: 1 or more.
+        stages: Functions of one item; they must end by themselves.
+        depths: For each stage, most items that it may be ahead of the next stage, or of the caller: at least 1.
     """
     with ExitStack() as stack:
         threads = [stack.enter_context(ThreadPoolExecutor(1, "a3gnn-worker")) for _ in stages]
@@ -40,7 +40,7 @@ def staged_map(
 
 
 class _Line:
-    """Which stage has begun how many items, and what waits for which; whoever changes that has others begin."""
+    """The items that each stage has begun, and the results that wait for it; each change may start further work."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class _Line:
     ) -> None:
         self._items, self._stages, self._depths, self._threads = iter(items), stages, depths, threads
         self._condition = Condition()
-        self._begun = [0] * (len(stages) + 1)  # the caller's last
+        self._begun = [0] * (len(stages) + 1)  # the last entry is the caller's
         self._waiting: list[deque[Any]] = [deque() for _ in self._begun]
         self._works = [False] * len(stages)
         self._is_drawn = self._has_stopped = False
@@ -61,7 +61,7 @@ class _Line:
         """Waits for the next result, and returns whether there is one.
 
         Raises:
-            BaseException: A stage's.
+            BaseException: A stage's exception.
         """
         with self._condition:
             self._begin_what_may()
@@ -72,14 +72,14 @@ class _Line:
             return bool(self._waiting[-1])
 
     def take(self) -> Any:
-        """Returns the next result, which the caller begins."""
+        """Returns the next result, which the caller thereby begins."""
         with self._condition:
             self._begun[-1] += 1
             self._begin_what_may()
             return self._waiting[-1].popleft()
 
     def stop(self) -> None:
-        """Lets nothing begin any more."""
+        """Prevents any further work from beginning."""
         with self._condition:
             self._has_stopped = True
 
@@ -88,7 +88,7 @@ class _Line:
         return self._is_drawn and not any(self._works) and not any(self._waiting)
 
     def _begin_what_may(self) -> None:
-        # The last stage first: what it begins makes room for those before it.
+        # The last stage first, because its beginnings make room for earlier stages.
         for place in reversed(range(len(self._stages))):
             if self._works[place] or self._begun[place] >= self._begun[place + 1] + self._depths[place]:
                 continue
@@ -111,7 +111,7 @@ class _Line:
         result, error = None, None
         try:
             result = self._stages[place](item)
-        except BaseException as raised:  # raised where results are waited for
+        except BaseException as raised:  # raised again in `wait`
             error = raised
         with self._condition:
             self._works[place] = False

@@ -1,1 +1,1 @@
-"""Which rows are kept in faster memory: sets fixed before training, and policies that replace rows at every read."""
+"""Caches of rows in faster memory: sets fixed before training, and policies that replace rows at every read."""

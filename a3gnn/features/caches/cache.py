@@ -1,4 +1,4 @@
-"""What a cache on the host offers to the store that reads through it."""
+"""The interface of a cache on the host to the store that reads through it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class CacheStats(NamedTuple):
 
     Attributes:
         policy: The policy, or none without a cache.
-        queries: Reads that were served: one per mini-batch.
+        queries: Reads so far: one per mini-batch.
         hits: Rows that were cached.
         misses: Rows that were not.
         overhead_s: Seconds spent on look-up and update, the copies of admitted rows included.
-        reason: Why `auto` chose the policy; empty where it was asked for by name.
+        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     policy: str
@@ -33,7 +33,7 @@ class CacheStats(NamedTuple):
 
     @property
     def hit_rate(self) -> float:
-        """Hits per row read, in [0, 1]; 0 before the first."""
+        """Hits per row read, in [0, 1]; 0 before the first read."""
         return self.hits / max(self.hits + self.misses, 1)
 
     @property
@@ -46,11 +46,11 @@ NO_CACHE = CacheStats("none")
 
 
 class StatsCounter:
-    """Counts what a cache does. Thread-safe.
+    """Counts hits, misses and overhead. Thread-safe.
 
     Args:
         policy: The cache's policy.
-        reason: Why that one, where `auto` chose it.
+        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     def __init__(self, policy: str, reason: str = "") -> None:
@@ -70,7 +70,7 @@ class StatsCounter:
 
     @property
     def stats(self) -> CacheStats:
-        """The counts so far, all of one moment."""
+        """The counts so far; all from one moment."""
         return self._stats
 
 
@@ -79,7 +79,7 @@ class RowCache(Protocol):
 
     @property
     def cached(self) -> NDArray[np.int32]:
-        """The nodes that it holds for as long as it lives, int32, sorted; none where rows are replaced."""
+        """The nodes of a static cache, int32, sorted; none for a dynamic cache, whose rows are replaced."""
 
     @property
     def nbytes(self) -> int:
@@ -94,12 +94,12 @@ class DenseRowCache(RowCache, Protocol):
     """A cache of dense rows, which are read by address."""
 
     def serving(self, ids: NDArray[np.int32], table: RowTable) -> AbstractContextManager[int]:
-        """Surrounds one read of `table`, whose cached rows are redirected to the cache.
+        """Wraps one read of `table`; its cached rows are redirected to the cache.
 
         Args:
             ids: The rows' nodes, int32, in range.
-            table: Where they are without this cache; the addresses of cached ones are overwritten on entry.
+            table: Addresses without this cache; the addresses of cached rows are overwritten on entry.
 
         Yields:
-            How many are cached.
+            The number of cached rows.
         """

@@ -1,6 +1,6 @@
 """Compiled kernels that all caches share: look-up, redirected and copied rows, expected access. All release the GIL.
 
-`position` and `slot_of` map each node to its row in a cache, -1 where it has none.
+`position` and `slot_of` map each node to its row in a cache, -1 if it has none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def look_up(slot_of: NDArray[np.int32], ids: NDArray[np.int32], slots: NDArray[n
 def split(
     position: NDArray[np.int32], ids: NDArray[np.int32], where: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Splits `ids`, whose rows go to rows `where` of an output, into hits and misses; both keep their order.
+    """Splits `ids`, destined for rows `where` of an output, into hits and misses; both keep their order.
 
     Returns:
         The positions and `where` of the hits, then the ids and `where` of the misses, int32.
@@ -55,7 +55,7 @@ def split(
 def redirect_nodes(
     base: int, row_bytes: int, position: NDArray[np.int32], ids: NDArray[np.int32], addresses: NDArray[np.int64]
 ) -> int:
-    """Overwrites the addresses of those of `ids` that a cache at address `base` holds; returns how many it holds."""
+    """Overwrites the addresses of those `ids` that a cache at address `base` holds; returns their number."""
     found = 0
     for i in range(len(ids)):
         row = position[ids[i]]
@@ -77,7 +77,7 @@ def redirect_slots(base: int, row_bytes: int, slots: NDArray[np.int32], addresse
 def admitted(
     slot_of: NDArray[np.int32], ids: NDArray[np.int32], slots: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns which of `ids` missed (`slots` is -1) and are cached now, as indices, and their slots, int32."""
+    """Returns the indices of `ids` that missed (`slots` is -1) and are cached now, and their slots, int32."""
     missed, targets = np.empty_like(slots), np.empty_like(slots)
     count = 0
     for i in range(len(ids)):
@@ -110,8 +110,8 @@ def log_not_sampled(
 ) -> NDArray[np.float64]:
     """Returns each node's log probability that no destination samples it, float64, shape (num_nodes,).
 
-    `expanded` is each destination's probability of being expanded; one that is expanded samples each in-neighbour with
-    probability min(1, fanout / degree), or 1 where `fanout` is -1.
+    `expanded` is each destination's probability of being expanded. An expanded destination samples each in-neighbor
+    with probability min(1, fanout / degree), or 1 if `fanout` is -1.
     """
     total = np.zeros(len(expanded), dtype=np.float64)
     for u in range(len(expanded)):

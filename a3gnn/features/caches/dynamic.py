@@ -1,4 +1,4 @@
-"""`DynamicCache`: rows in RAM that a policy replaces with every query."""
+"""`DynamicCache`: rows in RAM that a policy replaces at every query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from a3gnn.threads import pool
 
 
 class FairLock:
-    """A lock that threads get in the order in which they asked for it; `threading.Lock` promises no order.
+    """A lock that threads get in the order of their requests; `threading.Lock` promises no order.
 
     BGL queues a cache's operations for one processing thread (section 3.2.3). Here each thread serves its own query
     while it holds the lock: operations run in the same order, and no query moves to another thread.
@@ -34,7 +34,7 @@ class FairLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Waits for the lock, and holds it as long as the context lasts; not reentrant."""
+        """Waits for the lock, and holds it until the context ends; not reentrant."""
         mine = threading.Lock()
         mine.acquire()
         with self._guard:
@@ -45,7 +45,7 @@ class FairLock:
             mine.acquire()
             yield
         finally:
-            # A thread that is interrupted while it waits leaves the queue from wherever it stands.
+            # A thread that is interrupted while it waits must leave the queue, wherever it stands.
             with self._guard:
                 first = self._waiting[0] is mine
                 self._waiting.remove(mine)
@@ -56,13 +56,13 @@ class FairLock:
 class DynamicCache:
     """Dense rows in host memory, as stored, of the nodes that a policy keeps (BGL, section 3.2).
 
-    A query is look-up, the caller's pass over the rows by address, and admission of the misses. Queries of any number
-    of threads are served one at a time, first come, first served: no row is replaced while another query reads it.
+    A query is a look-up, the caller's pass over the rows by address, and the admission of the misses. Queries of all
+    threads run one at a time, first come, first served, so no row is replaced while another query reads it.
 
     Args:
         slots: Maps nodes to rows; at least one slot.
-        base: All rows, whose width and dtype the cached ones have.
-        reason: Why this policy, where `auto` chose it.
+        base: All rows; cached rows have the same width and dtype.
+        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     def __init__(self, slots: SlotMap, base: DenseRows, reason: str = "") -> None:
@@ -75,7 +75,7 @@ class DynamicCache:
 
     @classmethod
     def that_fits(cls, base: DenseRows, cache_bytes: int, num_nodes: int, policy: str, reason: str = "") -> Self | None:
-        """Returns the largest cache of at most `cache_bytes`, maps included; None where not one row fits."""
+        """Returns the largest cache of at most `cache_bytes`, maps included; None if not one row fits."""
         num_slots = slots_that_fit(policy, cache_bytes, num_nodes, base.row_bytes)
         return cls(SlotMap(policy, num_slots, num_nodes), base, reason) if num_slots else None
 
@@ -91,9 +91,9 @@ class DynamicCache:
 
     @contextmanager
     def serving(self, ids: NDArray[np.int32], table: RowTable) -> Iterator[int]:
-        """Waits for the queries before it, then surrounds one read of `table` (`DenseRowCache.serving`).
+        """Waits for earlier queries, then wraps one read of `table` (`DenseRowCache.serving`).
 
-        On exit, misses are admitted: their rows are copied from where `table` says that they are.
+        On exit, misses are admitted: their rows are copied from their addresses in `table`.
         """
         with self._lock.held():
             begin = perf_counter()

@@ -1,9 +1,9 @@
 """Compiled kernels of the dynamic policies, one per policy: which row is replaced by which miss. All release the GIL.
 
-A kernel gets one query: `ids`, and their `slots` as looked up, -1 for a miss. It first records the hits, then admits
-the misses one by one, in order, each to the slot that the policy evicts. Each is the textbook policy and takes
-amortised constant time per node. `slot_of` maps nodes to slots and `node_of` slots to nodes, -1 where there is none;
-empty slots are filled before any row is evicted.
+A kernel gets one query: `ids`, and their `slots` from the look-up, -1 for a miss. It first records the hits. Then it
+admits the misses one by one, in order, each to the slot that the policy evicts. All are textbook policies and take
+amortized constant time per node. `slot_of` maps nodes to slots and `node_of` slots to nodes, -1 for none; empty slots
+are filled before any row is evicted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SlotLists(NamedTuple):
     """LFU's slots: one circular doubly linked list per bucket; all int32.
 
     Attributes:
-        before: Links of the slots, followed by those of each bucket's sentinel.
+        before: Links of the slots, then the links of each bucket's sentinel.
         after: As `before`.
         bucket_of: Each slot's bucket.
     """
@@ -35,8 +35,8 @@ class Buckets(NamedTuple):
 
     Attributes:
         before: Links.
-        after: Links; of an unused bucket, the next unused one.
-        frequency: How often the rows of a bucket were read; frequency[0] is the first unused bucket.
+        after: Links; for an unused bucket, the next unused one.
+        frequency: Number of reads of the rows in a bucket; frequency[0] is the first unused bucket.
     """
 
     before: NDArray[np.int32]
@@ -46,7 +46,7 @@ class Buckets(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def _replace(slot_of: NDArray[np.int32], node_of: NDArray[np.int32], slot: int, node: int) -> None:
-    """Evicts what `slot` holds, if anything, and maps `node` to it."""
+    """Evicts the node in `slot`, if any, and maps `node` to it."""
     if node_of[slot] >= 0:
         slot_of[node_of[slot]] = -1
     node_of[slot] = node
@@ -81,7 +81,7 @@ def clock(
 ) -> None:
     """CLOCK: the hand evicts the next row whose reference bit is clear, and clears the bits that it passes.
 
-    A hit sets the bit. A row is admitted with its bit clear: it gets a second chance only once it has been hit.
+    A hit sets the bit. A row is admitted with its bit clear, so it gets a second chance only after a hit.
     """
     for i in range(len(ids)):
         if slots[i] >= 0:
@@ -151,11 +151,11 @@ def lfu(
     ids: NDArray[np.int32],
     slots: NDArray[np.int32],
 ) -> None:
-    """LFU: evicts the row that was read least often since it was admitted; of equals, the one read longest ago.
+    """LFU: evicts the row with the fewest reads since its admission; among equals, the one read longest ago.
 
-    In constant time (Shah, Mitra and Matani, 2010): the slots of one frequency form a bucket, a list with the least
-    recently read slot first, and the buckets form a list by rising frequency. The arrays before `ids` are those of
-    `SlotLists` and `Buckets`.
+    It takes constant time (Shah, Mitra and Matani, 2010). The slots of one frequency form a bucket, a list with the
+    least recently read slot first. The buckets form a list by rising frequency. The arrays before `ids` are the fields
+    of `SlotLists` and `Buckets`.
     """
     lists, buckets = SlotLists(before, after, bucket_of), Buckets(bucket_before, bucket_after, frequency)
     for i in range(len(ids)):
@@ -170,10 +170,10 @@ def lfu(
             _promote(lists, buckets, slot, lowest if buckets.frequency[lowest] <= 1 else 0, 1)
 
 
-# Not cached by itself: numba's cache would name the classes of its arguments, and fail once one is renamed.
+# Without cache=True: numba's cache would contain the names of its argument classes, and fail after a renaming.
 @njit(nogil=True)
 def _promote(lists: SlotLists, buckets: Buckets, slot: int, below: int, frequency: int) -> None:
-    """Moves `slot` to the end of the bucket of `frequency`, which is `below`, its successor, or new between the two."""
+    """Moves `slot` to the end of the bucket of `frequency`: `below`, its successor, or a new one between the two."""
     sentinels = len(lists.bucket_of)
     old, target = lists.bucket_of[slot], below
     if below == 0 or buckets.frequency[below] != frequency:

@@ -1,4 +1,4 @@
-"""Which nodes a static cache holds: the best ranked, by degree, expected access or presampling."""
+"""Ranks nodes for a static cache: by degree, expected access or presampling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from a3gnn.sampling.kernel_types import readonly
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.seeding import derive, generator
 
-# Seeds of the mini-batches that are counted, at most: 100 mini-batches of the default size. Guess.
+# Most seeds of the mini-batches that are counted: 100 mini-batches of the default size. Guess.
 _MAX_SEEDS = 100 * 1024
 
 
@@ -34,15 +34,15 @@ def presampled(
 ) -> Iterator[NDArray[np.int32]]:
     """Yields the nodes that each mini-batch of an epoch needs, int32, distinct.
 
-    Neighbours are sampled uniformly, over the whole graph, from random streams of `seed` that training does not use.
+    Neighbors are sampled uniformly, over the whole graph, from random streams of `seed` that training does not use.
 
     Args:
-        graph: The graph.
-        fanouts: In-neighbours sampled per node, the seeds' hop first.
+        graph: In RAM or on disk.
+        fanouts: In-neighbors sampled per node, the seeds' hop first.
         batch_size: Seeds per mini-batch.
         seed: Seed of the random streams.
         seeds: Seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
-        most: Mini-batches at most; 0 samples none, None all of them.
+        most: Largest number of mini-batches; 0 samples none, None all of them.
     """
     sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
     if seeds is None:
@@ -62,9 +62,9 @@ def most_needed_first(
 ) -> NDArray[np.int32]:
     """Returns all nodes by falling number of presampled mini-batches that need them, int32, shape (num_nodes,).
 
-    One epoch is presampled, or 100 x 1,024 seeds of a longer one: of `seeds`, every n-th mini-batch, so that a
-    proximity order is sampled from all of the graph. Ties, such as nodes that none needs, are ranked by degree.
-    Arguments are those of `presampled`.
+    One epoch is presampled, or 100 x 1,024 seeds of a longer one. From `seeds`, every n-th mini-batch is taken, so a
+    proximity order is sampled over the whole graph. Ties, such as nodes that no mini-batch needs, are ranked by degree.
+    The arguments are the same as for `presampled`.
     """
     most = max(1, _MAX_SEEDS // batch_size)
     if seeds is not None:
@@ -90,19 +90,19 @@ def cached_nodes(
 ) -> NDArray[np.int32]:
     """Returns the hottest nodes whose rows fit in `cache_bytes`, int32, sorted.
 
-    The map from node to cached row, an int32 per node, is counted: a cache that can't hold it holds nothing.
+    The map from node to cached row, an int32 per node, counts too: a cache that can't hold the map holds nothing.
 
     Args:
-        graph: The graph.
-        cache_bytes: What the cache may take, map included.
+        graph: In RAM or on disk.
+        cache_bytes: Most bytes of the cache, map included.
         policy: A static one: degree (how often a node is an in-neighbour; PaGraph), access (the probability that a
             mini-batch needs it, `expected_access`) or presample (how many presampled mini-batches need it,
             `most_needed_first`; GNNLab).
-        fanouts: For access and presample: in-neighbours sampled per node, the seeds' hop first.
+        fanouts: For access and presample: in-neighbors sampled per node, the seeds' hop first.
         batch_size: For access and presample: seeds per mini-batch.
         seed: For presample: seed of the random streams.
         seeds: For presample: seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
-        rows: What is cached, a row per node; the graph's features by default.
+        rows: Rows to cache, one per node; the graph's features by default.
 
     Raises:
         UsageError: `cache_bytes` is negative, or the policy is not a static one.
@@ -124,7 +124,7 @@ def cached_nodes(
 
 
 def that_fit(ranked: NDArray[np.int32], rows: StoredRows, cache_bytes: int, num_nodes: int) -> NDArray[np.int32]:
-    """Returns the first of `ranked` whose rows fit in `cache_bytes` with the map to them, int32, sorted."""
+    """Returns the first of `ranked` whose rows and map fit in `cache_bytes`, int32, sorted."""
     room = cache_bytes - CACHE_INDEX_BYTES * num_nodes
     return np.sort(ranked[: rows.num_that_fit(ranked, room)] if room > 0 else ranked[:0])
 
@@ -132,8 +132,8 @@ def that_fit(ranked: NDArray[np.int32], rows: StoredRows, cache_bytes: int, num_
 def expected_access(graph: Graph, fanouts: Sequence[int], batch_size: int) -> NDArray[np.float64]:
     """Returns the probability that a mini-batch needs each node, float64, shape (num_nodes,).
 
-    p_0(v) = B / |train|; p_l(v) = 1 - prod over u with v in N(u) of (1 - p_{l-1}(u) min(1, k_l / deg u)); a node is
-    needed unless no hop samples it, and hops are taken as independent.
+    p_0(v) = B / |train|; p_l(v) = 1 - prod over u with v in N(u) of (1 - p_{l-1}(u) min(1, k_l / deg u)). A node is
+    needed unless no hop samples it; hops are treated as independent.
     """
     hop = np.zeros(graph.num_nodes, dtype=np.float64)
     hop[graph.train_ids] = min(1.0, batch_size / max(len(graph.train_ids), 1))

@@ -1,4 +1,4 @@
-"""`SlotMap`: which node has which slot in a dynamic cache, under one of the dynamic policies."""
+"""`SlotMap`: maps nodes to the slots of a dynamic cache, under one of the dynamic policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from a3gnn.sampling.kernel_types import readonly
 
 
 class FixedMap:
-    """Maps nodes to slots, the same as long as it lives; `SlotMap` is its dynamic counterpart. Thread-safe.
+    """Maps nodes to slots and never changes; `SlotMap` is its dynamic counterpart. Thread-safe.
 
     Args:
         nodes: The cached nodes, in the order of their slots: int32, distinct.
@@ -31,7 +31,7 @@ class FixedMap:
 
     @property
     def position(self) -> NDArray[np.int32]:
-        """Each node's slot, -1 where it has none: int32, shape (num_nodes,), read-only."""
+        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only."""
         return readonly(self._slot_of)
 
     @property
@@ -45,7 +45,7 @@ class FixedMap:
         return slots, int(kernels.look_up(self._slot_of, ids, slots))
 
     def admit(self, ids: NDArray[np.int32], _slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns no index and no slot: nothing is ever admitted."""
+        """Returns no index and no slot, because nothing is ever admitted."""
         return ids[:0], ids[:0]
 
 
@@ -80,7 +80,7 @@ def _lfu_state(slots: int) -> tuple[NDArray[np.int32], ...]:
 
 
 class _Policy(NamedTuple):
-    """A policy's kernel, and the arrays that it keeps for a number of slots."""
+    """A policy's kernel, and a function that makes its state arrays for a number of slots."""
 
     admit: Callable[..., None]
     state: Callable[[int], tuple[NDArray[Any], ...]]
@@ -98,7 +98,7 @@ class SlotMap:
     """Maps nodes to the slots of a cache, and chooses which slot a miss gets (BGL, section 3.2.1).
 
     Maps are flat arrays: CACHE_INDEX_BYTES per node of the graph and `slot_bytes` per slot. Not thread-safe: callers
-    serialise their queries (`FairLock`).
+    must serialize their queries (`FairLock`).
 
     Args:
         policy: fifo, lru, lfu or clock.
@@ -123,7 +123,7 @@ class SlotMap:
 
     @property
     def position(self) -> NDArray[np.int32]:
-        """Each node's slot, -1 where it has none: int32, shape (num_nodes,), read-only; changes with `admit`."""
+        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only; changes with `admit`."""
         return readonly(self._slot_of)
 
     @property
@@ -137,13 +137,13 @@ class SlotMap:
         return slots, int(kernels.look_up(self._slot_of, ids, slots))
 
     def admit(self, ids: NDArray[np.int32], slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Records a query's hits and admits its misses, in order, as many as there are slots.
+        """Records a query's hits and admits its misses, in order, at most as many as there are slots.
 
-        Rows that the query hit may be evicted: read them first.
+        Rows that the query hit may be evicted, so read them first.
 
         Args:
             ids: The query, int32.
-            slots: What `look_up` returned for it.
+            slots: The result of `look_up` for it.
 
         Returns:
             Indices into `ids` of the misses that have a slot now, and those slots, int32.
@@ -161,14 +161,14 @@ def slot_bytes(policy: str) -> int:
 
 
 def slots_that_fit(policy: str, cache_bytes: int, num_nodes: int, row_bytes: int) -> int:
-    """Returns how many rows of `row_bytes` a cache of `cache_bytes` holds beside its maps, at most `num_nodes`."""
+    """Returns how many rows of `row_bytes` fit in a cache of `cache_bytes` with its maps, at most `num_nodes`."""
     fixed = SlotMap(policy, 1, 0).nbytes - slot_bytes(policy)
     room = cache_bytes - CACHE_INDEX_BYTES * num_nodes - fixed
     return max(0, min(num_nodes, room // (row_bytes + slot_bytes(policy))))
 
 
 def warm_up() -> None:
-    """Compiles every policy's kernel, or loads it from numba's cache, before anything is timed."""
+    """Compiles every policy's kernel, or loads it from numba's cache, before any timing."""
     ids = np.arange(2, dtype=np.int32)
     for policy in _POLICIES:
         slots = SlotMap(policy, 1, 2)

@@ -1,4 +1,4 @@
-"""Static caches: rows of nodes that were chosen before training, in RAM; any number of threads read them at once."""
+"""Static caches: rows in RAM of nodes that were chosen before training; all threads read them at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class HitsAndMisses(NamedTuple):
     """Ids split into a tier's hits and misses, each in order; all int32.
 
     Attributes:
-        positions: Of the hits, in the tier's rows.
-        hits_where: Rows of the output that the hits go to.
+        positions: Rows of the hits in the tier.
+        hits_where: Rows of the hits in the output.
         misses: Ids.
-        misses_where: Rows of the output that the misses go to.
+        misses_where: Rows of the misses in the output.
     """
 
     positions: NDArray[np.int32]
@@ -41,8 +41,8 @@ class Tier(Generic[StoredRows]):
     """Rows of some nodes, copied to faster memory.
 
     Attributes:
-        position: int32, shape (num_nodes,): each node's position in `rows`, -1 where it has none.
-        rows: The copies.
+        position: int32, shape (num_nodes,): each node's position in `rows`, -1 for none.
+        rows: Copies of the nodes' rows.
     """
 
     position: NDArray[np.int32]
@@ -65,7 +65,7 @@ class DenseTier(Tier[DenseRows]):
     __slots__ = ()
 
     def redirect(self, ids: NDArray[np.int32], table: RowTable) -> int:
-        """Overwrites the addresses in `table`, the rows of `ids`, of those that the tier holds; returns how many.
+        """Overwrites the addresses in `table`, the rows of `ids`, that the tier holds; returns their number.
 
         The tier must outlive the table.
         """
@@ -80,7 +80,7 @@ class SparseTier(Tier[SparseRows]):
     __slots__ = ()
 
     def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> HitsAndMisses:
-        """Returns `ids`, whose rows go to rows `where` of an output, as hits and misses."""
+        """Splits `ids`, destined for rows `where` of an output, into hits and misses."""
         return HitsAndMisses(*kernels.split(self.position, ids, where))
 
 
@@ -109,10 +109,10 @@ class StaticCache(_FixedRows[DenseTier]):
 
     Args:
         base: All rows.
-        nodes: Those to cache, int32, sorted, distinct.
+        nodes: The cached nodes, int32, sorted, distinct.
         num_nodes: Nodes of the graph.
-        policy: How they were chosen, for `stats`.
-        reason: Why so, where `auto` chose the policy.
+        policy: The policy that chose them, for `stats`.
+        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class StaticCache(_FixedRows[DenseTier]):
 
     @contextmanager
     def serving(self, ids: NDArray[np.int32], table: RowTable) -> Iterator[int]:
-        """Redirects the cached rows of `table` to the cache; yields how many (`DenseRowCache.serving`)."""
+        """Redirects the cached rows of `table` to the cache; yields their number (`DenseRowCache.serving`)."""
         begin = perf_counter()
         hits = self._tier.redirect(ids, table)
         self._counter.add(hits, len(ids) - hits, perf_counter() - begin)
@@ -130,7 +130,7 @@ class StaticCache(_FixedRows[DenseTier]):
 
 
 class SparseStaticCache(_FixedRows[SparseTier]):
-    """A static cache of sparse rows; arguments are those of `StaticCache`."""
+    """A static cache of sparse rows; the arguments are the same as for `StaticCache`."""
 
     def __init__(
         self, base: SparseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree", reason: str = ""
@@ -143,7 +143,7 @@ class SparseStaticCache(_FixedRows[SparseTier]):
         return self._tier.rows
 
     def split(self, ids: NDArray[np.int32], where: NDArray[np.int32]) -> HitsAndMisses:
-        """Returns `ids`, whose rows go to rows `where` of an output, as hits and misses, and counts them."""
+        """Splits `ids`, destined for rows `where` of an output, into hits and misses, and counts them."""
         begin = perf_counter()
         split = self._tier.split(ids, where)
         self._counter.add(len(split.positions), len(split.misses), perf_counter() - begin)

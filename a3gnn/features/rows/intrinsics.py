@@ -1,6 +1,6 @@
-"""Numba intrinsics for kernels over rows: pointers, prefetching, and the 16-bit numbers that numba has not.
+"""Numba intrinsics for kernels over rows: pointers, prefetching, and 16-bit numbers, which numba lacks.
 
-Kernels see the bits of float16 as uint16 and those of bfloat16 as int16.
+Kernels see the bits of float16 as uint16 and of bfloat16 as int16.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def widened(_context: Any, value: Any) -> Any:
 
 @intrinsic
 def narrowed(_context: Any, value: Any, like: Any) -> Any:
-    """Returns `value`, float32, as an entry of the array `like`: float32, or bfloat16, rounded to the nearest, even."""
+    """Returns `value`, float32, as an entry of the array `like`: float32, or bfloat16 rounded to nearest even."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         if like.dtype == types.float32:
@@ -65,7 +65,7 @@ def narrowed(_context: Any, value: Any, like: Any) -> Any:
         upper = builder.lshr(bits, _WORD(16))
         half = builder.add(builder.and_(upper, _WORD(1)), _WORD(0x7FFF))
         rounded = builder.lshr(builder.add(bits, half), _WORD(16))
-        # Rounding could make infinity of a NaN.
+        # Rounding could turn a NaN into infinity.
         is_nan = builder.fcmp_unordered("uno", arguments[0], arguments[0])
         return builder.trunc(builder.select(is_nan, builder.or_(upper, _WORD(0x40)), rounded), ir.IntType(16))
 

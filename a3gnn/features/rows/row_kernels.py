@@ -1,12 +1,12 @@
-"""Where kernels sum a row of their output, in float32 whatever the output's dtype is.
+"""Kernels that sum rows; the sum of an output row is kept in float32 for every dtype of the output.
 
 Each call fills rows `low` to `high` (exclusive) of its output on one thread; `a3gnn.threads.pool` splits the output
 into such ranges. A destination adds its rows in the order of its edges, four per pass over its sum, and prefetches the
-next four meanwhile. Each output row is summed by one call, so the result is the same, bit for bit, however ranges are
-split.
+next four meanwhile. One call sums each output row, so the result is the same, bit for bit, for every split into ranges.
 
 `row_like` stands for a row's length and dtype: an array of that length, float32, or uint16 for the bits of float16 and
-int16 for those of bfloat16. `out` is float32, or int16 for the bits of bfloat16; sums are float32 until they are whole.
+int16 for those of bfloat16. `out` is float32, or int16 for the bits of bfloat16; sums stay float32 until they are
+complete.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from a3gnn.storage.compiled import njit
 
 
 def sum_of(row: Any, scratch: Any) -> Any:
-    """Returns what the row of an output is summed in: itself if it is float32, else `scratch`, float32.
+    """Returns the memory for the sum of an output row: the row itself if it is float32, else `scratch`, float32.
 
-    For compiled code alone; as long as `scratch`.
+    The result is as long as `scratch`. For compiled code only.
     """
     raise NotImplementedError
 
 
 def settle(total: Any, row: Any) -> None:
-    """Writes `total`, which `sum_of` returned for `row`, to it, rounded; for compiled code alone."""
+    """Writes `total`, the result of `sum_of` for `row`, to `row`, rounded; for compiled code only."""
     raise NotImplementedError
 
 
 @overload(sum_of, inline="always")  # numba carries no types
 def _sum_of(row: Any, scratch: Any) -> Callable[..., Any]:
-    # numba compares the parameters of what is returned with those of this function, annotations and all.
+    # numba compares the parameters of the returned function with those of this one, annotations included.
     def itself(row: Any, scratch: Any) -> Any:
         return row[: len(scratch)]
 
@@ -66,7 +66,7 @@ _LINE = 64
 
 @njit(cache=True, nogil=True)
 def locate(base: int, row_bytes: int, ids: NDArray[np.int32], addresses: NDArray[np.int64]) -> None:
-    """Writes the addresses of rows `ids` of an array that begins at address `base`, rows `row_bytes` apart."""
+    """Writes the addresses of rows `ids` of an array at address `base`, with rows `row_bytes` apart."""
     for i in range(len(ids)):
         addresses[i] = base + ids[i] * row_bytes
 
@@ -75,7 +75,7 @@ def locate(base: int, row_bytes: int, ids: NDArray[np.int32], addresses: NDArray
 def copy_rows(
     addresses: NDArray[np.int64], row_like: NDArray[Any], out: NDArray[Any], column: int, low: int, high: int
 ) -> None:
-    """Copies rows `low` to `high` to `out`, from `column` on."""
+    """Copies rows `low` to `high` to `out`, starting at `column`."""
     width = len(row_like)
     for i in range(low, high):
         row, target = carray(pointer(addresses[i]), (width,), row_like.dtype), out[i][column:]
@@ -93,7 +93,7 @@ def mean_rows(
     low: int,
     high: int,
 ) -> None:
-    """Writes the mean of each destination's in-neighbours to the first columns of `out`; 0 without in-neighbours."""
+    """Writes the mean of each destination's in-neighbors to the first columns of `out`; 0 without in-neighbors."""
     width, last = len(row_like), indptr[high]
     scratch = np.empty(width, dtype=np.float32)
     for i in range(low, high):
@@ -183,8 +183,8 @@ def symmetric_weights(
 ) -> None:
     """Writes GCN's weights of a block's edges and self loops: 1 / sqrt(d_source d_destination).
 
-    A node's degree d is one, for its self loop, plus its sampled in-neighbours other than itself; nodes beyond the rows
-    of `indptr` have no sampled in-neighbours. An edge from a node to itself weighs 0, as the self loop replaces it.
+    A node's degree d is one, for its self loop, plus its sampled in-neighbors other than itself. Nodes beyond the rows
+    of `indptr` have no sampled in-neighbors. An edge from a node to itself weighs 0, because the self loop replaces it.
     """
     rows = len(own)
     scale = np.empty(rows, dtype=np.float32)

@@ -1,8 +1,8 @@
 """Compiled kernels over sparse rows: widened, measured, copied. All release the GIL.
 
-Rows are summed in a dense row of the matrix's width, of which only the columns that occur are touched (Gustavson,
-1978). Each call fills rows `low` to `high` (exclusive) on one thread, and a row is summed in the order of its edges, so
-the result is the same, bit for bit, however ranges are split.
+Rows are summed in a dense row of the matrix's width, and only the columns that occur are touched (Gustavson, 1978).
+Each call fills rows `low` to `high` (exclusive) on one thread, and a row is summed in the order of its edges. So the
+result is the same, bit for bit, for every split into ranges.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def gather_csr(
 ) -> None:
     """Copies row `ids[i]` of the CSR matrix `source` to row `where[i]` of the CSR matrix `out`, for every i.
 
-    Both are (indptr, indices, data) with data of one dtype; the indptr of `out` is set by the caller.
+    Both are (indptr, indices, data) with data of one dtype; the caller sets the indptr of `out`.
     """
     indptr, indices, data = source
     out_indptr, out_indices, out_data = out
@@ -66,19 +66,19 @@ def count_entries(
     low: int,
     high: int,
 ) -> None:
-    """Writes how many entries each destination's row has after `sum_rows`.
+    """Writes the number of entries in each destination's row after `sum_rows`.
 
     Args:
         nodes: The destinations' rows of the matrix.
-        indptr: Where the in-edges of each begin.
-        indices: The in-neighbours' rows of the matrix.
+        indptr: Start of each destination's in-edges.
+        indices: The in-neighbors' rows of the matrix.
         starts: The matrix's indptr.
         columns: The matrix's column numbers.
-        width: Its columns.
-        apart: Whether a destination's own row is kept in further columns, not added.
+        width: Number of columns of the matrix.
+        apart: Whether a destination's own row goes to further columns instead of the sum.
         counts: int64, shape (num_dst,).
         low: First destination.
-        high: The one after the last.
+        high: One past the last destination.
     """
     seen = np.full(width, -1, dtype=np.int64)
     for i in range(low, high):
@@ -114,16 +114,16 @@ def sum_rows(
 
     Args:
         nodes: As for `count_entries`.
-        indptr: Likewise.
-        indices: Likewise.
+        indptr: As for `count_entries`.
+        indices: As for `count_entries`.
         weights: Per edge, float32.
-        own_weights: Of each destination's own row, float32; not read where that is kept apart.
+        own_weights: Weight of each destination's own row, float32; not read if `apart`.
         matrix: indptr, column numbers and values, float32 or the bits of float16 as uint16.
         width: As for `count_entries`.
-        apart: Likewise; the own row's columns then begin at `width`.
-        out: Where rows begin in the other two; column numbers; values.
+        apart: As for `count_entries`; the own row's columns then begin at `width`.
+        out: Row starts, column numbers and values.
         low: First destination.
-        high: The one after the last.
+        high: One past the last destination.
     """
     starts, columns, values = matrix
     out_starts, out_columns, out_values = out
@@ -131,7 +131,7 @@ def sum_rows(
     for i in range(low, high):
         own, begin = nodes[i], out_starts[i]
         end = begin
-        # The own row comes last: its place among the edges is no matter where it is apart.
+        # The own row comes last in the sum; if it is apart, it is not part of the sum and is copied below.
         for e in range(indptr[i], indptr[i + 1] + (0 if apart else 1)):
             is_own = e == indptr[i + 1]
             source = own if is_own else indices[e]

@@ -55,12 +55,12 @@ class DenseRows:
         """Returns all rows in anonymous memory as float16.
 
         Raises:
-            ConfigError: A value is beyond its range.
+            ConfigError: A value is beyond float16's range.
         """
         return DenseRows(readonly(as_halves(self.array)))
 
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
-        """Returns how many of `nodes`, from the first on, have rows that `take` copies to at most `nbytes`."""
+        """Returns how many rows, of `nodes` from the first on, fit in `nbytes` as copies made by `take`."""
         return min(len(nodes), nbytes // max(self.row_bytes, 1))
 
 
@@ -96,17 +96,17 @@ class SparseRows:
         return SparseRows(CsrArrays(*(readonly(np.array(array)) for array in self.csr)))
 
     def halved(self) -> SparseRows:
-        """Returns all rows in anonymous memory with values of float16.
+        """Returns all rows in anonymous memory, with float16 values.
 
         Raises:
-            ConfigError: A value is beyond its range.
+            ConfigError: A value is beyond float16's range.
         """
         indptr, indices, data = self.csr
         copies = np.array(indptr), np.array(indices), as_halves(data)
         return SparseRows(CsrArrays(*(readonly(array) for array in copies)))
 
     def num_that_fit(self, nodes: NDArray[np.int32], nbytes: int) -> int:
-        """Returns how many of `nodes`, from the first on, have rows that `take` copies to at most `nbytes`."""
+        """Returns how many rows, of `nodes` from the first on, fit in `nbytes` as copies made by `take`."""
         indptr, indices, data = self.csr
         entry_bytes = indices.itemsize + data.itemsize
         sizes = np.diff(indptr)[nodes] * entry_bytes + indptr.itemsize
@@ -117,7 +117,7 @@ class SparseRows:
         row_lengths(self.csr.indptr, ids, where, out)
 
     def fill(self, ids: NDArray[np.int32], where: NDArray[np.int32], out: CsrArrays) -> None:
-        """Writes the rows of `ids`, as stored, to rows `where` of `out`, whose indptr is set."""
+        """Writes the rows of `ids`, as stored, to rows `where` of `out`; the caller has set its indptr."""
         indptr, indices, data = self.csr
         gather_csr((indptr, indices, bits(data)), ids, where, (out.indptr, out.indices, bits(out.data)))
 
@@ -140,5 +140,5 @@ def widened(data: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def bits(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns `array` as kernels take it: float16 as uint16, since numba has no float16 on the CPU."""
+    """Returns `array` in the form for kernels: float16 as uint16, because numba has no float16 on the CPU."""
     return array.view(np.uint16) if array.dtype == np.float16 else array

@@ -15,13 +15,13 @@ from a3gnn.threads import pool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTable:
-    """A list of dense rows, each given by its address in one of several arrays.
+    """A list of dense rows, each identified by its address in one of several arrays.
 
     Attributes:
-        addresses: Where each row begins, int64, shape (num_rows,).
-        row_like: An array of a row's length and stored dtype, float32, or uint16 for the bits of float16 and int16
-            for those of bfloat16; the kernels read no value of it.
-        owners: The arrays that the addresses point into, kept alive by the table.
+        addresses: Start of each row, int64, shape (num_rows,).
+        row_like: An array of a row's length and stored dtype: float32, or uint16 for the bits of float16 and int16 for
+            those of bfloat16. The kernels read no value of it.
+        owners: The arrays behind the addresses; the table keeps them alive.
     """
 
     addresses: NDArray[np.int64]
@@ -30,7 +30,7 @@ class RowTable:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Self:
-        """Returns the rows of `array` in order; float32, float16 or the bits of bfloat16 as int16, a matrix."""
+        """Returns the rows of `array` in order: a matrix of float32, float16, or the bits of bfloat16 as int16."""
         table = cls(np.empty(len(array), dtype=np.int64), row_like(array), (array,))
         locate(array.ctypes.data, array.strides[0], np.arange(len(array), dtype=np.int32), table.addresses)
         return table
@@ -55,19 +55,19 @@ def row_like(array: NDArray[Any]) -> NDArray[Any]:
     return np.empty(array.shape[1], dtype=np.uint16 if array.dtype == np.float16 else array.dtype)
 
 
-#: mean: of the in-neighbours, with the node's own row in further columns (GraphSAGE); sum: own row included (GIN); gcn:
-#: the symmetrically normalised sum, own row included.
+#: mean: mean of the in-neighbors, with the node's own row in further columns (GraphSAGE). sum: sum with the own row
+#: (GIN). gcn: symmetrically normalized sum with the own row.
 Aggregator = Literal["mean", "sum", "gcn"]
 AGGREGATORS: tuple[Aggregator, ...] = ("mean", "sum", "gcn")
 
 
 def input_width(aggregator: Aggregator | None, num_features: int) -> int:
-    """Returns the columns of an input layer's input: 2 num_features for mean, which keeps the own row beside it."""
+    """Returns the columns of an input layer's input: 2 num_features for mean, which appends the own row."""
     return 2 * num_features if aggregator == "mean" else num_features
 
 
 def gather(table: RowTable, out: NDArray[Any], column: int = 0) -> None:
-    """Copies the first `len(out)` rows of `table` to `out`, float32 or the bits of bfloat16, from `column` on."""
+    """Copies the first `len(out)` rows of `table` to `out`, float32 or the bits of bfloat16, starting at `column`."""
     kernel = partial(copy_rows, table.addresses, table.row_like, out, column)
     pool.in_chunks(kernel, len(out), pool.grain(1, table.row_like.nbytes))
 
@@ -79,10 +79,10 @@ def aggregate(
     indices: NDArray[np.int32],
     out: NDArray[Any],
 ) -> None:
-    """Writes the aggregate of each destination's in-neighbours and own row to `out`.
+    """Writes the aggregate of each destination's in-neighbors and own row to `out`.
 
     Args:
-        aggregator: How rows are combined.
+        aggregator: Name of the aggregation.
         table: Rows of the sources; destination i is source i.
         indptr: int32, shape (num_dst + 1,).
         indices: int32, shape (num_edges,), below len(table).
@@ -108,7 +108,7 @@ def weigh(
     own: NDArray[np.float32],
     out: NDArray[Any],
 ) -> None:
-    """Writes each destination's weighted sum, `own` times its row plus `weights` times its in-neighbours', to `out`.
+    """Writes to `out` each destination's weighted sum: `own` times its row plus `weights` times its in-neighbors' rows.
 
     Args:
         table: As for `aggregate`.

@@ -1,4 +1,4 @@
-"""Tensors as the arrays that compiled kernels take, and their memory lent."""
+"""Tensors as arrays for compiled kernels, and loans of their memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# torch warns once per process that CSR tensors are in beta, which users can do nothing about.
+# torch warns once per process that CSR tensors are in beta; users can't act on it.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([], dtype=torch.int64), torch.tensor([]), (1, 1))
@@ -24,12 +24,12 @@ def csr(indptr: Tensor, indices: Tensor, values: Tensor, size: tuple[int, int]) 
 
 
 def dense_parts(tensor: Tensor) -> tuple[Tensor, ...]:
-    """Returns the dense tensors whose memory `tensor` is: itself, or a sparse CSR one's three parts."""
+    """Returns the dense tensors that hold the memory of `tensor`: itself, or the three parts of a sparse CSR tensor."""
     return (tensor.crow_indices(), tensor.col_indices(), tensor.values()) if tensor.is_sparse_csr else (tensor,)
 
 
 def slice_or_ids(places: NDArray[np.integer], device: torch.device | str = "cpu") -> slice | Tensor:
-    """Returns `places`, ascending, as a slice where they are a run, else as int64 on `device`."""
+    """Returns `places`, ascending, as a slice if they are consecutive, else as int64 on `device`."""
     first, last = int(places[0]), int(places[-1])
     if last - first + 1 == len(places) and (np.diff(places) == 1).all():
         return slice(first, last + 1)
@@ -37,14 +37,14 @@ def slice_or_ids(places: NDArray[np.integer], device: torch.device | str = "cpu"
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
-    """Returns the memory of `tensor`, which autograd does not watch: the bits of bfloat16 as int16."""
+    """Returns the memory of `tensor`, which must not require gradients; bfloat16 as its bits in int16."""
     array: NDArray[Any] = (tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
     return array
 
 
 def lent(memory: Tensor, rows: int, give_back: Callable[[Tensor], object]) -> Tensor:
-    """Returns the first `rows` rows of `memory`, which goes to `give_back` once no tensor uses them any more."""
-    # Tensors and their views share one storage, which holds this view: it dies with the last of them.
+    """Returns the first `rows` rows of `memory`; calls `give_back` with it after the last tensor over them has died."""
+    # Tensors and their views share one storage, which holds this view, so the view dies with the last tensor.
     view = as_array(memory)[:rows]
     weakref.finalize(view, give_back, memory).atexit = False
     return torch.from_numpy(view).view(memory.dtype)

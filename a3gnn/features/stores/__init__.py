@@ -1,1 +1,1 @@
-"""`FeatureStore` and what implements it: dense and sparse rows on the host, and a cache on devices in front of them."""
+"""`FeatureStore` and its implementations: dense and sparse rows on the host, and a cache on devices before them."""

@@ -24,9 +24,9 @@ from a3gnn.storage.read_ahead import ReadAhead
 
 
 class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
-    """A `FeatureStore` of dense rows on the host, each read by its address in the fastest memory that holds it.
+    """A `FeatureStore` of dense rows on the host; each row is read by its address in the fastest memory that holds it.
 
-    The arguments are those of `HostStore`.
+    The arguments are the same as for `HostStore`.
     """
 
     is_sparse = False
@@ -61,22 +61,22 @@ class DenseHostStore(HostStore[DenseRows, DenseTier, DenseRowCache]):
 
     @cached_property
     def _read_ahead(self) -> ReadAhead:
-        # Threads that read first may each make one; they learn alike, and the last one stays.
+        # Threads that read first may make one each; all learn the same, and the last one stays.
         return ReadAhead(self._base.array)
 
     @contextmanager
     def _reading(self, ids: NDArray[np.int32]) -> Iterator[tuple[RowTable, int]]:
-        """Surrounds one pass over the rows of `ids`: yields where they are, and how many are cached."""
+        """Wraps one pass over the rows of `ids`: yields their addresses, and how many are cached."""
         table = self._uncached(ids)
         serving = self._cache.serving(ids, table) if self._cache else nullcontext(0)
         with serving as hits, self._read_ahead.reading(table.addresses):
             yield table, hits
 
     def _uncached(self, ids: NDArray[np.int32]) -> RowTable:
-        """Returns where the rows of `ids` are without the cache: in the resident part, or in the base."""
+        """Returns the addresses of the rows of `ids` without the cache: in the resident part, or in the base."""
         base, addresses = self._base.array, np.empty(len(ids), dtype=np.int64)
         locate(base.ctypes.data, base.strides[0], ids, addresses)
-        # Another epoch may enter its part meanwhile: the table keeps the rows alive that it points to.
+        # Another epoch may enter its part meanwhile; the table keeps its own rows alive.
         if (tier := self._resident.tier) is None:
             return RowTable(addresses, row_like(base), (base,))
         table = RowTable(addresses, row_like(base), (base, tier.rows.array))

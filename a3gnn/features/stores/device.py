@@ -22,7 +22,7 @@ from a3gnn.sampling.subgraph import Block
 
 
 class _Missed(NamedTuple):
-    """Local `ids` that missed in `shard`, and `where` in the output their rows go; int32."""
+    """Local `ids` that missed in `shard`, and their rows `where` of the output; int32."""
 
     shard: Shard
     ids: NDArray[np.int32]
@@ -37,11 +37,11 @@ class DeviceCachedStore:
     code works in host memory.
 
     Args:
-        host: The store that serves misses; it may have a cache of its own, the second level.
+        host: The store that serves misses; its own cache, if it has one, is the second level.
         shards: One per device.
         cached: The nodes that a static cache holds, int32, sorted; none with a dynamic cache.
         policy: The cache's policy.
-        reason: Why that one, where `auto` chose it.
+        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     is_sparse = False
@@ -88,7 +88,7 @@ class DeviceCachedStore:
     ) -> Self | None:
         """Returns a store with a dynamic cache of at most `cache_bytes`, all devices together.
 
-        None where not one row fits in a device's share beside its maps.
+        It returns None if a device's share can't hold one row beside its maps.
         """
         shards, dtype = [], torch.float16 if base.array.dtype == np.float16 else torch.float32
         for index, device in enumerate(devices):
@@ -102,7 +102,7 @@ class DeviceCachedStore:
 
     @property
     def host_bytes(self) -> int:
-        """Anonymous host memory that the store holds; the cached rows count where the device is the CPU."""
+        """Anonymous host memory that the store holds; it includes the cached rows if the device is the CPU."""
         rows = sum(shard.rows.nbytes for shard in self._shards if shard.rows.device.type == "cpu")
         return self.host.host_bytes + sum(shard.map_bytes for shard in self._shards) + rows
 
@@ -120,7 +120,7 @@ class DeviceCachedStore:
         return self._counter.stats
 
     def enter_part(self, part: int) -> None:
-        """Copies the rows of `part` to RAM in place of the last part's, where the store keeps one part in RAM."""
+        """Replaces the last part's rows in RAM by the rows of `part`; does nothing if the store keeps none."""
         self.host.enter_part(part)
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
@@ -154,7 +154,7 @@ class DeviceCachedStore:
     def read_aggregated(
         self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
     ) -> ReadResult:
-        """Refuses: rows on host and device can't be aggregated in one pass (`can_aggregate` is False).
+        """Always raises, because rows on host and device can't be aggregated in one pass (`can_aggregate` is False).
 
         Raises:
             UsageError: Always.

@@ -1,4 +1,4 @@
-"""`HostStore`: what stores of dense and of sparse rows in host memory have in common."""
+"""`HostStore`: the common base of stores of dense and of sparse rows in host memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ AnyTier = TypeVar("AnyTier", bound=Tier[Any])
 
 
 class ResidentPart(Generic[AnyTier]):
-    """Keeps the rows of one part at a time in RAM, for training that goes part by part.
+    """Keeps the rows of one part at a time in RAM, for training part by part.
 
     Args:
         parts: Each node's part, int32, shape (num_nodes,); None keeps nothing.
-        copied: Returns the tier of the given nodes' rows.
+        copied: Returns the tier with the rows of some nodes.
 
     Attributes:
         tier: The current part's rows; None before the first part, and without parts.
@@ -40,10 +40,10 @@ class ResidentPart(Generic[AnyTier]):
         return self.tier.nbytes if self.tier else 0
 
     def enter(self, part: int) -> None:
-        """Replaces the rows of the last part by those of `part`."""
+        """Replaces the rows of the last part by the rows of `part`."""
         if self._parts is None or part == self._part:
             return
-        # The old part is freed first: both at once would be the peak of memory that partitions are meant to lower.
+        # The old part is freed first. Both at once would be the peak of memory that partitions are meant to lower.
         self.tier = None
         self.tier = self._copied(np.flatnonzero(self._parts == part).astype(np.int32))
         self._part = part
@@ -65,11 +65,11 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         cache: Rows in faster memory than `base`; None for no cache.
         parts: Each node's part, int32, shape (num_nodes,), to keep the current part's rows in RAM; None keeps none.
         owns_base: Whether `base` is anonymous memory.
-        cache_of: Returns a cache of so many bytes, or None where not one row fits; None where its volume is fixed.
+        cache_of: Returns a cache of at most this many bytes, or None if not one row fits; None if the size is fixed.
     """
 
     device = "cpu"
-    #: What a part's rows are copied to.
+    #: Type of the copy of a part's rows.
     tier: type[AnyTier]
 
     def __init__(
@@ -121,12 +121,12 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         return self._cache_of is not None
 
     def resize(self, cache_bytes: int) -> None:
-        """Has a cache of at most `cache_bytes`, maps included, in place of the one before; its counts begin anew.
+        """Replaces the cache by one of at most `cache_bytes`, maps included; its counts start at 0.
 
-        What is read stays the same. Nobody may read meanwhile.
+        Reads return the same values afterwards. No thread may read during the call.
 
         Raises:
-            UsageError: The store was opened with a cache of a fixed volume.
+            UsageError: The store was opened with a cache of a fixed size.
         """
         if self._cache_of is None:
             raise UsageError("resize needs a store that was opened by a configuration (open_features)")
@@ -134,11 +134,11 @@ class HostStore(Generic[AnyRows, AnyTier, AnyCache]):
         self._cache = self._cache_of(cache_bytes)
 
     def enter_part(self, part: int) -> None:
-        """Copies the rows of `part` to RAM in place of the last part's, where the store keeps one part in RAM."""
+        """Replaces the last part's rows in RAM by the rows of `part`; does nothing if the store keeps none."""
         self._resident.enter(part)
 
     def check(self, ids: NDArray[np.int32]) -> None:
-        """Checks that `ids` are nodes: the kernels check no bounds.
+        """Checks that `ids` are nodes, because the kernels check no bounds.
 
         Raises:
             UsageError: An id is out of range.

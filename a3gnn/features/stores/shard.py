@@ -17,8 +17,8 @@ from a3gnn.features.caches.slot_map import FixedMap, SlotMap
 def owned(ids: NDArray[np.int32], index: int, count: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns which of `ids` shard `index` of `count` owns, as indices into `ids`, and their local ids; int32.
 
-    Node v belongs to shard v % count, where its local id is v // count: no row is in two shards, and their maps
-    together are as long as one map of all nodes.
+    Node v belongs to shard v % count, with local id v // count. So no row is in two shards, and the maps together are
+    as long as one map of all nodes.
     """
     if count == 1:
         return np.arange(len(ids), dtype=np.int32), ids
@@ -29,8 +29,8 @@ def owned(ids: NDArray[np.int32], index: int, count: int) -> tuple[NDArray[np.in
 class Shard:
     """Rows on one device, and the map to them on the host.
 
-    Where rows are replaced, the operations of any number of threads run one at a time, first come, first served; on the
-    device too, whichever streams they are queued on.
+    If rows are replaced, the operations of all threads run one at a time, first come, first served. This also holds on
+    the device, whichever streams they are queued on.
 
     Args:
         slots: Maps local ids to rows.
@@ -49,7 +49,7 @@ class Shard:
         return self._slots.nbytes
 
     def read(self, ids: NDArray[np.int32], where: NDArray[np.int32], x: torch.Tensor) -> NDArray[np.bool_]:
-        """Copies the rows of local `ids` that are cached to rows `where` of `x`; returns which of them miss, bool."""
+        """Copies the cached rows of local `ids` to rows `where` of `x`; returns which of the ids miss, bool."""
         with self._exclusive():
             slots, hits = self._slots.look_up(ids)
             missed = slots < 0
@@ -61,11 +61,11 @@ class Shard:
         return missed
 
     def admit(self, ids: NDArray[np.int32], where: NDArray[np.int32], x: torch.Tensor) -> None:
-        """Admits local `ids`, which missed and whose rows are rows `where` of `x`, as the policy decides."""
+        """Admits local `ids` by the policy; they missed, and their rows are rows `where` of `x`."""
         if isinstance(self._slots, FixedMap):
             return
         with self._exclusive():
-            # Another query may have admitted some of them meanwhile.
+            # Another query may have admitted some of them since the look-up.
             slots, _ = self._slots.look_up(ids)
             new, targets = self._slots.admit(ids, slots)
             if len(new):
@@ -74,7 +74,7 @@ class Shard:
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Waits until earlier operations have ended: the thread on the host, the stream on the device."""
+        """Waits for earlier operations: the thread on the host, the stream on the device."""
         if isinstance(self._slots, FixedMap):
             yield
             return

@@ -19,7 +19,7 @@ from a3gnn.sampling.subgraph import Block
 
 
 class _Source(NamedTuple):
-    """Rows `ids` of `rows`, which go to rows `where` of the output; int32."""
+    """Rows `ids` of `rows`, for rows `where` of the output; int32."""
 
     rows: SparseRows
     ids: NDArray[np.int32]
@@ -27,9 +27,9 @@ class _Source(NamedTuple):
 
 
 class SparseHostStore(HostStore[SparseRows, SparseTier, SparseStaticCache]):
-    """A `FeatureStore` of sparse rows on the host, which it copies to one CSR matrix per read.
+    """A `FeatureStore` of sparse rows on the host; each read copies its rows to one CSR matrix.
 
-    The arguments are those of `HostStore`.
+    The arguments are the same as for `HostStore`.
     """
 
     is_sparse = True
@@ -57,7 +57,7 @@ class SparseHostStore(HostStore[SparseRows, SparseTier, SparseStaticCache]):
     def read_aggregated(
         self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
     ) -> ReadResult:
-        """Refuses: sparse rows are not aggregated while they are read (`can_aggregate` is False).
+        """Always raises, because sparse rows can't be aggregated in the read (`can_aggregate` is False).
 
         Raises:
             UsageError: Always.
@@ -65,7 +65,7 @@ class SparseHostStore(HostStore[SparseRows, SparseTier, SparseStaticCache]):
         raise UsageError("read_aggregated needs dense features, got sparse ones; read them and aggregate later")
 
     def _sources(self, ids: NDArray[np.int32]) -> tuple[list[_Source], int]:
-        """Returns where the rows of `ids` are (cache, resident part or base), and how many are cached."""
+        """Returns the place of the rows of `ids` (cache, resident part or base), and the number of cached rows."""
         where, hits = np.arange(len(ids), dtype=np.int32), 0
         sources = []
         for tier in (self._cache, self._resident.tier):
@@ -78,6 +78,6 @@ class SparseHostStore(HostStore[SparseRows, SparseTier, SparseStaticCache]):
 
 def _tensor(rows: CsrArrays, size: tuple[int, int]) -> torch.Tensor:
     indptr, indices, data = rows
-    # torch's CSR wants both index arrays of one dtype; the rows of one mini-batch rarely pass 2**31 entries.
+    # torch's CSR needs both index arrays of one dtype; the rows of one mini-batch rarely pass 2**31 entries.
     crow = torch.from_numpy(indptr.astype(np.int32) if indptr[-1] < 2**31 else indptr)
     return csr(crow, torch.from_numpy(indices).to(crow.dtype), torch.from_numpy(widened(data)), size)

@@ -1,4 +1,4 @@
-"""`FeatureStore`: what a feature store offers, and what a read of it returns."""
+"""`FeatureStore`: the interface of feature stores, and the result of a read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from a3gnn.sampling.subgraph import Block
 
 
 class ReadResult(NamedTuple):
-    """What a read returns.
+    """The result of a read.
 
     Attributes:
-        x: The rows, shape (num_ids, num_features): dense float32, or bfloat16 where they were read to memory of that
-            dtype, or torch's sparse CSR where the features are sparse; or their aggregates, (num_dst, input_width).
-        hits: How many of the rows were cached.
+        x: The rows, shape (num_ids, num_features): dense float32, bfloat16 if `out` has that dtype, or torch's sparse
+            CSR for sparse features; or their aggregates, (num_dst, input_width).
+        hits: Number of rows that were cached.
     """
 
     x: torch.Tensor
@@ -27,7 +27,7 @@ class ReadResult(NamedTuple):
 
 
 class FeatureStore(Protocol):
-    """Feature rows by node id. `read` returns the same values whatever the tiers and the cache."""
+    """Feature rows by node id. `read` returns the same values for all tiers and caches."""
 
     @property
     def num_features(self) -> int:
@@ -47,7 +47,7 @@ class FeatureStore(Protocol):
 
     @property
     def device(self) -> str:
-        """Where the rows that `read` returns are: cpu or cuda."""
+        """Device of the rows that `read` returns: cpu or cuda."""
 
     @property
     def cached(self) -> NDArray[np.int32]:
@@ -66,14 +66,14 @@ class FeatureStore(Protocol):
         """Anonymous host memory that the store holds."""
 
     def enter_part(self, part: int) -> None:
-        """Copies the rows of `part` to RAM in place of the last part's, where the store keeps one part in RAM."""
+        """Replaces the last part's rows in RAM by the rows of `part`; does nothing if the store keeps none."""
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
         """Returns the rows of `ids`. Thread-safe.
 
         Args:
             ids: Global node ids, int32.
-            out: Where dense rows go: float32 or bfloat16, which rounds them, shape (len(ids), num_features),
+            out: Memory for dense rows: float32 or bfloat16, which rounds them, shape (len(ids), num_features),
                 contiguous, on the store's device. None allocates float32; sparse rows ignore it.
 
         Raises:
@@ -87,9 +87,9 @@ class FeatureStore(Protocol):
 
         Args:
             ids: Global ids of the block's sources, int32.
-            block: The input layer's.
+            block: The block of the input layer.
             aggregator: How each destination's in-neighbours are combined.
-            out: Where the aggregates go: float32 or bfloat16, which rounds them, shape (num_dst, input_width),
+            out: Memory for the aggregates: float32 or bfloat16, which rounds them, shape (num_dst, input_width),
                 contiguous. None allocates float32.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The CSR of a graph larger than memory: from edges in any order to `indptr.npy` and `indices.npy`."""
+"""Writes the CSR of a graph larger than memory: edges in any order become `indptr.npy` and `indices.npy`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class EdgeBuckets:
     """Files of edges in a scratch folder, one for each range of `width` targets; a context manager.
 
     Args:
-        folder: Where the files go; they are deleted as they are read.
+        folder: Folder of the files, each of which is deleted after it is read.
         num_nodes: Nodes of the graph.
-        count: Files, at least one; there are never more than nodes.
+        count: Number of files, at least 1; more files than nodes are never made.
     """
 
     def __init__(self, folder: Path, num_nodes: int, count: int) -> None:
@@ -61,12 +61,12 @@ class EdgeBuckets:
         start = 0
         for file, end in zip(self._files, ends.tolist(), strict=True):
             left = pairs[start:end].reshape(-1).view(np.uint8).data
-            while left:  # a raw file may take less than it is given
+            while left:  # write of a raw file may take only a part
                 left = left[file.write(left) :]
             start = end
 
     def read(self) -> Iterator[Bucket]:
-        """Yields the buckets by rising targets, and deletes each file once the next one is asked for."""
+        """Yields the buckets by rising targets, and deletes each file when the caller asks for the next bucket."""
         self._open.close()
         for i, path in enumerate(self._paths):
             pairs = (
@@ -78,11 +78,11 @@ class EdgeBuckets:
             path.unlink()
 
 
-#: Bytes of scratch and result that an edge takes on disk.
+#: Disk bytes per edge of scratch files and result.
 EDGE_DISK_BYTES = 12
-#: Of a memory budget: the entries, int32, of the rows in RAM take half, counts and pieces of edges the rest. Guess.
+#: Memory budget per entry: int32 entries of the rows in RAM take half, counts and pieces of edges the rest. Guess.
 _BUDGET_BYTES_PER_ENTRY = 8
-#: Scratch files that are open at once: below the usual limit of 1,024 open files per process. Guess.
+#: Scratch files open at once: below the usual limit of 1,024 open files per process. Guess.
 _MAX_FILES = 256
 
 #: Sources and targets, int32, of equal length.
@@ -90,11 +90,11 @@ EdgePieces = Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]
 
 
 class EdgeCounts(NamedTuple):
-    """What the edges held.
+    """Counts of the edges of a source.
 
     Attributes:
         given: Edges, duplicates included.
-        loops: Self loops among them.
+        loops: Self loops in `given`.
         kept: Distinct edges.
     """
 
@@ -114,17 +114,17 @@ def write_adjacency(
 ) -> EdgeCounts:
     """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
 
-    Edges go to scratch files by ranges of targets; then each range's rows are filled in RAM, as many at a time as the
-    budget holds, sorted, freed of duplicates and appended to the result.
+    Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
+    the budget holds. They are sorted, freed of duplicates and appended to the result.
 
     Args:
         pieces: The edges: (sources, targets) with ids in [0, num_nodes).
-        num_edges: How many there are, at most.
-        num_nodes: Nodes.
-        folder: Where the result goes.
-        scratch: Where pairs may lie meanwhile, 8 bytes per edge.
-        memory_bytes: For the rows in RAM; a single row may take more.
-        progress: Called with how far the conversion is.
+        num_edges: Upper bound on their number.
+        num_nodes: Number of nodes.
+        folder: Destination of the result.
+        scratch: Folder for temporary files of 8 bytes per edge.
+        memory_bytes: Budget for the rows in RAM; a single row may take more.
+        progress: Called with the progress of the conversion.
 
     Raises:
         OSError: A file can't be written.

@@ -27,15 +27,16 @@ def convert(
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     say: Callable[[str], None] | None = None,
 ) -> Graph:
-    """Writes the graph that `spec` means to `folder` as plain .npy files, and returns it opened from there.
+    """Writes the graph that `spec` names to `folder` as plain .npy files, and returns it opened from there.
 
-    The same bits as `Graph.load(spec).save(folder)`, all or nothing as there, and streamed where `spec` is synthetic,
-    an .npz file or a converted folder: memory is needed for `memory_bytes` of edges and about 50 bytes per node,
-    however many edges and features there are. Graphs of PyG and OGB are read by their libraries, into RAM.
+    The files have the same bits as after `Graph.load(spec).save(folder)`, and an error leaves no half-written folder.
+    Synthetic graphs, .npz files and converted folders are streamed. Memory is then needed for `memory_bytes` of edges
+    and about 50 bytes per node, independent of the number of edges and features. Graphs of PyG and OGB are read into
+    RAM by their libraries.
 
     Args:
-        spec: What `Graph.load` takes.
-        folder: New, empty, or holding this very graph.
+        spec: Any spec that `Graph.load` takes.
+        folder: A new or empty folder, or one that holds this very graph.
         memory_bytes: Budget for edges in RAM, > 0; less makes more scratch files and passes.
         say: Takes a line on progress, every few seconds of a long conversion.
 
@@ -62,11 +63,11 @@ def convert(
 def _write(
     write: Callable[[Draft], None], target: Path, held: str | None, memory_bytes: int, progress: ConversionProgress
 ) -> None:
-    """Has `write` write a graph to `target`, which holds the graph of the fingerprint `held`, or none.
+    """Runs `write` on a draft that then replaces `target`, whose present graph has the fingerprint `held` (or None).
 
     Raises:
         GraphError: The folder holds another graph.
-        OSError: It can't be written.
+        OSError: The draft can't be written.
     """
     with replacing(target) as path:
         path.mkdir()
@@ -80,7 +81,7 @@ def _write(
 
 
 def _streamed(spec: str | Path) -> Callable[[Draft], None] | None:
-    """Returns what writes the graph piece by piece, or None where it must be loaded, or needs no more than copying."""
+    """Returns a function that writes the graph piece by piece; None if it must be loaded, or needs only a copy."""
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme == "synthetic":
         return partial(write_synthetic, rest)

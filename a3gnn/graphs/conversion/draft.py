@@ -1,4 +1,4 @@
-"""A converted folder in the making."""
+"""A converted folder that is being written."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from a3gnn.notify import ConversionProgress
 
 @dataclass
 class Draft:
-    """Where a source writes its graph, array by array, and what it says of it.
+    """A destination for a graph's arrays, one by one, and for its description.
 
     Attributes:
         folder: Takes the graph's .npy files, by the names of `GraphArrays.arrays`.
-        scratch: Takes what is needed meanwhile.
+        scratch: Folder for temporary files.
         memory_bytes: Budget for edges in RAM.
-        progress: Called with how far the conversion is.
-        name: For people.
-        num_classes: Classes.
-        notes: What people should know of how it was read.
+        progress: Called with the progress of the conversion.
+        name: Shown to users.
+        num_classes: A model's outputs per node.
+        notes: Remarks for users on how the graph was read.
     """
 
     folder: Path

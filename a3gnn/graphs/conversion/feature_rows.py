@@ -15,14 +15,14 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.npy import NpyWriter
 
-# Values that are copied at a time, so that features of any size cost tens of MiB. Guess.
+# Values per copy, so features of any size cost tens of MiB. Guess.
 _VALUES_PER_PIECE = 1 << 22
 
 FeaturePieces = Iterable[DenseFeatures | SparseFeatures]
 
 
 def joined(pieces: FeaturePieces, num_nodes: int) -> DenseFeatures | SparseFeatures:
-    """Returns all rows of `pieces`, of which there are `num_nodes`, in RAM."""
+    """Returns the `num_nodes` rows of `pieces` in RAM."""
     sparse: list[SparseFeatures] = []
     array, done = np.empty((0, 0), dtype=np.float32), 0
     for piece in pieces:
@@ -45,7 +45,7 @@ def joined(pieces: FeaturePieces, num_nodes: int) -> DenseFeatures | SparseFeatu
 
 
 def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, progress: ConversionProgress) -> int:
-    """Writes the rows of `pieces`, of which there are `num_nodes`, to `folder`, and returns how many values they store.
+    """Writes the `num_nodes` rows of `pieces` to `folder`, and returns the number of stored values.
 
     Raises:
         OSError: A file can't be written.
@@ -77,7 +77,7 @@ def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, progress
 
 
 def canonical_pieces(features: DenseFeatures | SparseFeatures) -> Iterator[DenseFeatures | SparseFeatures]:
-    """Yields the rows of `features`, such as memory maps, C order, CSR columns ascending and distinct."""
+    """Yields the rows of `features`, such as memory maps, in C order, with CSR columns ascending and distinct."""
     if isinstance(features, SparseFeatures):
         yield from _canonical_csr(features)
         return
@@ -88,8 +88,8 @@ def canonical_pieces(features: DenseFeatures | SparseFeatures) -> Iterator[Dense
 
 def _canonical_csr(features: SparseFeatures) -> Iterator[SparseFeatures]:
     kept = features.data.dtype
-    # Whether rows are sorted is asked of the whole matrix, as the order in which repeated entries are added depends on
-    # whether they went through the sort.
+    # The whole matrix decides whether rows count as sorted, because a sort changes the order in which repeated entries
+    # are added.
     canonical, sorted_ = True, True
     for rows in _row_slices(features):
         canonical &= bool(rows.has_canonical_format)
@@ -111,7 +111,7 @@ def _canonical_csr(features: SparseFeatures) -> Iterator[SparseFeatures]:
 
 
 def _row_slices(features: SparseFeatures) -> Iterator[csr_array]:
-    """Yields copies of the rows, about `_VALUES_PER_PIECE` entries at a time, or one row where it holds more."""
+    """Yields copies of the rows, about `_VALUES_PER_PIECE` entries at a time; a longer row comes alone."""
     for first, last in row_spans(features.indptr, _VALUES_PER_PIECE, _VALUES_PER_PIECE):
         begin, end = int(features.indptr[first]), int(features.indptr[last])
         yield csr_array(

@@ -23,7 +23,7 @@ from a3gnn.storage.atomic import need_room
 from a3gnn.storage.npy import open_npy
 from a3gnn.units import printable
 
-# What is read at a time, so that a file of any size costs tens of MiB. Guesses.
+# Sizes of a read, so a file of any size costs tens of MiB. Guesses.
 _BYTES_PER_PIECE = 1 << 22
 _EDGES_PER_PIECE = 1 << 21
 
@@ -31,7 +31,7 @@ _EDGES_PER_PIECE = 1 << 21
 def write(path: Path, draft: Draft) -> None:
     """Writes the graph in the .npz file at `path` to `draft`, after checking that it is valid.
 
-    Its arrays are unpacked to scratch files and read from there by memory map.
+    The arrays of the file are unpacked to scratch files and read from there by memory map.
 
     Raises:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
@@ -60,7 +60,7 @@ def write(path: Path, draft: Draft) -> None:
 
 
 def _moves(features: DenseFeatures | SparseFeatures) -> bool:
-    """Returns whether the unpacked file is what the folder holds."""
+    """Returns whether the unpacked file can move to the folder unchanged."""
     return isinstance(features, DenseFeatures) and features.array.flags.c_contiguous
 
 
@@ -110,7 +110,7 @@ def _opened(name: str, scratch: Path) -> NDArray[Any]:
 
 
 def _content(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yields the bytes of a member in pieces; only what fails in reading is the file's fault."""
+    """Yields the bytes of a member in pieces; only errors of reading, not of the consumer, are blamed on the file."""
     with readable(path):
         stream = archive.open(member)
     with stream:

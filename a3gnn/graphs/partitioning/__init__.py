@@ -1,1 +1,1 @@
-"""Partitioners: METIS, random, BGL's blocks."""
+"""Partitioners: METIS and BGL's blocks."""

@@ -13,7 +13,7 @@ from a3gnn.graphs.partitioning.coarsen_kernels import block_edges, grow_blocks, 
 from a3gnn.graphs.partitioning.greedy_kernels import PartCapacity, assign
 from a3gnn.seeding import generator
 
-#: Sources. Guess: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
+#: Sources of the search. Guess: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
 _BLOCKS = 1024
 #: Sources per part at least. Guess.
 _BLOCKS_PER_PART = 64
@@ -22,9 +22,9 @@ _MAX_NODES = 100_000
 #: Share of the blocks, by size, that are large: BGL, section 3.3.1, footnote 3.
 _LARGE_SHARE = 0.1
 #: Large blocks per source at most. Guess: on a power-law graph, searches that meet full blocks on all sides leave
-#: millions of tiny blocks, so that single nodes are among the largest tenth.
+#: millions of tiny blocks, so single nodes are among the largest tenth.
 _MAX_LARGE_PER_SOURCE = 4
-#: Nodes of a merged block at most, as a share of a part, so that parts can still be balanced. Guess.
+#: Nodes of a merged block at most, as a share of a part, because larger blocks can't be balanced over parts. Guess.
 _MERGED_SHARE = 1 / 8
 
 
@@ -43,19 +43,19 @@ class Coarsening(NamedTuple):
 def coarsen(graph: GraphArrays, num_parts: int, seed: int) -> Coarsening:
     """Returns some thousands of blocks.
 
-    Random sources claim unvisited in-neighbours, breadth first and all at once, until each block has num_nodes / 1024
-    nodes (100,000 at most; fewer with more than 16 parts) or no unvisited in-neighbour is left; remaining nodes start
-    new blocks. Blocks with the top 10 % of sizes are large, at most four per source. The others merge, larger ones
-    first, into the large block from which they have most edges, unless it would exceed an eighth of a part; those with
-    no such block merge at random.
+    Random sources claim unvisited in-neighbors, breadth first and all at once. A block is complete when it has
+    num_nodes / 1024 nodes (100,000 at most; fewer with more than 16 parts) or no unvisited in-neighbor. The remaining
+    nodes start new blocks. Blocks with the top 10 % of sizes are large, at most four per source. The other blocks
+    merge, larger ones first, into the large block from which they have most edges, unless it would exceed an eighth of
+    a part. Blocks without such a large block merge at random.
 
     Memory next to the graph is 12 bytes per node while blocks grow, then 8 per node and about 32 per block; a power-law
     graph has one block per three nodes. Rows of the graph are read in the order of the search, then block by block.
 
     Args:
-        graph: Any graph.
-        num_parts: Parts that the blocks are for.
-        seed: Decides the sources and the random merges.
+        graph: In RAM or on disk.
+        num_parts: Parts that the blocks will be assigned to.
+        seed: Seed of the sources and of the random merges.
     """
     wanted = max(_BLOCKS, _BLOCKS_PER_PART * num_parts)
     max_nodes = min(max(graph.num_nodes // wanted, 1), _MAX_NODES)
@@ -87,7 +87,7 @@ def _merge(
     num_parts: int,
     seed: int,
 ) -> NDArray[np.int32]:
-    """Returns the block that each block merges into, int32, shape (num_blocks,); its own id where it does not merge."""
+    """Returns the block that each block merges into, int32, shape (num_blocks,); its own id if it does not merge."""
     by_size = np.argsort(-sizes, kind="stable").astype(np.int32)
     large = by_size[: min(int(np.ceil(_LARGE_SHARE * len(sizes))), num_large)]
     into = np.full(len(sizes), -1, dtype=np.int32)
@@ -106,7 +106,7 @@ class BlockGraph(NamedTuple):
 
     Attributes:
         indptr: int64, shape (num_blocks + 1,).
-        indices: Neighbours of each block, itself excepted, int32, ascending.
+        indices: Neighbor blocks of each block except itself, int32, ascending.
         weights: Edges of the original graph between the two blocks, in both directions, int64.
         sizes: Nodes of each block, int32, shape (num_blocks,).
         train_sizes: Train nodes of each block, int64, shape (num_blocks,).
@@ -147,16 +147,16 @@ def greedy_parts(blocks: BlockGraph, num_parts: int, affinity: BlockAffinity = "
 
         (1 + |P(i) ∩ (Γ¹(B) ∪ Γ²(B))|) * (1 - |P(i)| / C) * (1 - |T(i)| / C_T)
 
-    where |P(i)| and |T(i)| are the nodes and train nodes of part i, C and C_T their means over the parts. The
-    intersection counts blocks, as in BGL ("the set of j-hop neighbor blocks"), each once. Three choices are ours: the
-    added 1, by which a block without assigned neighbours goes where most room is; a part that the block would overfill
-    is skipped, so that two negative factors don't make a high score; a block that would overfill every part goes where
-    the excess is least. Ties go to the lower part.
+    |P(i)| and |T(i)| are the nodes and train nodes of part i, and C and C_T their means over the parts. The
+    intersection counts blocks, as in BGL ("the set of j-hop neighbor blocks"), each once. Three choices are ours. The
+    added 1 sends a block without assigned neighbors to the part with most room. A part that the block would overfill is
+    skipped, because two negative factors would make a high score. A block that would overfill every part goes to the
+    part with the least excess. Ties go to the lower part.
 
     Args:
         blocks: The block graph.
-        num_parts: Parts.
-        affinity: "blocks" is BGL's score; "edges" counts the edges to neighbour blocks instead, one hop only.
+        num_parts: Number of parts.
+        affinity: "blocks" is BGL's score; "edges" counts the edges to neighbor blocks instead, one hop only.
     """
     capacity = PartCapacity(*(max(float(sizes.sum()) / num_parts, 1.0) for sizes in (blocks.sizes, blocks.train_sizes)))
     order = np.argsort(-blocks.sizes, kind="stable")
@@ -177,14 +177,14 @@ def greedy_parts(blocks: BlockGraph, num_parts: int, affinity: BlockAffinity = "
 def block_parts(graph: GraphArrays, num_parts: int, seed: int, affinity: BlockAffinity = "blocks") -> NDArray[np.int32]:
     """Returns the part of each node, int32, shape (num_nodes,).
 
-    In a directed graph, blocks grow from a node to its in-neighbours, as sampling does, and two blocks are neighbours
-    whatever the direction of an edge between them.
+    In a directed graph, blocks grow from a node to its in-neighbors, as sampling does. Two blocks are neighbors if an
+    edge joins them in either direction.
 
     Args:
-        graph: Any graph.
-        num_parts: Parts, from 1 to the number of nodes.
-        seed: Decides the sources of blocks and the random merges.
-        affinity: How the neighbourhood of a block and a part is counted; see `greedy_parts`.
+        graph: In RAM or on disk.
+        num_parts: From 1 to the number of nodes.
+        seed: Seed of the sources of blocks and of the random merges.
+        affinity: How the neighborhood of a block and a part is counted; see `greedy_parts`.
     """
     coarse = coarsen(graph, num_parts, seed)
     part_of_block = greedy_parts(BlockGraph.of(graph, coarse.block_of, coarse.num_blocks), num_parts, affinity)

@@ -1,4 +1,4 @@
-"""Compiled loops of BGL's partitioner: blocks grown by breadth-first search, merged, and assigned to parts."""
+"""Compiled loops of BGL's partitioner: grow blocks by breadth-first search, merge them, count edges between them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def grow_blocks(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns the block of each node, int32, shape (num_nodes,), and the nodes of each block, int32.
 
-    A block claims unvisited in-neighbours, breadth first, until it has `max_nodes` nodes or there are none.
+    A block claims unvisited in-neighbors, breadth first, until it has `max_nodes` nodes or no such neighbor is left.
 
     Args:
         indptr: The graph's.
         indices: The graph's.
-        order: All nodes; the first `sources` grow a block each, later unvisited ones one after another.
-        sources: Blocks that grow in lockstep.
+        order: All nodes. The first `sources` grow a block each; later unvisited ones follow one after another.
+        sources: Number of blocks that grow in lockstep.
         max_nodes: Nodes per block at most.
     """
     block = np.full(len(order), -1, dtype=np.int32)
@@ -75,9 +75,9 @@ def _count_by_target(
     counts: NDArray[np.int64],
     touched: NDArray[np.int32],
 ) -> int:
-    """Counts the edges into `nodes` by the source's `into[block]`, -1 excepted; returns the number of distinct ones.
+    """Counts the edges into `nodes` by the source's `into[block]`, -1 excepted; returns the number of distinct values.
 
-    They are the first entries of `touched`; `counts` must be zero before.
+    These values are the first entries of `touched`; `counts` must be zero before.
     """
     length = 0
     for v in nodes:
@@ -103,8 +103,8 @@ def merge_into_large(
 ) -> None:
     """Sets `into` of each block of `order` to the large block with most edges into it, ties to the lower id.
 
-    Blocks that are already merged count as part of their large one. A large block that would have more than
-    `max_nodes` nodes is skipped; a block without a neighbour that has room keeps its -1.
+    A block that has merged already counts as part of its large block. A large block is skipped if it would have more
+    than `max_nodes` nodes. A small block keeps -1 if no neighbor has room.
 
     Args:
         indptr: The graph's.
@@ -113,7 +113,7 @@ def merge_into_large(
         sizes: Nodes of each block.
         order: The small blocks.
         max_nodes: Nodes per merged block at most.
-        into: The block's own id for large ones, -1 for small ones; changed.
+        into: A large block's own id, -1 for small blocks; changed in place.
     """
     nodes, starts = by_block(block, sizes)
     merged = sizes.copy()
@@ -140,7 +140,7 @@ def merge_into_large(
 def merge_consecutive(
     sizes: NDArray[np.int32], order: NDArray[np.int32], max_nodes: int, into: NDArray[np.int32]
 ) -> None:
-    """Sets `into` of the blocks of `order`, merging consecutive ones as long as they have at most `max_nodes` nodes."""
+    """Sets `into` of the blocks of `order`, merging consecutive ones while they have at most `max_nodes` nodes."""
     first, filled = np.int32(-1), 0
     for b in order:
         if first < 0 or filled + sizes[b] > max_nodes:

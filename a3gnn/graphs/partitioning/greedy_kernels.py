@@ -1,4 +1,4 @@
-"""The compiled breadth-first search by which partitioners look around a node."""
+"""Compiled loops of the partitioners: search around a node, and greedy assignment of blocks to parts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def reach_of(
     seen: NDArray[np.int32],
     reach: NDArray[np.int32],
 ) -> int:
-    """Returns how many nodes `start` and what it reaches within `hops` hops are; sets `reach` to them, `start` first.
+    """Writes `start` and all nodes within `hops` hops of it to `reach`, `start` first; returns their number.
 
     Args:
         indptr: CSR.
         indices: CSR.
-        start: A node that no call with the same `seen` began at before.
+        start: A node that no earlier call with the same `seen` started from.
         hops: At least 0.
-        seen: Shape (num_nodes,), -1 before the first call; changed.
-        reach: Shape (num_nodes,), changed.
+        seen: Shape (num_nodes,), -1 before the first call; changed in place.
+        reach: Shape (num_nodes,), changed in place.
     """
     seen[start] = start
     reach[0] = start
@@ -49,7 +49,7 @@ def reach_of(
 
 
 class PartCapacity(NamedTuple):
-    """Nodes and train nodes that a part should have: their means over the parts."""
+    """Target of nodes and train nodes per part: their means over the parts."""
 
     nodes: float
     train_nodes: float
@@ -72,13 +72,13 @@ def assign(
     Args:
         indptr: The block graph's CSR.
         indices: The block graph's CSR.
-        weights: Edges that each entry of `indices` stands for.
+        weights: Edges behind each entry of `indices`.
         sizes: Nodes of each block.
         train_sizes: Train nodes of each block.
         order: All blocks.
-        capacity: Nodes and train nodes that a part should have.
-        num_parts: Parts.
-        by_edges: Count the edges to neighbour blocks, not the blocks within two hops.
+        capacity: Target of nodes and train nodes per part.
+        num_parts: Number of parts.
+        by_edges: Count the edges to neighbor blocks, not the blocks within two hops.
     """
     parts = np.full(len(sizes), -1, dtype=np.int32)
     seen, reach = np.full(len(sizes), -1, dtype=np.int32), np.empty(len(sizes), dtype=np.int32)
@@ -132,14 +132,14 @@ def _count_blocks(
 def _best_part(
     overlap: NDArray[np.int64], held: NDArray[np.int64], size: int, train_size: int, capacity: PartCapacity
 ) -> int:
-    """Returns the part with the highest score among those with enough room; if none has, the one with most room.
+    """Returns the part with the highest score among parts with enough room; without one, the part with most room.
 
     Args:
         overlap: Blocks or edges in each part.
         held: Nodes and train nodes of each part, shape (num_parts, 2).
         size: Nodes of the block.
-        train_size: Train nodes of the block; if it has none, any part has enough room for them.
-        capacity: Nodes and train nodes that a part should have.
+        train_size: Train nodes of the block; with none, any part has enough room for them.
+        capacity: Target of nodes and train nodes per part.
     """
     best, best_key = 0, (-1, -np.inf, -np.inf)
     for part in range(len(overlap)):

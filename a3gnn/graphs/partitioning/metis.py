@@ -14,12 +14,12 @@ _NUM_SEEDS = 2**31 - 2
 
 
 def metis_seed(seed: int) -> int:
-    """Returns the seed that METIS is given for any `seed` >= 0."""
+    """Returns the seed for METIS, in [1, 2**31 - 2], from any `seed` >= 0."""
     return seed % _NUM_SEEDS + 1
 
 
 def symmetrised(graph: GraphArrays) -> csr_array:
-    """Returns the graph as METIS takes it: each edge in both directions once, and no self loops."""
+    """Returns the graph in METIS's form: each edge once in both directions, and no self loops."""
     targets = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
     proper = targets != graph.indices  # METIS takes no self loops
     ones = np.ones(np.count_nonzero(proper), dtype=np.int8)
@@ -28,7 +28,7 @@ def symmetrised(graph: GraphArrays) -> csr_array:
 
 
 def out_of_memory(graph: GraphArrays, error: Exception, instead: str) -> MemoryLimitError:
-    """Returns what is raised where METIS, or what is made for it, has no memory; `instead` says what needs less."""
+    """Returns the error for METIS, or the preparation of its input, out of memory; `instead` names an alternative."""
     return MemoryLimitError(
         f"METIS needs the {graph.num_edges:,} edges of {graph.name} in RAM several times over and ran out of it "
         f"({error}); {instead}, or partition the graph on a larger machine"
@@ -43,7 +43,7 @@ def metis_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int
     """
     try:
         return cut_by_metis(symmetrised(graph), num_parts, seed)
-    except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
+    except (MemoryError, RuntimeError) as error:  # on a valid graph, METIS raises for lack of memory only
         raise out_of_memory(graph, error, "partitioner 'blocks' needs a few bytes per node") from error
 
 

@@ -19,20 +19,20 @@ from a3gnn.graphs.synthetic.recipe import Recipe
 from a3gnn.seeding import generator
 from a3gnn.storage.atomic import need_room
 
-# Pairs per piece, 96 MiB of random numbers. The numbers of a piece are drawn array by array, so it decides which edges
-# a recipe gives. Guess, and can't be changed: the same recipe must give the same graph.
+# Pairs per piece, 96 MiB of random numbers. The numbers of a piece are drawn array by array, so the size decides which
+# edges a recipe gives. Guess, and can't be changed: the same recipe must give the same graph.
 _PAIRS_PER_PIECE = 1 << 22
 
 
 def pairs_of(recipe: Recipe) -> int:
-    """Returns how many pairs of nodes are drawn; those of a node with itself are dropped."""
+    """Returns the number of pairs of nodes to draw; a pair of a node with itself is dropped later."""
     return round(recipe.nodes * recipe.degree / 2)
 
 
 def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Yields pieces of undirected edges: both ends, int32; duplicates are possible, self loops are not.
 
-    About 40 bytes per node and 160 MiB are held meanwhile.
+    It needs about 40 bytes per node and 160 MiB.
 
     Args:
         recipe: The graph's parameters.
@@ -40,7 +40,7 @@ def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDAr
     """
     degrees = _expected_degrees(recipe)
     by_class = np.argsort(labels, kind="stable").astype(np.int32)
-    # Nodes of one class are one interval of `mass`, so that a draw within or outside it is one uniform number.
+    # Nodes of one class are one interval of `mass`, so a draw within or outside the class is one uniform number.
     inside_share = _inside_shares(recipe, degrees)[by_class]
     mass = degrees[by_class]
     del degrees
@@ -80,13 +80,13 @@ def _inside_shares(recipe: Recipe, degrees: NDArray[np.float64]) -> NDArray[np.f
     return inside_share
 
 
-# Values per piece, tens of MiB. CSR rows draw several arrays per piece, so it decides which features a recipe gives.
-# Guess, and can't be changed: the same recipe must give the same graph.
+# Values per piece, tens of MiB. CSR rows draw several arrays per piece, so the size decides which features a recipe
+# gives. Guess, and can't be changed: the same recipe must give the same graph.
 _VALUES_PER_PIECE = 1 << 22
 
 
 def feature_pieces(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures | SparseFeatures]:
-    """Yields the rows of features from first to last, some tens of MiB at a time; CSR where the density is below 1.
+    """Yields the feature rows from first to last, some tens of MiB at a time; CSR if the density is below 1.
 
     Args:
         recipe: The graph's parameters.
@@ -110,7 +110,7 @@ def _dense(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures]
 
 
 def _sparse(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[SparseFeatures]:
-    """Yields CSR rows of words: each class prefers words of its own, by a factor that falls with `noise`."""
+    """Yields CSR rows of words: each class prefers its own words, by a factor that falls with `noise`."""
     rng = generator(recipe.seed, "features")
     words = max(1, round(recipe.density * recipe.features))
     favourites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes
@@ -134,12 +134,12 @@ def generate(parameters: str = "") -> GraphArrays:
     """Returns the graph of `synthetic:parameters`; equal parameters give equal bits on every machine.
 
     Nodes belong to one of `classes` equally likely communities. Expected degrees follow a power law, capped at half the
-    square root of the nodes times the mean. An edge's first end is drawn by expected degree, its second likewise, from
-    the same community with a probability that falls with the first end's degree (hubs join communities) and is
-    `homophily` on average. Each edge is stored in both directions. Features are the community's mean plus noise.
+    square root of the nodes times the mean. Both ends of an edge are drawn by expected degree. The second end comes
+    from the first end's community with a probability that falls with the first end's degree (hubs join communities) and
+    is `homophily` on average. Each edge is stored in both directions. Features are the community's mean plus noise.
 
     Args:
-        parameters: `KEY=VALUE,...`, the fields of `Recipe`; what is left out has its default.
+        parameters: `KEY=VALUE,...`, the fields of `Recipe`; missing keys have their defaults.
 
     Raises:
         UsageError: A key is unknown or a value is out of range.
@@ -164,7 +164,7 @@ def generate(parameters: str = "") -> GraphArrays:
 
 
 def write(parameters: str, draft: Draft) -> None:
-    """Writes the graph that `generate` returns to `draft`, in memory linear in the nodes alone.
+    """Writes the graph that `generate` returns to `draft`, in memory linear in the nodes.
 
     Raises:
         UsageError: A key is unknown or a value is out of range.
@@ -185,7 +185,7 @@ def write(parameters: str, draft: Draft) -> None:
     write_features(feature_pieces(recipe, labels), recipe.nodes, draft.folder, draft.progress)
 
 
-# Labels, first positions of edges and of CSR features, and an id in one of the three sets.
+# Labels, row starts of edges and of CSR features, and an id in one of the three sets.
 _NODE_DISK_BYTES = 8 + 8 + 8 + 4
 
 
@@ -204,7 +204,7 @@ def _both_directions(recipe: Recipe, labels: NDArray[np.int64]) -> EdgePieces:
 
 
 def _feature_bytes(recipe: Recipe) -> int:
-    """Returns the bytes of the features at most: float32, with an int32 column each where they are CSR."""
+    """Returns an upper bound on the bytes of the features: float32, plus an int32 column each if they are CSR."""
     if recipe.density < 1:
         return recipe.nodes * max(1, round(recipe.density * recipe.features)) * 8
     return recipe.nodes * recipe.features * 4

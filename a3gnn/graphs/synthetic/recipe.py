@@ -1,4 +1,4 @@
-"""The parameters of a synthetic graph, as its name spells them."""
+"""The parameters of a synthetic graph, as written in its name."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from a3gnn.errors import UsageError, unknown_name
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What `synthetic:KEY=VALUE,...` may set.
+    """The parameters of `synthetic:KEY=VALUE,...`.
 
     Attributes:
-        nodes: Nodes.
+        nodes: Number of nodes.
         degree: Mean degree, before duplicate edges are removed (a tenth on the default graph).
-        classes: Classes, one per community.
+        classes: Number of classes, one per community.
         features: Columns of the feature matrix.
         power: Exponent of the degrees' power law, above 2.
         homophily: Share of edges within a community.
-        mixing: How much smaller the share of edges within its community is for the node of highest degree than for
-            the one of lowest.
-        noise: Standard deviation of a feature around its class's mean, whose vector has length 1.
+        mixing: Share of edges within its community of the node of lowest degree, minus the share of the node of highest
+            degree.
+        noise: Standard deviation of a feature around its class's mean, a vector of length 1.
         density: Share of stored features; below 1 they are CSR rows of words.
         train: Share of the nodes that are train seeds.
-        val: Share of the nodes to validate on; the rest is for the test.
-        seed: Decides everything that is drawn.
+        val: Share of the nodes that are validation nodes; the remaining nodes are test nodes.
+        seed: Seed of all random draws.
 
     Raises:
         UsageError: A value is out of range.
@@ -60,7 +60,7 @@ class Recipe:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Returns the recipe of `KEY=VALUE,...`; what is left out has its default.
+        """Returns the recipe of `KEY=VALUE,...`; missing keys have their defaults.
 
         Raises:
             UsageError: A key is unknown or given twice, or a value is not a number within its range.
