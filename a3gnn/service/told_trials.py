@@ -126,7 +126,7 @@ class ToldTrials:
 
 
 def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Failure:
-    """Returns the figures `told` of a trial as its outcome. Figures that clients do not report are 0, such as stages."""
+    """Returns the figures `told` of a trial as its outcome. Figures that no client reports, such as stages, are 0."""
     if told.get("failure") is not None:
         return Failure(FailureKind(told["failure"]), told["detail"], told["peak_host_bytes"])
     per_epoch = told["batches_per_epoch"] or math.ceil(request.setting.graph.num_train / request.config.batch_size)
