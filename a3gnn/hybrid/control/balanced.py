@@ -205,7 +205,7 @@ class Balanced:
         return min([assignment.batch_size, *fits])
 
     def _threaded(self, assignment: Assignment, step: int) -> Assignment | None:
-        """Returns `assignment` with one thread less or more of one trainer; None if no trainer can change."""
+        """Returns `assignment` with a thread less of the trainer with most, or one more; None if none can change."""
         now = assignment.trainer_threads
         given = zip(assignment.kinds, assignment.shares, strict=True)
         at_work = [place for place, (kind, share) in enumerate(given) if now and kind == "processor" and share]

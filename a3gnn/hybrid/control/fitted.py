@@ -29,7 +29,7 @@ class Scaling:
     """Fits log seconds = a + b log seeds + c log threads + d beside by ridge regression towards b, c, d = 1, -1, 0.
 
     `beside` is the work of another stage that shares a resource, as a share of the mini-batch. Trainers on processors
-    share the host's memory with loading; sampling on accelerators shares them with training.
+    share the host's memory with loading, and sampling shares the accelerators with training.
     """
 
     def __init__(self) -> None:
@@ -203,9 +203,9 @@ class FittedScaling:
     Each stage's seconds are a power of its seeds and of its threads (`Scaling`), fitted anew after every measurement.
     If more threads did not help a stage, the fit no longer expects a gain from them.
 
-    The search ends if no division is expected to be `hysteresis` faster than the fastest measured one, or if several in
-    a row were not. It then probes a few divisions that the fit does not expect to be faster (`_PROBES`), and the
-    fastest measured division stays. A small gain counts only after a second measurement.
+    The search ends if no division is expected to be `hysteresis` faster than the fastest measured one, or if several
+    expected gains in a row did not come true. It then probes a few divisions that the fit does not expect to be faster
+    (`_PROBES`), and the fastest measured division stays. A small gain counts only after a second measurement.
 
     Unlike Algorithm 1 it can move threads to processors that train while accelerators are the bottleneck, move more
     than one pair at once, leave a trainer out, and go back.

@@ -65,7 +65,7 @@ class CudaDevice(Device):
         return self._upload.send(batch)
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
-        """Runs `kernel` on `batch` once its copy has arrived on the stream; returns its result."""
+        """Runs `kernel` on `batch`, on a stream that waits for the batch's copy; returns its result."""
         if batch.arrival is not None:
             batch.arrival.wait(batch.tensors)
         stream, waited = torch.cuda.current_stream(self.memory), self._waited

@@ -1,8 +1,8 @@
 """`VirtualClock`: processes, events and shared bandwidth on a clock that jumps from one event to the next.
 
-simpy has events and processes too, but its resources are slots and levels. A training iteration is bounded by bandwidth
-that its users share, so rates change whenever a flow begins or ends. That would have to be written on top of simpy, and
-is most of this module.
+It does not use simpy, whose resources are slots and levels. A training iteration is bounded by bandwidth that its users
+share, so rates change whenever a flow begins or ends. That would have to be written on top of simpy, and is most of
+this module.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Slots:
         return event
 
     def give(self) -> None:
-        """Returns a place, or adds one."""
+        """Frees a place, or adds one."""
         self._free += 1
         self._serve()
 
