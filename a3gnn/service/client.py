@@ -215,7 +215,7 @@ class Client:
 
         Args:
             dataset: A local .npz file, a path below the server's data root, or synthetic:KEY=VALUE,....
-            name: A name for people; that of the file by default.
+            name: A name for people; the file's name by default.
 
         Raises:
             GraphError: The graph is not valid, does not exist, or is too large.

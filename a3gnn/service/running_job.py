@@ -77,9 +77,9 @@ class RunningJob:
             return Outcome("failed", ProblemDetails(500, "failed", self.folder.places.shown(detail)).to_dict())
 
     def stop(self) -> None:
-        """Ends the job now. A study that has measured something first chooses the best so far.
+        """Ends the job now. A study with measurements chooses the best so far before it ends.
 
-        A study may be unable to choose, such as while it loads a large graph. A second request then ends it without.
+        A study can't choose while it loads a large graph, for example. A second request then ends it without a choice.
         """
         if self._told is None:
             self._told = time.monotonic()

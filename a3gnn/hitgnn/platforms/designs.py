@@ -25,7 +25,7 @@ DESIGN_METRICS = ("nvtps", "dsp_share", "lut_share")
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """A grid of designs; a row has the index of n and that of m.
+    """A grid of designs; a row has the indices of n and m.
 
     Attributes:
         units: Values of n, scatter-gather units of the aggregate kernel.
@@ -192,7 +192,7 @@ def design_problem(
 
 
 def shares(die: Die, kernels: Kernels, units: Indices, multipliers: Indices) -> tuple[Array, Array, Array]:
-    """Returns the shares of a die's DSPs, and the lower and upper bound of those of its LUTs (HitGNN, Eqs. 1 and 2).
+    """Returns the shares of a die's DSPs, and the lower and upper bounds for its LUTs (HitGNN, Eqs. 1 and 2).
 
     Each is float64, shape (n_designs,).
     """

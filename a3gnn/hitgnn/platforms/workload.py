@@ -28,7 +28,7 @@ class Workload:
     Attributes:
         name: The graph's name.
         model: sage or gcn.
-        vertices: Expected vertices |V^l| of layers 0 (the input) to L; each layer's include those of later layers.
+        vertices: Expected vertices |V^l| of layers 0 (the input) to L; each layer's include the later layers'.
         edges: Expected edges |A^l| of layers 1 to L.
         widths: Values per vertex f^l of layers 0 to L.
         num_batches: Mini-batches of an epoch, over all devices.

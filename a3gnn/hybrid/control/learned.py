@@ -104,7 +104,7 @@ class Situation:
     |---|---|---|
     | 0 .. 4 | whether the stage of `BALANCED_STAGES` has work | 0, 1 |
     | 5 .. 9 | log2 of its seconds over the longest stage's, over 3; -2 if it has none | [-2, 0] |
-    | 10, 11 | the processors' share of the seeds, and the accelerators' of what is sampled | [0, 1] |
+    | 10, 11 | the processors' share of the seeds, and the accelerators' share of sampling | [0, 1] |
     | 12 | the share of the seeds that fits on the accelerators | [0, 1] |
     | 13 .. 15 | shares of the host's threads: sampling, loading, training | [0, 1] |
     | 16, 17 | log2 of the host's threads, and of the accelerators, over 4 | [0, 2] |

@@ -70,7 +70,7 @@ class Device(ABC):
 
     @abstractmethod
     def execution_seconds(self) -> float:
-        """Waits for the last launch, and returns its seconds without those of waiting for other trainers."""
+        """Waits for the last launch, and returns its seconds without the wait for other trainers."""
 
     @abstractmethod
     def transfer_seconds(self, batch: MiniBatch) -> float:

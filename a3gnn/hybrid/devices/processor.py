@@ -63,7 +63,7 @@ class ProcessorDevice(Device):
         return out
 
     def execution_seconds(self) -> float:
-        """Returns the seconds of the last launch, without those of waiting for other trainers."""
+        """Returns the seconds of the last launch, without the wait for other trainers."""
         return self._seconds
 
     def transfer_seconds(self, batch: MiniBatch) -> float:

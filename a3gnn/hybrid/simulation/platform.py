@@ -26,7 +26,7 @@ class SimulatedProcessor:
         load_bytes_per_s: Feature bytes that one thread gathers per second, out of cache.
         sampled_edges_per_s: Edges that one thread samples per second.
         memory_bytes_per_s: Bandwidth of the host's memory, which loading, trainers and transfers share.
-        thread_loss: Of t threads each works at 1 / (1 + thread_loss (t - 1)) of its speed alone.
+        thread_loss: Each of t threads works at 1 / (1 + thread_loss (t - 1)) of its speed alone.
         launch_s: Seconds to start one operation of a model.
     """
 

@@ -110,7 +110,7 @@ def asked_kinds(kinds: Mapping[str, MachineKind], asked: str | None) -> list[Mac
 
     Raises:
         A3GNNError: The cluster has no machine for trials.
-        UsageError: A name is not that of a kind, or `asked` is None and there are several kinds.
+        UsageError: There is no kind of a given name, or `asked` is None and there are several kinds.
     """
     if not kinds:
         raise A3GNNError(

@@ -110,7 +110,7 @@ class ProfileStore:
         return write_measurements(path, self.rows(version=None))
 
     def add_missing(self, measurements: Iterable[Measurement]) -> int:
-        """Adds those of `measurements` whose keys are not stored yet, all or none; returns the number of added ones.
+        """Adds those of `measurements` whose keys are not stored yet, all or none; returns their number.
 
         Raises:
             StoreError: They can't be written; the stored rows are unchanged.
