@@ -1,4 +1,4 @@
-"""`Assignment`: which trainer has how many seeds of a mini-batch, and which stage how many threads."""
+"""`Assignment`: the seeds of each trainer in a mini-batch, and the threads of each stage."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from a3gnn.units import count
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The host's threads by stage; a stage that has work needs one at least.
+    """The host's threads by stage; a stage that has work needs at least one.
 
     Attributes:
-        sampling: For sampling on the processors.
-        loading: For feature loading.
-        training: For the trainers on processors.
+        sampling: Threads that sample on the processors.
+        loading: Threads that load features.
+        training: Threads of the trainers on processors.
     """
 
     sampling: int
@@ -34,17 +34,17 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """How one mini-batch is divided. The real trainers and the simulated ones take the same.
+    """The division of one mini-batch, for real and simulated trainers.
 
     Attributes:
-        kinds: What each trainer runs on.
+        kinds: The kind of each trainer.
         shares: Seeds of each trainer, in the same order; 0 leaves a trainer out.
-        sampled_on_accelerators: Seeds whose neighbours accelerators sample, equally many each; processors sample those
-            of the others. Who samples does not depend on who trains.
-        threads: Of the host.
-        weights: In proportion to which the trainers of a kind share what their kind has when it changes, such as their
-            speeds; none make them equal.
-        trainer_threads: Of the host, by trainer: what `threads.training` is made of. None where trainers have no
+        sampled_on_accelerators: Seeds whose neighbors accelerators sample, equally many each. Processors sample for the
+            other seeds. Where a seed is sampled does not depend on where it is trained.
+        threads: The host's threads by stage.
+        weights: The trainers of a kind share a new total of their kind in proportion to these, such as their speeds.
+            Equal if empty.
+        trainer_threads: The host's threads by trainer, which sum to `threads.training`. Empty if trainers have no
             threads of their own.
 
     Raises:
@@ -91,7 +91,7 @@ class Assignment:
         return sum(self.shares)
 
     def seeds_of(self, kind: TrainerKind) -> int:
-        """Returns the seeds that all trainers of `kind` have."""
+        """Returns the seeds of all trainers of `kind`."""
         return sum(share for share, own in zip(self.shares, self.kinds, strict=True) if own == kind)
 
     def divided(self, on_processors: int, sampled_on_accelerators: int, threads: Threads) -> Assignment:
@@ -118,10 +118,10 @@ def trainer_kinds(num_accelerators: int) -> tuple[TrainerKind, ...]:
 
 
 def divide(total: int, weights: Sequence[float]) -> list[int]:
-    """Returns `total` as whole numbers in proportion to `weights`, all above 0, by largest remainders.
+    """Splits `total` into whole numbers in proportion to `weights`, all above 0, by largest remainders.
 
     Raises:
-        UsageError: There is something to divide, and nobody to have it.
+        UsageError: `total` is not 0, and there are no weights.
     """
     if not weights:
         if total:

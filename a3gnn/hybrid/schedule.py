@@ -1,4 +1,4 @@
-"""Which stages overlap: the depth of each hand-over in the pipeline of four stages (HyScale-GNN, section IV-B)."""
+"""The stages that overlap: the depth of each hand-over in the pipeline of four stages (HyScale-GNN, section IV-B)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a3gnn.training.adapting.stage_times import PipelineStage
 #: Whether mini-batches are sampled whole and then cut, or each share for itself.
 TrainerSampling = Literal["whole", "independent"]
 TRAINER_SAMPLINGS: tuple[TrainerSampling, ...] = get_args(TrainerSampling)
-#: Seconds that a stage of a mini-batch may take: a hundred times what large ones take. Guess.
+#: Seconds that a stage of a mini-batch may take: a hundred times the time of large ones. Guess.
 STALL_S = 120.0
 
 
@@ -29,8 +29,8 @@ class Schedule:
     """How many mini-batches each stage may be ahead of the next one.
 
     A depth of 0 fuses a stage with the next: both work on one mini-batch, one after the other. With 1, a stage begins a
-    mini-batch once the next stage has begun the one before, and in the steady state, tick t samples mini-batch t, loads
-    t - 1, transfers t - 2 and propagates t - 3 (Fig. 7). More smooths what varies from one mini-batch to the next, and
+    mini-batch once the next stage has begun the one before. In the steady state, tick t samples mini-batch t, loads
+    t - 1, transfers t - 2 and propagates t - 3 (Fig. 7). A larger depth smooths variation between mini-batches, and
     takes memory for as many more mini-batches.
 
     Attributes:
@@ -54,7 +54,7 @@ class Schedule:
 
     @property
     def groups(self) -> tuple[tuple[PipelineStage, ...], ...]:
-        """The stages that run one after the other, together; groups overlap."""
+        """Groups of stages that run one after the other; groups overlap."""
         found: list[tuple[PipelineStage, ...]] = [(STAGES[0],)]
         for stage, depth in zip(STAGES[1:], self.depths, strict=True):
             if depth:
@@ -64,19 +64,19 @@ class Schedule:
         return tuple(found)
 
     def iteration_seconds(self, seconds: Mapping[PipelineStage, T]) -> T:
-        """Returns the seconds from one mini-batch to the next where groups don't hinder each other (Eq. 6).
+        """Returns the seconds from one mini-batch to the next if groups don't hinder each other (Eq. 6).
 
         Args:
-            seconds: Of each stage; numbers, or arrays that broadcast.
+            seconds: Seconds of each stage; numbers, or arrays that broadcast.
         """
         groups = [sum((seconds[stage] for stage in group[1:]), seconds[group[0]]) for group in self.groups]
         longest: T = reduce(np.maximum, groups)
         return longest
 
 
-#: Only sampling is ahead; features are loaded and transferred when trainers need them.
+#: Only sampling runs ahead; features are loaded and transferred when trainers need them.
 NO_PREFETCHING = Schedule(sampled=1, loaded=0, transferred=0)
 #: Loading and transfer are one stage, ahead of propagation.
 ONE_STAGE_PREFETCHING = Schedule(sampled=1, loaded=0, transferred=1)
-#: The paper's.
+#: The paper's schedule.
 TWO_STAGE_PREFETCHING = Schedule()

@@ -1,1 +1,1 @@
-"""Trials in processes of their own, what they use, and where their results are kept."""
+"""Trials in processes of their own, their executors, and the store of their results."""

@@ -1,4 +1,4 @@
-"""`equal_time`: how configurations are measured that are given the default's training time."""
+"""`equal_time`: a plan that gives configurations the default's training time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from a3gnn.units import format_duration
 
 
 def equal_time(profiler: Profiler, default: Measurement) -> tuple[TrialPlan, str]:
-    """Returns the plan that gives a configuration as many seconds of training as `default` took, and a line on it.
+    """Returns a plan with as many seconds of training as `default` took, and a line that explains it.
 
-    Where the default failed, or no point of its curve lay within its budget, each is given the most that it was.
+    If the default failed, or had no point within its budget, the plan has the default's most seconds.
 
     Args:
-        profiler: Its plan is the one that the default was measured by, and has a learning curve.
+        profiler: Its plan, which has a learning curve, measured the default.
         default: The default configuration's measurement.
 
     Raises:

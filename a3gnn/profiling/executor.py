@@ -25,15 +25,15 @@ from a3gnn.units import format_duration, format_size
 
 
 def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
-    """Returns the modules that a trial of `task` imports beside those of all trials.
+    """Returns the modules that a trial of `task` imports beyond those of all trials.
 
-    A process that starts trials imports them once: PyG's modules take seconds to import, and 65 MiB, which trials
-    without them are spared. Of a model of the user's only that of its optimiser is known: what
-    its module needs, and whether it has changed since, each trial finds out for itself.
+    A process that starts trials imports them once. PyG's modules take seconds to import and 65 MiB, so trials without
+    them do not pay for them. For a user's model only the modules of its optimizer are known: each trial imports the
+    model itself, which may have changed.
 
     Args:
-        task: What is trained.
-        has_device: Whether it is on a device, where Adam is torch's.
+        task: The task to train.
+        has_device: Whether it trains on a device, which uses torch's Adam.
     """
     optimiser = optimiser_imports(task, has_device)
     if task.is_own:
@@ -42,7 +42,7 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     return (*optimiser, *((f"a3gnn.models.layers.{task.model}", *norm) if task.uses_pyg else ()))
 
 
-#: How the detail of a failure begins that happened before the trial, in making its partitions.
+#: Prefix of a failure's detail if it happened before the trial, while its partitions were made.
 PARTITIONING = "while the graph was partitioned"
 
 
@@ -50,38 +50,38 @@ class TrialExecutor(Protocol):
     """Runs trials: in processes of this machine (`LocalExecutor`), of another one, or from stored rows (`Replay`)."""
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns what the trial found. A trial that fails is a value, never an exception."""
+        """Returns the trial's outcome. A trial that fails is a value, never an exception."""
 
     def close(self) -> None:
-        """Gives back what the executor holds."""
+        """Releases the executor's resources."""
 
 
 @runtime_checkable
 class MachineExecutor(TrialExecutor, Protocol):
-    """Runs trials on a machine that it can tell of: this one, or one of a cluster.
+    """Runs trials on a machine that it can probe: this one, or one of a cluster.
 
     `LocalExecutor`, and `a3gnn.profiling.cluster.executor.RayExecutor`.
     """
 
     def make_ready(self, graph: Graph, task: Task) -> float:
-        """Has there what trials of `task` on `graph`, which is on disk, need; returns the seconds that this takes."""
+        """Prepares the machine for trials of `task` on `graph`, which is on disk; returns the seconds it took."""
 
     def probe(self) -> Hardware:
-        """Returns that machine with what a probe measured of it."""
+        """Returns that machine's hardware, probed there."""
 
 
 class LocalExecutor:
     """Runs one trial at a time, each in a process of its own that a fork server starts.
 
-    Where the configuration asks for partitions, for a table of its input layer or for features of float16 on disk,
-    these are made first in other processes, so that METIS' memory is not taken for the training's; those are held to
-    the same limits. Executors on one machine take turns, by trial.
+    Partitions, a table of the input layer and float16 features on disk are made first in other processes, so that
+    METIS's memory does not count as the training's. The same limits apply to them. Executors on one machine take
+    turns, one trial each.
 
     Args:
-        notify: Takes each line for people, such as who is waited for.
+        notify: Receives lines for people, such as the process it waits for.
 
     Attributes:
-        worker: What runs the processes.
+        worker: Runs the processes.
     """
 
     def __init__(self, notify: Callable[[str], None] = lambda line: None) -> None:
@@ -97,19 +97,19 @@ class LocalExecutor:
         self.close()
 
     def make_ready(self, graph: Graph, task: Task) -> float:
-        """Has the kernels compiled that trials of `task` on `graph` need; returns the seconds that this takes."""
+        """Compiles the kernels for trials of `task` on `graph`; returns the seconds it took."""
         if QUICK:
             self._notify(f"{QUICK_VARIABLE}=1: trials and the play-off measure as little as they can, for tests alone")
         return compile_ahead(KernelSet.of(graph, task), self._notify)
 
     def probe(self) -> Hardware:
-        """Returns this machine with what a probe measured of it."""
+        """Probes this machine, and returns its hardware."""
         return probe_hardware(worker=self.worker, notify=self._notify)
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends the trial's process.
+        """Returns the trial's outcome; an exception here, such as KeyboardInterrupt, ends the trial's process.
 
-        The trial's timeout begins when the machine is free for it.
+        The trial's timeout begins once the machine is free for it.
         """
         with machine_turn(self._notify):
             return self._run_alone(request)
@@ -131,7 +131,7 @@ class LocalExecutor:
         return joined(ended.result["metrics"], ended.peak)
 
     def _prepare(self, request: TrialRequest) -> float | Failure:
-        """Returns the seconds that making what the trial reads beside the graph takes, or how it failed."""
+        """Makes the files that the trial reads beside the graph; returns the seconds it took, or the failure."""
         config, seconds = request.config, 0.0
         steps = {}
         if config.num_partitions > 1:
@@ -150,7 +150,7 @@ class LocalExecutor:
         return seconds
 
     def _run(self, name: str, argument: dict[str, Any], request: TrialRequest) -> Ended | Failure:
-        """Returns how the function `name` of the trial's module ended, with its result, or its failure."""
+        """Runs the function `name` of the trial's module; returns its end with the result, or the failure."""
         plan = request.plan
         kills = oom_kills()
         ended = self.worker.run(
@@ -164,18 +164,18 @@ class LocalExecutor:
 
 
 def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:
-    """Returns the metrics of what a trial's process `found` and of the `peak` that was seen of it from outside."""
+    """Returns the metrics `found` by a trial's process, completed by the memory `peak` seen from outside."""
     memory = {"peak_host_bytes": _peak(found, peak), "resident_file_bytes": peak.file_bytes}
     return Metrics.from_dict({**found, **memory})
 
 
 def _peak(found: Mapping[str, Any], peak: MemoryUse) -> int:
-    """Returns the most that a process knew of itself or that was seen of it and its descendants from outside."""
+    """Returns the larger of the peak that a process knew itself, and the peak of its process tree from outside."""
     return max(peak.anonymous_bytes, int(found.get("peak_host_bytes", 0)))
 
 
 def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure | None:
-    """Returns why a process has no result, or None if it has one. `by_system`: the kernel has killed for memory."""
+    """Returns the failure of a process, or None. `by_system`: the kernel killed a process for lack of memory."""
     plan, peak = request.plan, ended.peak.anonymous_bytes
     if ended.result is not None and "metrics" in ended.result:
         peak = _peak(ended.result["metrics"], ended.peak)

@@ -1,4 +1,4 @@
-"""`ExecutorChoice`: where people want trials to run."""
+"""`ExecutorChoice`: the options for where trials run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ EXECUTORS = (LOCAL, RAY)
 
 @dataclass(frozen=True, slots=True)
 class ExecutorChoice:
-    """What the options of commands that run trials say of it; `docs/ray.md` explains them.
+    """The options of commands that run trials; see `docs/ray.md`.
 
     Attributes:
         executor: local for processes of this machine, ray for machines of a Ray cluster.
-        ray_address: HOST:PORT of the cluster's head; None for the cluster that runs on this machine.
-        machines: The kind of machines, by name; None where the cluster has only one.
+        ray_address: HOST:PORT of the cluster's head; None for the cluster of this machine.
+        machines: Names of kinds of machines; None if the cluster has only one.
 
     Raises:
-        UsageError: There is no such executor, or an option is not one of it.
+        UsageError: There is no such executor, or it does not take one of the options.
     """
 
     executor: str = LOCAL
@@ -48,15 +48,15 @@ class ExecutorChoice:
 
     @property
     def names_several(self) -> bool:
-        """Whether it asks for a tune on each of several kinds of machines."""
+        """Whether it requests a tune on each of several kinds of machines."""
         return self.machines is not None and (self.machines == ALL or "," in self.machines)
 
     @contextmanager
     def opened(self, notify: Callable[[str], None]) -> Iterator[MachineExecutor | None]:
-        """Yields the executor; None for processes of this machine, which whoever runs trials starts.
+        """Yields the executor; None for processes of this machine, which the caller starts.
 
         Args:
-            notify: Takes each line for people.
+            notify: Receives lines for people.
 
         Raises:
             A3GNNError: There is no cluster, or no such machine in it.
@@ -71,7 +71,7 @@ class ExecutorChoice:
             yield executor
 
     def kinds(self) -> list[str]:
-        """Returns the names of the kinds of machines that the options name.
+        """Returns the names of the requested kinds of machines.
 
         Raises:
             A3GNNError: There is no cluster, or no machine in it.

@@ -1,4 +1,4 @@
-"""Limits that nothing can keep, found before anything is measured."""
+"""Finds limits that no training can keep, before anything is measured."""
 
 from __future__ import annotations
 

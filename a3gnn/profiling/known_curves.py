@@ -1,4 +1,4 @@
-"""`StoredCurves`: what is known of learning curves in one setting, by learning key."""
+"""`StoredCurves`: the known learning curves in one setting, by learning key."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from a3gnn.profiling.trial.request import CurvePlan
 from a3gnn.setting import Setting
 from a3gnn.storage.cache import cache_root
 
-#: What all states together may take. Guess: some hundred of common models, which have up to a few megabytes each.
+#: Most bytes of all states together. Guess: enough for some hundred common models of up to a few megabytes each.
 MOST_BYTES = 1 << 30
 
 
 def curve_state(root: Path, *training: object) -> Path:
-    """Returns where the state of a learning curve lies in the cache folder `root`, whether it is there or not.
+    """Returns the path of a learning curve's state in the cache folder `root`, whether it exists or not.
 
     Args:
         root: The cache folder.
-        training: What decides the curve bit for bit, as JSON types.
+        training: Everything that decides the curve bit for bit, as JSON types.
     """
     name = hashlib.blake2b(json.dumps(training).encode(), digest_size=16).hexdigest()
     return root / "curves" / f"{name}.pt"
 
 
 def drop_oldest(root: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Removes the states that were written longest ago until the others take `most_bytes` or less.
+    """Removes the oldest states until the others take at most `most_bytes`.
 
-    A curve without its state is trained again from its start where it is to be extended.
+    A curve without its state is trained again from its start when it is to be extended.
     """
     found = []
     for path in (root / "curves").glob("*.pt"):
@@ -49,12 +49,12 @@ def drop_oldest(root: Path, most_bytes: int = MOST_BYTES) -> None:
 
 
 class StoredCurves:
-    """The longest curve of each `Setting.curve_key`: configurations of one key learn the same.
+    """The longest curve of each `Setting.curve_key`: configurations with one key learn the same.
 
-    Where measured times choose, that is to rounding (`TrainConfig.learning_key`).
+    If measured times influence a choice, they learn the same only up to rounding (`TrainConfig.learning_key`).
 
     Args:
-        setting: What is trained, on which graph and machine.
+        setting: The task, the graph and the machine.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -63,7 +63,7 @@ class StoredCurves:
         self._first: dict[LearningKey, int] = {}
 
     def learn(self, measurement: Measurement) -> None:
-        """Takes note of the curve of `measurement`, if it has one that goes further, and of where its points lie."""
+        """Keeps the curve of `measurement` if it is the longest, and the position of its first point."""
         if measurement.setting.key() != self._setting.key():
             return
         keep_longest(self._longest, measurement)
@@ -71,23 +71,23 @@ class StoredCurves:
             self._first[self._setting.curve_key(measurement.config)] = measurement.metrics.curve_first
 
     def of(self, config: TrainConfig) -> LearningCurve:
-        """Returns the longest curve of what `config` learns; one without points where nothing is known."""
+        """Returns the longest curve known for `config`; a curve without points if none is known."""
         return self._longest.get(self._setting.curve_key(config), NO_CURVE)
 
     def state(self, config: TrainConfig) -> Path:
-        """Returns where the state lies that extends it."""
+        """Returns the path of the state that extends the curve of `config`."""
         task, graph, hardware = self._setting.key()
         return curve_state(cache_root(), graph, task, self._setting.curve_key(config), hardware, MEASUREMENT_VERSION)
 
     def cut(self, config: TrainConfig, metrics: Metrics, plan: CurvePlan) -> LearningCurve | None:
-        """Returns the part of it that a trial of `config` trains as `plan` says, or None where that is not known.
+        """Returns the part of the curve that a trial of `config` would train under `plan`; None if it is not known.
 
         Args:
             config: A configuration.
-            metrics: What was measured of it.
+            metrics: Its measured metrics.
             plan: How far its curve is trained.
         """
         longest = self.of(config)
-        # Where its first point lies is not known of old rows without a point; it has one mini-batch at least.
+        # Old rows without a point do not tell where the first point lies; it needs at least one mini-batch.
         first = longest.batches[0] if longest.batches else self._first.get(self._setting.curve_key(config), 1)
         return CurveRules.of(plan, metrics).cut(longest, first)

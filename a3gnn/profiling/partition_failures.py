@@ -1,4 +1,4 @@
-"""Partitions that could not be made: known from a run and from stored rows, so that none is tried for each trial."""
+"""Partitions that could not be made, from this run and from stored rows, so that they are not tried in each trial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TAKEN_OVER = " (taken over from an earlier trial)"
 
 
 def failed_partitioning(measurement: Measurement) -> tuple[Partitioner, int] | None:
-    """Returns the partitioner and the number of parts that could not be made, or None where it was not for that."""
+    """Returns the partitioner and the number of parts that could not be made, or None for any other outcome."""
     outcome = measurement.outcome
     if not (isinstance(outcome, Failure) and outcome.detail.startswith(PARTITIONING)):
         return None
@@ -22,23 +22,23 @@ def failed_partitioning(measurement: Measurement) -> tuple[Partitioner, int] | N
 
 
 class PartitionFailures:
-    """What is known of partitions of one graph on one machine that failed."""
+    """The known failures to partition one graph on one machine."""
 
     def __init__(self) -> None:
         self._known: defaultdict[tuple[Partitioner, int], list[Measurement]] = defaultdict(list)
 
     def learn(self, measurement: Measurement) -> None:
-        """Takes note of `measurement` if its partitions failed, and were tried for it."""
+        """Records `measurement` if its partitions were tried and failed."""
         parts = failed_partitioning(measurement)
         if parts is not None and isinstance(measurement.outcome, Failure) and not measurement.outcome.taken_over_from:
             self._known[parts].append(measurement)
 
     def of(self, config: TrainConfig, holds: Callable[[Measurement], bool]) -> Failure | None:
-        """Returns the failure that making the partitions of `config` would end with, marked as taken over, or None.
+        """Returns the known failure to make the partitions of `config`, marked as taken over, or None.
 
         Args:
             config: A canonical configuration.
-            holds: Whether a measurement stands for a trial under the limits that apply now.
+            holds: Whether a measurement counts for a trial under the current limits.
         """
         for known in reversed(self._known[config.partitioner, config.num_partitions]):
             if isinstance(known.outcome, Failure) and holds(known):

@@ -1,4 +1,4 @@
-"""`Profiler`: measures configurations, each once."""
+"""`Profiler`: measures each configuration once."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.storage.cache import cache_root
 
-#: Rows of this version have a learning curve in place of an accuracy after so many epochs.
+#: Rows of this version have a learning curve instead of an accuracy after a number of epochs.
 _NO_ACCURACY_BUDGET = 0
 
 
 class Profiler:
-    """Measures configurations in one setting, and keeps what it finds in the store.
+    """Measures configurations in one setting, and stores the results.
 
-    What is stored is not measured again, failures included; but one that came of a limit counts only under limits that
-    are as tight, and a transient one only in the run that met it, which tried twice. Partitions that could not be made
-    are not tried for another configuration, which fails alike. Learning curves are known by learning key: a trial
-    extends what is known, whichever configuration trained it, and a stored row serves where what is known suffices. An
-    exception, such as KeyboardInterrupt, ends the running trial and leaves the store as it was.
+    A stored configuration is not measured again, even if it failed. There are two exceptions. A failure at a limit
+    counts only under limits that are as tight. A transient failure counts only in the run that met it, which tried
+    twice. If partitions could not be made, other configurations do not try them again.
+
+    Learning curves are known by learning key. A trial extends the known curve, whichever configuration trained it, and
+    a stored row is enough if the known curve is. An exception, such as KeyboardInterrupt, ends the running trial and
+    leaves the store as it was.
 
     Args:
-        store: Where measurements are kept; it stays open.
+        store: The store for measurements; it stays open.
         graph: The graph; one in RAM is written to the cache folder, from which trials open it.
-        setting: What is trained, the graph's characteristics, and the machine, from `probe_hardware`.
-        plan: How trials are measured, and their limits, where none is given.
-        executor: Where trials run; by default in processes of this machine. One that is given stays open.
-        notify: Takes each line for people.
+        setting: The task, the graph's characteristics, and the machine from `probe_hardware`.
+        plan: How trials are measured, and their limits, unless a call has its own plan.
+        executor: Where trials run; by default in processes of this machine. A given executor stays open.
+        notify: Receives lines for people.
 
     Attributes:
-        curves: What is known of learning curves, from stored rows and from what was measured since.
+        curves: The known learning curves, from stored rows and from later measurements.
     """
 
     def __init__(
@@ -84,23 +86,23 @@ class Profiler:
     def stored(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement | None:
         """Returns the stored measurement that stands for a trial of `config`, or None.
 
-        One with metrics does where its learning curve is known as far as the trial would train it, by this
-        configuration or by others; the row's own curve may be shorter. No stored row stands for a whole training.
+        A row with metrics does if its learning curve is known as far as the trial would train it, from any
+        configuration; the row's own curve may be shorter. No stored row stands for a whole training.
 
         Args:
-            config: What would be measured.
-            plan: How, and under which limits, if not as this profiler's plan says.
+            config: The configuration to look up.
+            plan: How it would be measured, and its limits; by default this profiler's plan.
         """
         plan = plan or self.plan
         found = self.store.get(config, self.setting, _NO_ACCURACY_BUDGET)
         return found if found is not None and self._still_holds(found, plan) else None
 
     def measure(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
-        """Returns the measurement of `config`: the stored one, or a new one, which is stored in its place.
+        """Returns the stored measurement of `config`, or makes and stores a new one.
 
         Args:
-            config: What to measure.
-            plan: How, and under which limits, if not as this profiler's plan says.
+            config: The configuration to measure.
+            plan: How to measure, and the limits; by default this profiler's plan.
 
         Raises:
             StoreError: It can't be stored.
@@ -108,11 +110,11 @@ class Profiler:
         return self.stored(config, plan) or self.measure_anew(config, plan)
 
     def measure_anew(self, config: TrainConfig, plan: TrialPlan | None = None) -> Measurement:
-        """Returns a new measurement of `config`, whatever is stored, and stores it in the place of that.
+        """Measures `config`, whatever is stored, and replaces the stored measurement.
 
         Args:
-            config: What to measure.
-            plan: How, and under which limits, if not as this profiler's plan says.
+            config: The configuration to measure.
+            plan: How to measure, and the limits; by default this profiler's plan.
 
         Raises:
             StoreError: It can't be stored.
@@ -130,9 +132,9 @@ class Profiler:
         """Returns the measurements of `configs`, in their order.
 
         Args:
-            configs: What to measure.
+            configs: The configurations to measure.
             progress: Called after each with the measurement, and whether it was stored already.
-            plan: How, and under which limits, if not as this profiler's plan says.
+            plan: How to measure, and the limits; by default this profiler's plan.
         """
         found = []
         for config in configs:
@@ -144,12 +146,13 @@ class Profiler:
         return found
 
     def repeat(self, config: TrainConfig, plan: TrialPlan | None = None, task_seed: int | None = None) -> Measurement:
-        """Returns a new measurement of `config`, whatever is stored; it is not stored itself.
+        """Returns a new measurement of `config`, whatever is stored, and does not store it.
 
         Args:
-            config: What to measure.
-            plan: How, and under which limits, if not as this profiler's plan says.
-            task_seed: The seed of weights and mini-batches, if not the task's; of its curve nothing is known or kept.
+            config: The configuration to measure.
+            plan: How to measure, and the limits; by default this profiler's plan.
+            task_seed: The seed of weights and mini-batches; by default the task's. A curve of another seed is trained
+                from its start.
         """
         return self._trial(config.canonical(), plan or self.plan, task_seed)
 
@@ -187,7 +190,7 @@ class Profiler:
         return measurement
 
     def _outcome(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns what a trial finds; one that fails by chance is tried once more."""
+        """Runs a trial, and once more if it fails by chance."""
         outcome = self._executor.run(request)
         if not (isinstance(outcome, Failure) and outcome.transient):
             return outcome
@@ -196,12 +199,12 @@ class Profiler:
         return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
 
     def _folder(self) -> str:
-        """Returns the folder that trials open the graph from."""
+        """Returns the folder from which trials open the graph, written first if the graph is in RAM."""
         self.graph = self.graph.on_disk()
         return str(self.graph.folder)
 
     def _still_holds(self, known: Measurement, plan: TrialPlan) -> bool:
-        """Whether a known outcome is what a trial as `plan` says, under its limits, would find."""
+        """Whether a known outcome is the one that a trial with this plan, under its limits, would have."""
         outcome = known.outcome
         if isinstance(outcome, Metrics):
             curve = plan.curve

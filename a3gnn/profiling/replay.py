@@ -13,10 +13,10 @@ from a3gnn.profiling.trial.request import TrialRequest
 
 
 class Replay:
-    """Answers trials with what was measured before: no graph, no training, no waiting.
+    """Answers trials from stored measurements: no graph, no training, no waiting.
 
     Args:
-        measurements: The rows to serve; of two for the same trial the later one counts.
+        measurements: The rows to serve. If two are for the same trial, the later one counts.
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
@@ -25,11 +25,11 @@ class Replay:
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns the stored outcome, with the learning curve that the request's plan would have trained.
 
-        Where the row's curve does not go as far, all of it comes back. Rows of measurement version 2, which have none,
-        come back as they are.
+        A row's curve that is too short is returned whole. Rows of measurement version 2, which have no curve, are
+        returned as they are.
 
         Raises:
-            StoreError: It is not stored.
+            StoreError: The trial is not stored.
         """
         key = (request.config.key(), *request.setting.key())
         if key not in self._outcomes:
@@ -43,7 +43,7 @@ class Replay:
         return as_asked(outcome, request) if isinstance(outcome, Metrics) else outcome
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing: there are no resources to release."""
 
 
 def as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:

@@ -1,1 +1,1 @@
-"""The service: studies and trainings over HTTP, in a queue that survives its server; and the client."""
+"""The service: studies and trainings over HTTP, in a queue that outlives its server; and the client."""

@@ -1,4 +1,4 @@
-"""What routers answer with, and what every route says of its errors."""
+"""Helpers of the routers: the service, forms, JSON answers, and the description of errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from a3gnn.service.orders import MOST
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.service import Service
 
-#: A number in a path.
+#: A job's or graph's number in a path.
 Number = Annotated[int, InPath(ge=1, le=MOST)]
 _PROBLEM = {
     "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
-#: What a route may answer when something is wrong, for the description of the API.
+#: Errors that every route may answer, for the description of the API.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request can't be read.", **_PROBLEM},
     401: {"description": "The token is missing.", **_PROBLEM},
@@ -43,20 +43,20 @@ PROBLEM_SCHEMA = {
 
 
 def service_of(request: Request) -> Service:
-    """Returns what answers `request`."""
+    """Returns the service of the application that received `request`."""
     found: Service = request.app.state.service
     return found
 
 
-#: What answers a route's request.
+#: The service, as a parameter of a route.
 Asked = Annotated[Service, Depends(service_of)]
 
 
 async def form_of(request: Request, most: int) -> dict[str, str]:
-    """Returns the fields of the form that `request` carries, of each the first value.
+    """Returns the fields of the form in `request`, each with its first value.
 
     Raises:
-        Problem: It has more than `most` values.
+        ProblemDetails: The form has more than `most` values.
     """
     try:
         found = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)

@@ -23,12 +23,12 @@ from a3gnn.service.settings import ServiceSettings
 from a3gnn.version import __version__
 
 _ROUTERS = (pages, system, graphs, studies, suggestions, events, trainings, measurements)
-#: Faults of a request that are told of. Guess.
+#: Most faults of a request named in the answer. Guess.
 _NAMED = 5
 
 
 def make_app(settings: ServiceSettings) -> FastAPI:
-    """Returns the application, which opens the service as it starts and closes it as it ends; `state.guard` wraps it.
+    """Returns the application, which opens the service at startup and closes it at shutdown; `state.guard` wraps it.
 
     Raises:
         A3GNNError: The folder or the database can't be used.
@@ -44,7 +44,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
         title="a3gnn",
         version=__version__,
         summary="Auto-tuning for graph neural networks on machines that are too small for them",
-        docs_url=None,  # FastAPI's page loads scripts from elsewhere
+        docs_url=None,  # FastAPI's page loads scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -70,14 +70,14 @@ def _describe_problems(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    """Returns what is said of `error`."""
+    """Turns `error` into a response."""
     problem = _problem(error, request.app.state.service.home.places)
     headers = getattr(error, "headers", None)
     return Response(json.dumps(problem.to_dict()), problem.status, headers, media_type=MEDIA_TYPE)
 
 
 def _problem(error: Exception, places: Places) -> ProblemDetails:
-    """Returns what is said of `error`; files are called as `places` does, but for what the request itself named."""
+    """Turns `error` into a problem. The server's paths are shortened, except those that the request itself named."""
     if isinstance(error, ProblemDetails):
         return error
     if isinstance(error, RequestValidationError):
@@ -93,7 +93,7 @@ def _problem(error: Exception, places: Places) -> ProblemDetails:
 
 
 def _invalid(error: RequestValidationError) -> ProblemDetails:
-    """Returns what is wrong with a request: where, the rule, and the value."""
+    """Lists the faults of a request, each with its place, the rule and the value."""
     faults = []
     for fault in error.errors():
         place = ".".join(str(part) for part in fault["loc"] if part != "body") or "the body"

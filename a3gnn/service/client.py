@@ -1,4 +1,4 @@
-"""`Client`: a server's studies, from Python."""
+"""`Client`: the studies of a server, from Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
 
-#: Bytes that are read at once.
+#: Bytes per read of a download.
 _PIECE = 1 << 20
 
 
@@ -33,26 +33,26 @@ class ServerAwayError(A3GNNError):
 
 
 class AbsentError(A3GNNError):
-    """The server has no such thing, or not yet."""
+    """The server does not have the requested object, or does not have it yet."""
 
 
 class HttpClient:
-    """Sends requests, each over a connection of its own.
+    """Sends each request over its own connection.
 
     Args:
-        url: Where the server is, such as http://127.0.0.1:8642.
-        token: What it wants requests to carry, if anything.
-        timeout_s: Seconds in which it must answer, or send something more.
+        url: The server's address, such as http://127.0.0.1:8642.
+        token: Sent with every request as a bearer token, unless None.
+        timeout_s: Seconds within which the server must answer or send more data.
 
     Raises:
-        UsageError: The URL is none of a server.
+        UsageError: `url` is not the URL of a server.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
         try:
             parts = urlsplit(url)
             known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is none, or half an IPv6 address
+        except ValueError:  # an invalid port, or half an IPv6 address
             known = False
         if not known:
             raise UsageError(f"a server's URL is such as http://127.0.0.1:8642, got {url!r}")
@@ -60,36 +60,36 @@ class HttpClient:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def json(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """Returns what the server answers, as JSON types; None where it answers with nothing."""
+        """Returns the JSON answer of the server; None if the answer is empty."""
         text = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         content = self.content(method, path, text, headers, **query)
         return json.loads(content) if content else None
 
     def content(self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any) -> bytes:
-        """Returns the bytes that the server answers; `body` may be text, bytes or an open file, which is streamed."""
+        """Returns the bytes of the answer; `body` may be text, bytes or an open file, which is streamed."""
         with self._opened(method, path, body, headers or {}, query) as response, self._awaited():
             return response.read()
 
     def upload(self, path: str, file: Path, **query: Any) -> Any:
-        """Returns what the server answers to the content of `file`, as JSON types."""
+        """Sends the content of `file`, and returns the JSON answer."""
         with file.open("rb") as opened:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
             return json.loads(self.content("POST", path, opened, headers, **query))
 
     def download(self, path: str, place: Path, most: int) -> None:
-        """Writes what the server answers to the file `place`, whole or not at all.
+        """Writes the server's answer to the file `place`, whole or not at all.
 
         Raises:
-            AbsentError: There is nothing.
-            A3GNNError: It has more than `most` bytes.
-            OSError: It can't be written, such as when the disk is full.
+            AbsentError: The server has nothing at `path`.
+            A3GNNError: The answer has more than `most` bytes.
+            OSError: The file can't be written, such as when the disk is full.
         """
 
         def read() -> bytes:
             with self._awaited():
                 piece = response.read(_PIECE)
-                if not piece and response.length:  # which read() notices, and read(amount) does not
+                if not piece and response.length:  # cut short: read() notices that, and read(amount) does not
                     raise http.client.IncompleteRead(piece, response.length)
                 return piece
 
@@ -105,7 +105,7 @@ class HttpClient:
                 file.write(piece)
 
     def lines(self, path: str, last: int) -> Iterator[str]:
-        """Yields the lines of an event stream from the event after `last` on; none where no more come."""
+        """Yields the lines of an event stream, beginning after event `last`, until the stream ends."""
         with self._opened("GET", path, None, {"Last-Event-ID": str(last)}, {}) as response:
             while line := self._line(response):
                 yield line.decode().rstrip("\n")
@@ -118,7 +118,7 @@ class HttpClient:
     def _opened(
         self, method: str, path: str, body: Any, headers: Any, query: Any
     ) -> Iterator[http.client.HTTPResponse]:
-        """Yields an answer that is no refusal, to be read within `_awaited`."""
+        """Yields a successful response, to be read within `_awaited`, or raises the error of a refusal."""
         asked = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
         target = f"{self._parts.path.rstrip('/')}{path}{'?' if asked else ''}{asked}"
         with closing(self._connection()) as connection:
@@ -132,7 +132,7 @@ class HttpClient:
 
     @contextmanager
     def _awaited(self) -> Iterator[None]:
-        """Has what goes wrong between here and the server meanwhile raised as a `ServerAwayError`."""
+        """Raises connection errors within it as a `ServerAwayError`."""
         try:
             yield
         except (OSError, http.client.HTTPException) as error:
@@ -160,7 +160,7 @@ class HttpClient:
         return f"{self._parts.scheme}://{self._parts.netloc}"
 
 
-#: By the kind of a problem, what is raised for it; anything else is an `A3GNNError`.
+#: The error to raise for each kind of problem. Other kinds raise an `A3GNNError`.
 _ERRORS: dict[str, type[A3GNNError]] = {
     "usage": UsageError,
     "request": UsageError,
@@ -173,7 +173,7 @@ _ERRORS: dict[str, type[A3GNNError]] = {
 
 
 def error_of(problem: dict[str, Any]) -> A3GNNError:
-    """Returns the error that a problem, as the server tells it, was made of."""
+    """Returns the error that the server turned into this problem."""
     kind = str(problem["type"]).rpartition(":")[2]
     made = _ERRORS.get(kind, A3GNNError)
     if made is InfeasibleError:
@@ -181,7 +181,7 @@ def error_of(problem: dict[str, Any]) -> A3GNNError:
     return made(problem["detail"])
 
 
-#: Seconds for which a server that is being restarted is waited for. Guess.
+#: Seconds for which `wait` retries while the server restarts. Guess.
 _PATIENCE_S = 60.0
 
 
@@ -189,9 +189,9 @@ class Client:
     """Talks to an `a3gnn serve`.
 
     Args:
-        url: Where it is: what it says as it starts.
-        token: Its --token, if it has one.
-        timeout_s: Seconds in which it must answer.
+        url: The server's address, which `a3gnn serve` prints as it starts.
+        token: The server's --token, if it has one.
+        timeout_s: Seconds within which the server must answer or send more data.
 
     Examples:
         >>> client = Client("http://127.0.0.1:8642")
@@ -199,26 +199,27 @@ class Client:
         >>> tuned = study.wait()
 
     Raises:
-        UsageError: The URL is none of a server.
+        UsageError: `url` is not the URL of a server.
     """
 
     def __init__(self, url: str, token: str | None = None, timeout_s: float = 600.0) -> None:
         self._http = HttpClient(url, token, timeout_s)
 
     def graphs(self, **query: Any) -> list[dict[str, Any]]:
-        """Returns the newest graphs that the server knows; `called`, `before` and `limit` choose among them."""
+        """Returns the server's newest graphs; `called`, `before` and `limit` choose among them."""
         found: list[dict[str, Any]] = self._http.json("GET", "/graphs", **query)["graphs"]
         return found
 
     def add_graph(self, dataset: str | Path, name: str = "") -> dict[str, Any]:
-        """Returns a graph, registered: an .npz file that is here is uploaded, anything else the server must have.
+        """Registers a graph, and returns it. A local .npz file is uploaded; anything else must exist on the server.
 
         Args:
-            dataset: An .npz file of this machine; or a path below the server's data root, or synthetic:KEY=VALUE,....
-            name: What people call it.
+            dataset: A local .npz file, a path below the server's data root, or synthetic:KEY=VALUE,....
+            name: A name for people; the file's name by default.
 
         Raises:
-            GraphError: It is not valid, not there, or too large.
+            GraphError: The graph is not valid, does not exist, or is too large.
+            UsageError: `dataset` is a local folder, or a local file other than an .npz.
         """
         path = Path(dataset)
         if path.suffix == ".npz" and path.is_file():
@@ -233,15 +234,15 @@ class Client:
         return found
 
     def start(self, dataset: str | Path | int, **options: Any) -> RemoteStudy:
-        """Returns a study that was put into the queue.
+        """Puts a study into the queue, and returns it.
 
         Args:
-            dataset: As of `add_graph`, or the number of a graph that the server knows.
-            options: What `POST /studies` takes beside it: priority, memory_limit, budget, fix, ... (docs/service.md).
+            dataset: The number of a registered graph, or a dataset as in `add_graph`.
+            options: Further fields of `POST /studies`: priority, memory_limit, budget, fix, ... (docs/service.md).
 
         Raises:
-            UsageError: An option is not what it must be.
-            GraphError: As of `add_graph`.
+            UsageError: An option is not valid.
+            GraphError: The graph is not valid, does not exist, or is too large.
         """
         graph = dataset if isinstance(dataset, int) else self.add_graph(dataset)["id"]
         job = self._http.json("POST", "/studies", {"graph": graph, **options})
@@ -253,30 +254,33 @@ class Client:
         return found
 
     def study(self, number: int) -> RemoteStudy:
-        """Returns the study with this number; that there is one shows when it is asked for something."""
+        """Returns the study with this number. A wrong number raises an error only once the study is used."""
         return RemoteStudy(self._http, number)
 
     def recommend(self, dataset: str | Path | int, **options: Any) -> dict[str, Any]:
-        """Returns what predictions prefer, as `a3gnn recommend --json` prints it; arguments as of `start`."""
+        """Returns the configuration preferred by predictions, as `a3gnn recommend --json` prints it.
+
+        Takes the arguments of `start`.
+        """
         graph = dataset if isinstance(dataset, int) else self.add_graph(dataset)["id"]
         found: dict[str, Any] = self._http.json("POST", "/recommend", {"graph": graph, **options})
         return found
 
     def training(self, number: int) -> dict[str, Any]:
-        """Returns how far a training is."""
+        """Returns the state of a training."""
         found: dict[str, Any] = self._http.json("GET", f"/trainings/{number}")
         return found
 
     def machines(self) -> list[dict[str, Any]]:
-        """Returns the machines that were measured on."""
+        """Returns the machines that have measurements."""
         found: list[dict[str, Any]] = self._http.json("GET", "/machines")["machines"]
         return found
 
     def add_profiles(self, path: str | Path) -> dict[str, int]:
-        """Adds the measurements in a file that `a3gnn profiles export` wrote; returns how many were new.
+        """Adds measurements from a file written by `a3gnn profiles export`; returns the number of new ones.
 
         Raises:
-            StoreError: Something is wrong with a row; none was added.
+            StoreError: A row is not valid; none was added.
         """
         found: dict[str, int] = self._http.upload("/profiles", Path(path))
         return found
@@ -286,16 +290,16 @@ class RemoteStudy:
     """A study on a server.
 
     Attributes:
-        id: Its number.
+        id: The study's number.
     """
 
     def __init__(self, client: HttpClient, number: int) -> None:
         self._http, self.id = client, number
         self._path = f"/studies/{number}"
-        self._last = 0  # event that `wait` was given
+        self._last = 0  # the last event that `wait` has passed on
 
     def state(self) -> dict[str, Any]:
-        """Returns what was asked for, its status, and how far it is."""
+        """Returns the study's options, status and progress."""
         found: dict[str, Any] = self._http.json("GET", self._path)
         return found
 
@@ -305,45 +309,45 @@ class RemoteStudy:
         return found
 
     def front(self) -> Front:
-        """Returns its front; of a study that runs, so far."""
+        """Returns the front of the study, or the front so far if it still runs."""
         return Front.from_dict(self._http.json("GET", f"{self._path}/front"))
 
     def tuned(self) -> TunedConfig:
-        """Returns its choice.
+        """Returns the chosen configuration.
 
         Raises:
-            A3GNNError: It has not chosen yet.
+            A3GNNError: The study has not chosen yet.
         """
         return TunedConfig.from_dict(self._http.json("GET", f"{self._path}/tuned.json"))
 
     def save(
         self, folder: str | Path, dataset: str | None = None, notify: Callable[[str], None] | None = None
     ) -> TuneResult | None:
-        """Writes what a tune leaves in its folder, which `a3gnn front`, `report`, `pick`, `compare` and `export` take.
+        """Writes the files of a tune, which `a3gnn front`, `report`, `pick`, `compare` and `export` read.
 
         Args:
-            folder: A new or empty one.
-            dataset: What loads its graph here; by default what it was called on the server.
-            notify: Takes lines for people; by default a notebook prints them.
+            folder: A new or empty folder.
+            dataset: A dataset that loads the graph on this machine; by default its name on the server.
+            notify: Receives lines for people; by default a notebook prints them.
 
         Returns:
-            What `tune` returns; None of a study that has not chosen, of which there is what it has measured so far.
+            The same as `tune`; None if the study has not chosen, in which case the measurements so far are written.
 
         Raises:
-            UsageError: The folder holds something, or the study has measured nothing yet.
+            UsageError: The folder is not empty, or the study has measured nothing yet.
         """
         from a3gnn.service.saved_study import save_study
 
         return save_study(self._http, self._path, Path(folder), dataset, listener(notify))
 
     def wait(self, notify: Callable[[str], None] | None = None) -> TunedConfig:
-        """Returns its choice, once it has ended; a server that is restarted meanwhile is waited for.
+        """Waits until the study ends, also across a restart of the server, and returns the chosen configuration.
 
         Args:
-            notify: Takes each line of its output, those before the call too; by default a notebook prints them.
+            notify: Receives each line of output, earlier ones included; by default a notebook prints them.
 
         Raises:
-            A3GNNError: It failed: what a local tune would have raised.
+            A3GNNError: The study failed. The error is the one that a local tune would have raised.
         """
         notify, away, self._last = listener(notify), 0.0, 0
         while True:
@@ -363,46 +367,46 @@ class RemoteStudy:
                 return self.tuned()
 
     def stop(self) -> dict[str, Any]:
-        """Has it end now, with the best so far; returns its state, which may still be `stopping`."""
+        """Ends the study with the best so far; returns its state, which may still be `stopping`."""
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/stop")
         return found
 
     def resume(self, budget: str | int | None = None) -> dict[str, Any]:
-        """Goes on with it, under a larger budget if one is given; returns its state."""
+        """Continues the study, under a larger budget if one is given; returns its state."""
         order: Mapping[str, Any] = {} if budget is None else {"budget": budget}
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/resume", order)
         return found
 
     def retry(self) -> dict[str, Any]:
-        """Goes on with it as if its failed trials had not been made; returns its state."""
+        """Continues the study, and forgets its failed trials; returns its state."""
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/retry")
         return found
 
     def suggest(self, wait_s: float = 10.0) -> dict[str, Any] | None:
-        """Returns the trial of a study with `trainer="client"` that waits for figures: its number, config and plan.
+        """Returns the number, config and plan of the trial that waits for figures, if `trainer="client"`.
 
         Args:
-            wait_s: So long one is waited for; None where there is none by then, or the study has ended.
+            wait_s: Seconds to wait for such a trial. Returns None if none came by then, or if the study has ended.
         """
         answer = self._http.json("POST", f"{self._path}/suggestions", wait=wait_s)
         found: dict[str, Any] | None = answer["suggestion"]
         return found
 
     def tell(self, number: int, **figures: Any) -> None:
-        """Tells what the trial `number` reached: throughput_epochs_per_s, peak_host_bytes, ... (docs/service.md)."""
+        """Reports figures of trial `number`: throughput_epochs_per_s, peak_host_bytes, ... (docs/service.md)."""
         self._http.json("POST", f"{self._path}/trials/{number}/complete", figures)
 
     def train(self, **options: Any) -> dict[str, Any]:
-        """Trains with its choice on the server; returns the training. `epochs` and `patience` may be given."""
+        """Starts a training with the study's choice on the server, and returns it. Takes `epochs` and `patience`."""
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/train", options)
         return found
 
     def delete(self) -> None:
-        """Removes it, with its files; it must have ended."""
+        """Removes the study and its files; it must have ended."""
         self._http.json("DELETE", self._path)
 
     def _follow(self, notify: Callable[[str], None]) -> None:
-        """Gives `notify` the lines that it was not given yet, until no more come, or the server goes away."""
+        """Passes new lines on to `notify`, until the stream ends or the server goes away."""
         fields: dict[str, str] = {}
         for line in self._http.lines(f"{self._path}/events", self._last):
             if line:

@@ -1,4 +1,4 @@
-"""The service's database: the profile store's, with the service's tables brought to the present schema."""
+"""The service's database: the profile store's, plus the service's own tables, migrated to the current schema."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from a3gnn.profiling.store.database import one_at_a_time, open_database, store_e
 
 
 class PathText(sa.TypeDecorator[str]):
-    """A path of any bytes as text: those that are not UTF-8 stand as `//` and their number, which no path has.
+    """A path as text. Bytes that are not UTF-8 are stored as `//` and two hex digits, which no path contains.
 
-    Databases take Unicode alone, and Python has such bytes as lone surrogates.
+    Databases take only Unicode, and Python decodes such bytes to lone surrogates.
     """
 
     impl = sa.Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Returns what is stored of `value`, whose slashes are single ones."""
+        """Returns the text to store for `value`, whose slashes are single ones."""
         return value and re.sub("[\udc80-\udcff]", lambda found: f"//{ord(found[0]) - 0xDC00:02x}", value)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Returns the path that is stored as `value`."""
+        """Returns the path stored as `value`."""
         return value and re.sub("//([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), value)
 
 
@@ -71,7 +71,7 @@ JOBS = sa.Table(
 
 
 def inserted_id(result: sa.CursorResult[Any]) -> int:
-    """Returns the number that a row was given that was just added."""
+    """Returns the number of the row just added."""
     key = result.inserted_primary_key
     assert key is not None, "the table has one"
     number: int = key[0]
@@ -79,10 +79,10 @@ def inserted_id(result: sa.CursorResult[Any]) -> int:
 
 
 def open_service_database(place: str) -> sa.Engine:
-    """Returns the engine of the database at `place`, a path or an SQLAlchemy URL, with all tables of this version.
+    """Opens the database at `place`, a path or an SQLAlchemy URL, and brings its tables to this version.
 
     Raises:
-        StoreError: It can't be opened, holds something else, or is of a newer a3gnn.
+        StoreError: It can't be opened, is no such database, or was written by a newer a3gnn.
     """
     engine = open_database(place)
     try:

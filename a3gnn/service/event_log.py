@@ -1,4 +1,4 @@
-"""`EventLog`: what happens to a job, a JSON object per line, which anyone may follow from any place on."""
+"""`EventLog`: the events of a job, a JSON object per line, which readers follow from any place."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: Statuses with which a job's log ends, for now: it may be resumed.
+#: Statuses that end a job's log. A resumed job appends to it again.
 LAST = ("finished", "stopped", "failed")
-#: Bytes that are read at once.
+#: Most bytes of a line.
 _CHUNK = 1 << 20
 
 
@@ -19,9 +19,9 @@ class LogLine(NamedTuple):
     """One line of the log.
 
     Attributes:
-        id: Where the next one begins, in bytes: a reader goes on from there.
+        id: The byte at which the next line begins, from which a reader continues.
         kind: line (of output), trial (one has ended) or status.
-        data: text, trial (its number) or status, and the time, in seconds since 1970.
+        data: The text, the trial's number or the status; and the time in seconds since 1970.
     """
 
     id: int
@@ -30,43 +30,43 @@ class LogLine(NamedTuple):
 
     @property
     def is_last(self) -> bool:
-        """Whether the job has ended with it."""
+        """Whether the job has ended with this event."""
         return self.kind == "status" and self.data.get("status") in LAST
 
 
 class EventLog:
-    """The file `events.jsonl` of a job, to which its server and its process append, a line with one call each.
+    """The file `events.jsonl` of a job. Its server and its process append to it, each line with one call.
 
     Args:
-        path: The file.
+        path: The file, made by the first event.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, kind: str, **data: Any) -> None:
-        """Adds an event of now."""
+        """Appends an event with the current time."""
         line = json.dumps({"kind": kind, "data": {**data, "time": round(time.time(), 3)}}) + "\n"
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             size = os.fstat(file).st_size
-            torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"  # by a crash
+            torn = size > 0 and os.pread(file, 1, size - 1) != b"\n"  # a crash cut the last line short
             os.write(file, (b"\n" if torn else b"") + line.encode())
         finally:
             os.close(file)
 
     @property
     def size(self) -> int:
-        """Bytes that there are, or 0 without a file."""
+        """Bytes of the file, or 0 if there is none."""
         try:
             return self.path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def since(self, place: int) -> Iterator[LogLine]:
-        """Yields the events from `place` on, an event's id or 0; lines that a crash cut short are left out.
+        """Yields the events after `place`, an event's id or 0; lines that a crash cut short are left out.
 
-        A place in the middle of a line is one at its end.
+        A place in the middle of a line counts as the line's end.
         """
         try:
             file = self.path.open("rb")

@@ -1,12 +1,13 @@
-"""The process that looks at a graph: `python -m a3gnn.service.graph_process`, started by `a3gnn.service.graph_shelf`.
+"""The process that examines a graph: `python -m a3gnn.service.graph_process`, started by `a3gnn.service.graph_shelf`.
 
 It reads one JSON object from stdin:
 
     {"parent": PID, "spec": SPEC, "folder": PATH or null, "max_bytes": N or null, "max_nodes": N, "max_edges": N}
 
-validates the graph, converts it once (into the folder, or else into the cache folder), and writes to stdout what is
-known of it: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. What a file holds
-is looked up in its arrays' headers first; of an upload, the process may hold no more than a multiple of max_bytes.
+It validates the graph, and converts it once, into the folder or else into the cache folder. It writes the result to
+stdout: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. The headers of a file's
+arrays are checked before the arrays are read. For an upload, the process's memory is limited to a multiple of
+max_bytes.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from a3gnn.process.child import take_order, take_stdout
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.units import format_size
 
-#: Members that a graph's file may have: its arrays, and some that are not read.
+#: Most members of a graph's file: its arrays, and some that are not read.
 _MOST_MEMBERS = 64
 
 
 def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int) -> None:
-    """Checks the file at `path`.
+    """Checks the file at `path` without reading its arrays.
 
     Raises:
-        GraphError: It is no .npz file, it has an array twice, an array in it holds objects, which only unpickling would
-            make, or it would have more bytes, nodes or edges than it may.
+        GraphError: The file is no .npz, or has an array twice, or has an array of Python objects, which only unpickling
+            could read, or exceeds a limit of bytes, nodes or edges.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -64,7 +65,7 @@ def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int)
 
 
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype[np.generic], int]:
-    """Returns the shape, the type and the number of elements of an array, which the member is as large as."""
+    """Returns the shape, dtype and number of elements of an array, after a check that its member has that size."""
     with archive.open(member) as file:
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -81,23 +82,23 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[in
 
 
 def check_bound(what: str, found: int, most: int, shown: str = "") -> None:
-    """Checks that a graph has at most so many bytes, nodes or edges.
+    """Checks a graph's number of bytes, nodes or edges against its limit.
 
     Raises:
-        GraphError: It has more.
+        GraphError: The number exceeds the limit.
     """
     if found > most:
         name = "--max-upload" if what == "bytes" else f"--max-{what}"
         raise GraphError(f"a graph may have {most:,} {what} here, got {found:,}{shown}; a3gnn serve {name} sets that")
 
 
-#: Bytes that the process may hold beside so many times those that a graph's arrays may have. Guesses: libraries take
-#: half a GiB, and edges are sorted in copies.
+#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, plus `_MOST_BYTES`. Guesses: libraries take
+#: half a GiB, and sorting edges makes copies.
 _MOST_BYTES, _TIMES = 2 << 30, 4
 
 
 def main() -> None:
-    """Answers one order."""
+    """Examines the graph named on stdin."""
     order = take_order()
     if order is None:
         return
@@ -112,7 +113,7 @@ def main() -> None:
         problem = ProblemDetails.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
-        problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # where it lies is nobody's
+        problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # the path is private
         found = {"error": problem.to_dict()}
     os.write(answer, json.dumps(found).encode())
 

@@ -1,4 +1,4 @@
-"""`GraphShelf`: the graphs that studies are about, each looked at once."""
+"""`GraphShelf`: the registered graphs, each examined once."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from a3gnn.service.problems import ProblemDetails, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.turns import Turns
 
-#: Seconds that looking at a graph may take. Guess.
+#: Seconds that the examination of a graph may take. Guess.
 _MOST_SECONDS = 3600.0
-#: Graphs that are looked at at once: each takes a core, and memory; and that wait. Guesses.
+#: Graphs that may be examined at once, as each takes a core and memory, and graphs that may wait. Guesses.
 _AT_ONCE, _WAITING = 2, 6
 
 
 @dataclass(frozen=True, slots=True)
 class KnownGraph:
-    """One graph.
+    """A registered graph.
 
     Attributes:
         id: Its number.
-        name: What people call it.
+        name: A name for people.
         origin: path, upload or synthetic.
-        source: What it was registered as.
-        spec: What loads it, on the server.
-        fingerprint: Of its content.
-        home: The home folder of the server that can load it; None where any can.
-        created: When it was registered: seconds since 1970.
+        source: The dataset, as the user named it.
+        spec: The dataset that loads it on the server.
+        fingerprint: Fingerprint of its content.
+        home: The home folder of the server that can load it; None if any server can.
+        created: Time of registration, in seconds since 1970.
         about: Its characteristics.
     """
 
@@ -63,18 +63,18 @@ class KnownGraph:
         return cls(**{**{str(name): value for name, value in row.items()}, "about": json.loads(row["about"])})
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what people see of it, as JSON types."""
+        """Returns the fields that users see, as JSON types."""
         own = ("id", "name", "origin", "source", "fingerprint", "created", "about")
         return {name: getattr(self, name) for name in own}
 
 
 class GraphShelf:
-    """Registers graphs, and finds them again.
+    """Registers and finds graphs.
 
     Args:
         engine: The service's database.
-        home: Where uploads are kept.
-        settings: What may be registered.
+        home: Keeps uploads.
+        settings: Limits of what may be registered.
     """
 
     def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings) -> None:
@@ -85,7 +85,7 @@ class GraphShelf:
         """Returns the graph with this number.
 
         Raises:
-            Problem: There is none.
+            ProblemDetails: There is no such graph.
         """
         found = self._first(GRAPHS.c.id == number)
         if found is None:
@@ -96,9 +96,9 @@ class GraphShelf:
         """Returns the newest graphs, newest first.
 
         Args:
-            before: The number that the last page ended with.
-            limit: So many at most.
-            called: Part of the name, small and capital letters alike.
+            before: The last number of the previous page.
+            limit: Most graphs returned.
+            called: Part of the name, in any case.
         """
         asked = sa.true() if before is None else GRAPHS.c.id < before
         asked = sa.and_(asked, GRAPHS.c.name.icontains(called, autoescape=True)) if called else asked
@@ -113,10 +113,10 @@ class GraphShelf:
             return {row.id: row.name for row in connection.execute(query)}
 
     def register(self, dataset: str, name: str = "") -> KnownGraph:
-        """Returns the graph that `dataset` names, below the data root or synthetic; one that is known as it is.
+        """Registers a synthetic graph or one below the data root, and returns it. A known graph is returned as it is.
 
         Raises:
-            GraphError: It may not be named, is not there, or is not valid.
+            GraphError: `dataset` is not allowed, does not exist, or is not valid.
         """
         spec = admitted(dataset, self._settings)
         synthetic = spec.startswith("synthetic:")
@@ -127,10 +127,10 @@ class GraphShelf:
         return self._first(same) or self._add(found, name, origin, source, home)
 
     def adopt(self, upload: Path, name: str) -> KnownGraph:
-        """Returns the graph in the file `upload`, an .npz, which is converted, and removed with its folder.
+        """Registers the .npz file `upload`, which is converted; then removes it and its folder.
 
         Raises:
-            GraphError: It is not valid, or has more than it may.
+            GraphError: The graph is not valid or too large.
         """
         folder = self._home.graphs / secrets.token_hex(8)
         try:
@@ -143,17 +143,17 @@ class GraphShelf:
         return self._add(found, name, "upload", upload.name, self._home.id)
 
     def place_for_upload(self, name: str) -> Path:
-        """Returns the path of a file, in a new folder, that a graph called `name` may be written to."""
+        """Returns the path, in a new folder, to which an uploaded graph called `name` may be written."""
         stem = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60] or "upload"
         folder = self._home.uploads / secrets.token_hex(8)
         folder.mkdir()
         return folder / f"{stem}.npz"
 
     def delete(self, number: int) -> None:
-        """Forgets a graph, and removes what was uploaded of it.
+        """Removes a graph, and its files if it was uploaded.
 
         Raises:
-            Problem: There is none, or there are studies of it.
+            ProblemDetails: There is no such graph, or studies use it.
         """
         graph = self.get(number)
         with writing(self._engine).begin() as connection:
@@ -185,7 +185,7 @@ class GraphShelf:
         return self.get(number)
 
     def _examined(self, spec: str, folder: Path | None) -> dict[str, Any]:
-        """Returns what a process of its own finds of a graph: it may be damaged, or made to do damage."""
+        """Examines a graph in a process of its own, because the file may be damaged or malicious."""
         settings, program = self._settings, as_program("a3gnn.service.graph_process")
         order = {
             "parent": os.getpid(),
@@ -199,7 +199,7 @@ class GraphShelf:
                 ended = subprocess.run(
                     program.command,
                     input=json.dumps(order) + "\n",
-                    env=program.environment | {"OPENBLAS_NUM_THREADS": "1"},  # each takes memory
+                    env=program.environment | {"OPENBLAS_NUM_THREADS": "1"},  # each thread takes memory
                     stdout=subprocess.PIPE,
                     text=True,
                     timeout=_MOST_SECONDS,

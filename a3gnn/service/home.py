@@ -1,4 +1,4 @@
-"""`Home`: the folder in which a server keeps studies, graphs and trainings; several servers may share one."""
+"""`Home`: the folder with a server's studies, graphs and trainings; several servers may share one."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from a3gnn.service.job import Job
 from a3gnn.storage.atomic import try_lock
 from a3gnn.storage.cache import cache_root
 
-#: What a3gnn's own messages tell people to ask the server, which is no path even where a folder is called the same.
+#: Requests in a3gnn's own messages. They are no paths, even if a folder has the same name.
 _REQUEST = r"(?P<request>\b(?:GET|POST|DELETE) /(?:graphs|studies|trainings|docs)(?![\w~-]))"
-#: What a path may begin after: no name that goes on, or a line break or tab as `repr` writes it.
+#: A path may begin after any character that can't continue a name, or after a line break or tab as `repr` writes it.
 _BEFORE = r"(?:(?<![a-zA-Z0-9_.~-])|(?<=\\[ntr]))"
-#: A folder with what lies below it, or alone; not the beginning of another name. The dot of a sentence ends it, too.
+#: The folder alone or with a path below it, but not as the beginning of another name. A final dot ends it, too.
 _AFTER = r"(?:(?P<below>/+(?=[\w.~-]))|(?!\.*[\w~-]|\.+/))"
 
 
 class Places:
-    """Shortens the paths of files below the server's folders, and below those that its Python lives in.
+    """Shortens paths below the server's folders, and below the folders of its Python.
 
     Args:
-        folders: The server's own.
+        folders: The server's folders; None is skipped.
 
     Attributes:
-        folders: The same, for another process.
+        folders: The server's folders, so that another process can shorten the same paths.
     """
 
     def __init__(self, folders: Iterable[str | Path | None]) -> None:
@@ -47,13 +47,13 @@ class Places:
         self._known = re.compile(rf"{_REQUEST}|{_BEFORE}(?:{longest_first}){_AFTER}")
 
     def shown(self, text: str) -> str:
-        """Returns `text` with paths of files below the folders as paths from there; a folder's own is a dot."""
+        """Returns `text` with paths below the folders made relative to them; a folder itself becomes a dot."""
         if os.sep not in text:
             return text
         return self._known.sub(lambda found: found["request"] or ("" if found["below"] else "."), text)
 
     def shown_in(self, value: Any) -> Any:
-        """Returns JSON types with every text in them as `shown` has it."""
+        """Returns a JSON value with `shown` applied to all its texts."""
         if isinstance(value, str):
             return self.shown(value)
         if isinstance(value, dict):
@@ -67,17 +67,17 @@ _MARK = "home-id"
 
 
 class JobFolder:
-    """What is kept of one job.
+    """The files of one job.
 
     Attributes:
-        path: Its folder.
-        run: In it, what `tune` or `train` itself writes.
-        events: In it, what has happened.
-        log: In it, what its process wrote to stderr.
-        retries: In it, a file that asks for the trials that failed to be forgotten before the study goes on.
-        hurry: In it, a file that says that a stop was asked for more than once.
-        asked: In it, which trials someone else is to run, and what they told of them.
-        places: What its files are called in texts that leave the server.
+        path: The job's folder.
+        run: The output folder of `tune` or `train`.
+        events: The log of the job's events.
+        log: The stderr of the job's process.
+        retries: While this file exists, the study forgets its failed trials before it goes on.
+        hurry: This file exists if a stop was requested more than once.
+        asked: The folder of suggested trials and their figures, if the client runs them.
+        places: Shortens the server's paths in texts that leave it.
     """
 
     def __init__(self, path: Path, places: Places) -> None:
@@ -87,14 +87,14 @@ class JobFolder:
         self.events = EventLog(path / "events.jsonl")
 
     def ask_for_retries(self) -> None:
-        """Makes the file `retries`, which the job's process removes once it has obeyed; nobody may run it meanwhile."""
+        """Makes the file `retries`, which the job's process removes once it has obeyed; the job must not run now."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.retries.touch()
 
     def lock(self) -> int | None:
-        """Returns the open file whose lock says that the job runs, or None where another server holds it.
+        """Locks the job, and returns the open lock file; None if another server holds the lock.
 
-        The kernel gives the lock back when that server's process ends, however it ends.
+        The kernel releases the lock when that server's process ends, however it ends.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -105,18 +105,18 @@ class JobFolder:
 
 
 class Home:
-    """The folder.
+    """The home folder of a server.
 
     Args:
-        folder: Where it is; it is made where there is none.
-        data_root: What graphs are registered from, if anything.
+        folder: Path of the folder, which is made if missing.
+        data_root: Folder below which graphs may be registered, if any.
 
     Attributes:
-        id: Its mark, which jobs in it carry.
-        places: What the server's files are called in texts that leave it.
+        id: The folder's mark, which its jobs carry.
+        places: Shortens the server's paths in texts that leave it.
 
     Raises:
-        A3GNNError: It can't be made or written.
+        A3GNNError: The folder can't be made or written.
     """
 
     def __init__(self, folder: Path, data_root: Path | None = None) -> None:
@@ -129,18 +129,18 @@ class Home:
             raise A3GNNError(f"can't use the folder {folder}: {error.strerror}; choose another --folder") from error
 
     def of(self, job: Job) -> JobFolder:
-        """Returns the folder of `job`, which there may not be yet."""
+        """Returns the folder of `job`, which may not exist yet."""
         folder = self.folder / {"study": "studies", "training": "trainings"}[job.kind]
         return JobFolder(folder / str(job.id), self.places)
 
     @property
     def uploads(self) -> Path:
-        """Where uploads go until they are looked at."""
+        """Folder of uploads that are not examined yet."""
         return self.folder / "uploads"
 
     @property
     def graphs(self) -> Path:
-        """Where graphs that were uploaded are kept, converted."""
+        """Folder of uploaded graphs, converted."""
         return self.folder / "graphs"
 
     def _marked(self) -> str:

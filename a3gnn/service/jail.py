@@ -1,4 +1,4 @@
-"""Which graphs a request may name: folders and .npz files below the data root, and synthetic ones of bounded size."""
+"""The datasets that a request may name: graphs below the data root, and synthetic graphs of bounded size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from a3gnn.graphs.synthetic.recipe import Recipe
 from a3gnn.service.settings import ServiceSettings
 
 _SYNTHETIC, _SPLIT = "synthetic:", "split:"
-#: Forms that a3gnn takes elsewhere, and why not here.
+#: Schemes that a3gnn takes elsewhere, and the reason why the server refuses them.
 _REFUSED = {
     "pyg:": "it downloads, and unpickles what it has downloaded",
     "ogb:": "it downloads, and unpickles what it has downloaded",
@@ -18,10 +18,10 @@ _CONVERT = "a3gnn graph convert SPEC FOLDER makes a folder of it, which can be p
 
 
 def admitted(spec: str, settings: ServiceSettings) -> str:
-    """Returns what loads the graph that a request names as `spec`.
+    """Returns the dataset to load for the graph that a request names as `spec`.
 
     Raises:
-        GraphError: A request may not name it, or there is none.
+        GraphError: A request may not name it, or it does not exist.
     """
     for scheme, why in _REFUSED.items():
         if spec.startswith(scheme):
@@ -49,7 +49,7 @@ def _bounded(recipe: Recipe, settings: ServiceSettings) -> None:
 
 
 def _below(spec: str, root: Path | None) -> Path:
-    """Returns the file or folder `spec`, links resolved, which lies below `root`."""
+    """Returns the path of `spec`, with links resolved, after a check that it lies below `root`."""
     if root is None:
         raise GraphError(
             f"the server was started without --data-root, so it opens no path, got {spec!r}; upload the graph, or name "
@@ -64,7 +64,7 @@ def _below(spec: str, root: Path | None) -> Path:
             "that are known"
         ) from None
     if not path.is_relative_to(root):
-        # As of what is not there: nobody learns what lies outside.
+        # The same message as for a missing file, so that nobody learns which files exist outside.
         raise GraphError(
             f"there is no {spec!r} below the data root; a path counts from there, and GET /graphs lists the graphs "
             "that are known"

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from sqlalchemy import RowMapping
 
 JobKind = Literal["study", "training"]
-#: queued: waits for its turn, or to go on; running; finished: by itself; stopped: asked to, with the best so far where
-#: anything was measured; failed: its error says why.
+#: queued: waits for its turn, or to continue. running. finished: ended by itself. stopped: ended on request, with the
+#: best so far if anything was measured. failed: `error` says why.
 Status = Literal["queued", "running", "finished", "stopped", "failed"]
 STATUSES: tuple[Status, ...] = ("queued", "running", "finished", "stopped", "failed")
-#: Those from which a job leaves by itself.
+#: Statuses that a job leaves by itself.
 ACTIVE: tuple[Status, ...] = ("queued", "running")
 
 
@@ -24,20 +24,20 @@ class Job:
     """One row of the queue.
 
     Attributes:
-        id: Its number; none is given twice.
+        id: Its number, never reused.
         kind: study or training.
-        name: What people call it.
+        name: A name for people.
         graph: The number of its graph.
-        study: Of a training, the number of the study whose choice it trains.
-        arguments: What `tune` or `train` is called with, as JSON types.
-        status: How far it is.
-        stop_asked: Whether someone has asked it to stop, which it has not done yet.
-        home: The home folder that its files are in, or has to be; None where any server may begin it.
-        created: When it was asked for: seconds since 1970.
-        started: When it last began; None before.
-        ended: When it last ended; None before.
-        error: Why it failed, as a problem (`a3gnn.service.problems`); None where it did not.
-        summary: Its last line, and of a study how many trials it has.
+        study: For a training, the number of the study whose choice it trains.
+        arguments: Arguments of `tune` or `train`, as JSON types.
+        status: Where it is in its life; see `Status`.
+        stop_asked: Whether it was asked to stop and has not stopped yet.
+        home: The home folder that its files are in or must be in; None if any server may begin it.
+        created: Time of the request, in seconds since 1970.
+        started: Time when it last began; None before.
+        ended: Time when it last ended; None before.
+        error: The problem that made it fail (`a3gnn.service.problems`); None if it did not.
+        summary: Its last line and, for a study, the number of trials.
     """
 
     id: int
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def is_told(self) -> bool:
-        """Whether someone else runs its trials, and tells what they reached."""
+        """Whether the client runs its trials, and reports their figures."""
         return self.arguments.get("trainer") == "client"
 
     @classmethod
@@ -75,7 +75,7 @@ class Job:
 
     @staticmethod
     def json_of_row(row: RowMapping) -> str:
-        """Returns `to_dict` of a row's job as JSON, of which the row has most: ten times as fast."""
+        """Returns `to_dict` of a row's job as JSON, ten times as fast, because the row contains most of that JSON."""
         own = {name: row[name] for name in ("id", "kind", "name", "graph", "study", "created", "started", "ended")}
         own["status"] = _shown(row["status"], row["stop_asked"])
         summary = row["summary"][1:-1]
@@ -83,12 +83,12 @@ class Job:
         return f"{json.dumps(own)[:-1]}, {texts}}}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what people see of it, as JSON types."""
+        """Returns the fields that users see, as JSON types."""
         own = ("id", "kind", "name", "graph", "study", "arguments", "created", "started", "ended", "error")
         fields = {name: getattr(self, name) for name in own}
         return {**fields, "status": _shown(self.status, self.stop_asked), **self.summary}
 
 
 def _shown(status: str, stop_asked: bool) -> str:
-    """Returns what people are told of a status: one that runs and was asked to stop is stopping."""
+    """Returns the status that users see: a running job that was asked to stop is `stopping`."""
     return "stopping" if stop_asked and status == "running" else status

@@ -4,10 +4,10 @@ It reads one JSON object from stdin:
 
     {"parent": PID, "kind": "study" or "training", "folder": PATH, "folders": [PATH, ...], "arguments": {...}}
 
-calls `tune` or `train` with the arguments, tells of it in the events.jsonl of the folder, and writes how it ended to
-stdout: {"status": "finished" or "stopped"} or {"status": "failed", "error": PROBLEM}. What it tells calls files below
-the folders by where they lie there. It ends when its parent does, and with it the trial that runs: whoever starts it
-again with the same order goes on after the last trial that ended. SIGTERM ends it as Ctrl-C ends a tune.
+It calls `tune` or `train` with the arguments, and appends events to events.jsonl in the folder, with paths below
+`folders` shortened. At the end it writes the outcome to stdout: {"status": "finished" or "stopped"} or
+{"status": "failed", "error": PROBLEM}. It ends when its parent does, together with the running trial. Started again
+with the same order, it continues after the last trial that ended. SIGTERM ends it as Ctrl-C ends a tune.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from a3gnn.units import count
 
 
 def main() -> None:
-    """Runs the job that stdin orders."""
+    """Runs the job that is described on stdin."""
     wait_policy.adopt()
     interrupt_by_sigterm()
     order = take_order()
@@ -40,7 +40,7 @@ def main() -> None:
     answer = take_stdout()
     os.write(answer, json.dumps(_outcome(order)).encode())
     sys.stderr.flush()
-    os._exit(0)  # all is on disk, and torch takes a second to unload
+    os._exit(0)  # everything is on disk, and torch takes a second to unload
 
 
 def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _outcome(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
-    """Tunes, and returns whether that was stopped before its budget was."""
+    """Tunes, and returns whether it was stopped before the budget was used up."""
     from a3gnn.profiling.executor_choice import ExecutorChoice
     from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.service.told_trials import Suggestions, ToldTrials
@@ -70,7 +70,7 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     task = Task.from_dict(arguments.pop("task"))
     choice, notify = ExecutorChoice(**arguments.pop("trials")), _listener(folder)
     told = None
-    if arguments.pop("trainer") == "client":  # figures of another trainer are no measurements for other studies
+    if arguments.pop("trainer") == "client":  # other studies must not use the figures of another trainer
         told, choice, arguments["store"] = ToldTrials(Suggestions(folder.asked)), ExecutorChoice(), None
     if folder.retries.exists():
         if resume:  # else there is nothing to forget
@@ -93,9 +93,9 @@ def _train(folder: JobFolder, arguments: dict[str, Any]) -> bool:
 
 
 def _goes_on(folder: JobFolder, name: str) -> bool:
-    """Returns whether a run goes on, for the folder has its file `name`.
+    """Returns whether the folder has the file `name`, so that its run can be continued.
 
-    What one left that was killed before there was anything to keep is removed.
+    Otherwise removes the folder, which may be left from a run that was killed early.
     """
     if (folder.run / name).exists():
         return True
@@ -104,7 +104,7 @@ def _goes_on(folder: JobFolder, name: str) -> bool:
 
 
 def _listener(folder: JobFolder) -> Callable[[str], None]:
-    """Returns what writes each line into the log, and after a trial that one has ended."""
+    """Returns a function that logs each line, and logs an event for each trial that has ended since."""
     journal, seen = folder.run / "probes.jsonl", _trials(folder.run / "probes.jsonl")
 
     def listen(line: str) -> None:

@@ -1,4 +1,4 @@
-"""`Jobs`: the queue, a table that any number of servers read and write."""
+"""`Jobs`: the queue, a table shared by any number of servers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from a3gnn.service.problems import conflict, not_found, too_many
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """The newest jobs that match every field that is given.
+    """A query of the newest jobs that match all given fields.
 
     Attributes:
-        kind: Which.
-        statuses: Any of these; all where there is none.
-        graph: Those of this graph.
-        study: Those of this study.
-        before: Those with a smaller number: the next page.
-        limit: At most so many.
+        kind: Study or training.
+        statuses: Jobs with any of these statuses; empty for all.
+        graph: Jobs of the graph with this number.
+        study: Trainings of the study with this number.
+        before: Jobs with a smaller number, for the next page.
+        limit: Most jobs returned.
     """
 
     kind: JobKind
@@ -38,7 +38,7 @@ class JobFilter:
     limit: int = 50
 
     def select(self) -> sa.Select[Any]:
-        """Returns the query of their rows, newest first."""
+        """Returns the query of these jobs' rows, newest first."""
         conditions = [JOBS.c.kind == self.kind]
         if self.statuses:
             conditions.append(JOBS.c.status.in_(self.statuses))
@@ -49,7 +49,7 @@ class JobFilter:
         return sa.select(JOBS).where(*conditions).order_by(JOBS.c.id.desc()).limit(self.limit)
 
 
-#: Seconds for which a list is answered again as it was, where this server changed nothing; and lists that are kept.
+#: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
 _FRESH_S, _PAGES = 0.2, 64
 
 
@@ -58,8 +58,8 @@ class Jobs:
 
     Args:
         engine: The service's database.
-        home: The home folder of this server, by its mark: jobs of others are not begun here.
-        max_queued: So many may wait.
+        home: The mark of this server's home folder. Jobs with files in another home are not begun here.
+        max_queued: Most jobs that may wait.
     """
 
     def __init__(self, engine: sa.Engine, home: str, max_queued: int) -> None:
@@ -79,7 +79,7 @@ class Jobs:
         """Returns a new job at the end of the queue.
 
         Raises:
-            Problem: Too many wait already.
+            ProblemDetails: Too many jobs wait already.
         """
         values = {
             "kind": kind,
@@ -103,10 +103,10 @@ class Jobs:
         return self.get(number)
 
     def get(self, number: int, kind: JobKind | None = None) -> Job:
-        """Returns the job with this number, of the kind if one is given.
+        """Returns the job with this number, of this kind unless `kind` is None.
 
         Raises:
-            Problem: There is none.
+            ProblemDetails: There is no such job.
         """
         condition = JOBS.c.id == number if kind is None else sa.and_(JOBS.c.id == number, JOBS.c.kind == kind)
         with self._engine.connect() as connection:
@@ -116,14 +116,14 @@ class Jobs:
         return Job.of_row(row)
 
     def newest(self, asked: JobFilter) -> list[Job]:
-        """Returns the jobs that are asked for, newest first."""
+        """Returns the jobs that match the filter, newest first."""
         with self._engine.connect() as connection:
             return [Job.of_row(row) for row in connection.execute(asked.select()).mappings()]
 
     def newest_json(self, asked: JobFilter) -> str:
-        """Returns the same as a JSON list of what people see of them, which many may ask for at once.
+        """Returns the matching jobs as the JSON list that users see. Answers from memory, because many may ask at once.
 
-        What this server changed is in it, what others did within `_FRESH_S` seconds.
+        It shows all changes by this server; those by other servers may come `_FRESH_S` seconds late.
         """
         begun, changes = time.monotonic(), self._changes
         kept = self._pages.get(asked)
@@ -143,7 +143,7 @@ class Jobs:
             return {(kind, status): found for kind, status, found in connection.execute(query)}
 
     def waiting(self) -> list[Job]:
-        """Returns the jobs that this server may begin, oldest first, and those that run with files in its home."""
+        """Returns the queued jobs that this server may begin, and the running jobs in its home, oldest first."""
         mine = sa.or_(JOBS.c.home.is_(None), JOBS.c.home == self._home)
         runs = sa.and_(JOBS.c.status == "running", JOBS.c.home == self._home)
         condition = sa.or_(sa.and_(JOBS.c.status == "queued", mine), runs)
@@ -152,20 +152,20 @@ class Jobs:
             return [Job.of_row(row) for row in rows]
 
     def claim(self, job: Job) -> bool:
-        """Returns whether `job` runs here now: no other server was quicker."""
+        """Marks `job` as running here; returns False if another server was quicker."""
         values = {"status": "running", "home": self._home, "started": time.time(), "ended": None, "error": None}
         same = (JOBS.c.id == job.id, JOBS.c.status == job.status, JOBS.c.started.is_not_distinct_from(job.started))
         with self._changing() as connection:
             return connection.execute(sa.update(JOBS).where(*same).values(values)).rowcount == 1
 
     def stops_asked(self, numbers: Sequence[int]) -> set[int]:
-        """Returns which of these jobs are asked to stop; one that was deleted is, too."""
+        """Returns which of these jobs must stop: those that were asked to, and those that were deleted."""
         query = sa.select(JOBS.c.id).where(JOBS.c.id.in_(numbers), sa.not_(JOBS.c.stop_asked))
         with self._engine.connect() as connection:
             return set(numbers) - set(connection.execute(query).scalars())
 
     def update(self, number: int, **values: Any) -> None:
-        """Writes columns of a job; error and summary are given as JSON types."""
+        """Writes columns of a job; `error`, `summary` and `arguments` take JSON types."""
         for name in ("error", "summary", "arguments"):
             if values.get(name) is not None:
                 values[name] = json.dumps(values[name])
@@ -173,10 +173,10 @@ class Jobs:
             connection.execute(sa.update(JOBS).where(JOBS.c.id == number).values(values))
 
     def ask_to_stop(self, number: int, kind: JobKind) -> Job:
-        """Returns the job, which is stopped if it was waiting, and asked to stop if it runs.
+        """Stops the job if it waits, asks it to stop if it runs, and returns it.
 
         Raises:
-            Problem: There is none, or it has ended.
+            ProblemDetails: There is no such job, or it has ended.
         """
         its = sa.and_(JOBS.c.id == number, JOBS.c.kind == kind)
         waits, runs = (sa.and_(its, JOBS.c.status == status) for status in ("queued", "running"))
@@ -192,15 +192,15 @@ class Jobs:
     def requeue(
         self, job: Job, arguments: Mapping[str, Any] | None = None, prepare: Callable[[], None] = lambda: None
     ) -> Job:
-        """Returns `job`, which had ended, at its place in the queue again.
+        """Puts an ended job back to its place in the queue, and returns it.
 
         Args:
-            job: What is queued.
-            arguments: Those from now on; None keeps the old ones.
-            prepare: Is called if the job may be queued, before anyone can begin it.
+            job: A job that has ended.
+            arguments: Its new arguments; None keeps the old ones.
+            prepare: Called if the job may be queued, before any server can begin it.
 
         Raises:
-            Problem: It waits or runs.
+            ProblemDetails: The job waits or runs.
         """
         values = {"status": "queued", "stop_asked": False, "ended": None, "error": None}
         if arguments is not None:
@@ -213,10 +213,10 @@ class Jobs:
         return self.get(job.id)
 
     def delete(self, job: Job) -> None:
-        """Removes the row of `job`, which must neither wait nor run.
+        """Removes the row of `job`, which must have ended.
 
         Raises:
-            Problem: It does.
+            ProblemDetails: The job waits or runs.
         """
         same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
         with self._changing() as connection:
@@ -225,7 +225,7 @@ class Jobs:
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
-        """Yields a connection whose transaction writes; lists from before it are no longer answered."""
+        """Yields a connection for writing, then drops lists read before the change."""
         with writing(self._engine).begin() as connection:
             yield connection
         self._changes += 1

@@ -1,4 +1,4 @@
-"""The pages around a study's own: the list of studies, and the form that starts one; plain HTML, without a script."""
+"""The pages around a study's own: the list of studies, and the form that starts one. Plain HTML, without scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAGE = (
 </html>
 """
 )
-#: What stands above every page.
+#: The links at the top of every page.
 NAVIGATION = (
     '<nav aria-label="Server"><a href="/">Studies</a> <a href="/start">Start a study</a> <a href="/docs">API</a></nav>'
 )
@@ -39,7 +39,7 @@ _PRIORITIES = {
     "accuracy": "accuracy: the best validation accuracy in the default's time",
     "balanced": "balanced: a third of each",
 }
-#: The text fields of the form: name, label, what it means, and what stands in it at first.
+#: The text fields of the form: name, label, help text and initial value.
 _FIELDS = (
     ("memory_limit", "Memory limit", "Such as 4GiB, of the GPU where there is one; or default, for what the default "
      "configuration takes, as measured. Empty for none.", ""),
@@ -50,12 +50,12 @@ _FIELDS = (
 
 
 def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: int | None) -> str:
-    """Returns the list of studies.
+    """Returns the page that lists studies.
 
     Args:
-        studies: Those of this page, newest first.
-        graphs: Names of their graphs by number.
-        next_page: The number before which the next page's are; None where there are no more.
+        studies: The studies of this page, newest first.
+        graphs: The names of their graphs, by number.
+        next_page: The next page's studies have smaller numbers than this; None on the last page.
     """
     rows = "".join(_row(study, graphs.get(study.graph, "")) for study in studies)
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("Study", "Status", "Graph", "For", "Trials", "So far"))
@@ -70,13 +70,13 @@ def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: i
 def start_page(
     graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: str = "", older: int | None = None
 ) -> str:
-    """Returns the form that starts a study.
+    """Returns the page with the form that starts a study.
 
     Args:
-        graphs: Those that may be chosen.
-        given: What was filled in before; `find` is what the names of the graphs have in them.
-        wrong: What was wrong with that; "" at first.
-        older: The number before which further graphs are; None where there are no more.
+        graphs: The graphs to choose from.
+        given: Values filled in before, by field. `find` is a part of the graphs' names.
+        wrong: Error text about these values; "" at first.
+        older: Further graphs have smaller numbers than this; None if there are no more.
     """
     chosen, find = given.get("graph", ""), given.get("find", "")
     known = "".join(_option(str(graph.id), graph.name, chosen) for graph in graphs)
@@ -97,7 +97,7 @@ def start_page(
 
 
 def _finder(find: str, found: int, older: int | None) -> str:
-    """Returns the field that finds graphs by their names, a form of its own, and the way to older ones."""
+    """Returns the search field for graphs, which is a form of its own, and a link to older graphs."""
     shown = f'<input id="find" name="find" value="{escape(find)}" form="finder" aria-describedby="find-help">'
     link = f' <a href="/start?{escape(urlencode({"find": find, "before": older}))}">Older graphs</a>' if older else ""
     kept = f'<input type="hidden" name="find" value="{escape(find)}">' if find else ""
@@ -108,13 +108,13 @@ def _finder(find: str, found: int, older: int | None) -> str:
 
 
 def study_bar(study: Job, trainings: Sequence[Job], has_chosen: bool, wrong: str = "") -> str:
-    """Returns what stands above the page of a study: what can be done with it, taken away, and was trained with it.
+    """Returns the bar above a study's page: its buttons, its downloads and its trainings.
 
     Args:
         study: The study.
-        trainings: Those with its choice.
-        has_chosen: Whether it has one.
-        wrong: What could not be done just now; "" where nothing was asked for.
+        trainings: The trainings with its choice.
+        has_chosen: Whether it has made a choice.
+        wrong: Error text of the last action; "" if there is none.
     """
     path = f"/studies/{study.id}"
     names = {"stop": "Stop with the best so far"} if study.active else {"resume": "Go on", "delete": "Delete"}
@@ -143,11 +143,11 @@ def _training(training: Job) -> str:
 
 
 def waiting_page(study: Job, bar: str) -> str:
-    """Returns what is shown of a study whose tune has not begun: that it waits, compiles kernels, or failed.
+    """Returns the page of a study whose tune has not begun: it waits, compiles kernels, or has failed.
 
     Args:
         study: The study.
-        bar: What stands above its page.
+        bar: The HTML above the page's text.
     """
     shown = study.to_dict()
     line = escape(str(shown.get("line", "")))

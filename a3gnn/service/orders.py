@@ -1,4 +1,4 @@
-"""What requests hold: checked by pydantic for types and sizes, and by a3gnn's own types for what they mean."""
+"""Bodies of requests. Pydantic checks types and sizes; a3gnn's own types check the meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from a3gnn.service.settings import ServiceSettings
 from a3gnn.task import MODELS, Task, names_factory, usual_fanouts
 from a3gnn.tuning.study.arguments import make_request
 
-#: The largest number of a job or a graph: an integer of both databases.
+#: The largest number of a job or a graph, which is an integer column in both databases.
 MOST = 2**31 - 1
 #: Text of one line, without control characters.
 Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -77,10 +77,10 @@ class Question(_Order):
     metric: Word = AUTO
 
     def task(self, settings: ServiceSettings) -> Task:
-        """Returns what is trained.
+        """Returns the task to train.
 
         Raises:
-            UsageError: It is not what it must be, or a model that the server was not started to run.
+            UsageError: A field is not valid, or the server does not allow this model.
         """
         if names_factory(self.model) and self.model not in settings.allowed_models:
             raise UsageError(
@@ -97,7 +97,7 @@ class Question(_Order):
             model=self.model,
             fanouts=fanouts,
             hidden_channels=self.hidden,
-            norm=self.norm,  # type: ignore[arg-type]  # checked there
+            norm=self.norm,  # type: ignore[arg-type]  # checked by Task
             residual=self.residual,
             lr_schedule=self.lr_schedule,  # type: ignore[arg-type]
             lr_epochs=self.lr_epochs,
@@ -107,10 +107,10 @@ class Question(_Order):
         )
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
-        """Returns what `recommend` is called with beside the graph, as JSON types.
+        """Returns the arguments of `recommend`, as JSON types, without the graph.
 
         Raises:
-            UsageError: Something of it is not what it must be.
+            UsageError: A field is not valid.
         """
         return self._checked(settings, budget=1, engine="local")
 
@@ -136,10 +136,10 @@ class StudyOrder(Question):
     target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:
-        """Returns what `tune` is called with beside the graph and its places, as JSON types.
+        """Returns the arguments of `tune`, as JSON types, without the graph and without the places it writes to.
 
         Raises:
-            UsageError: Something of it is not what it must be.
+            UsageError: A field is not valid.
         """
         own = ("budget", "engine", "accuracy_epochs", "target_accuracy")
         checked = self._checked(settings, **{name: getattr(self, name) for name in own})

@@ -1,4 +1,4 @@
-"""What people are told of what went wrong: problem+json (RFC 9457), with the rule, the value and the remedy."""
+"""Errors as users see them: problem+json (RFC 9457), with the rule, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from a3gnn.errors import (
 )
 
 MEDIA_TYPE = "application/problem+json"
-#: Seconds after which whoever was told that the server is busy may ask again. Guess.
+#: Seconds after which a client may ask a busy server again. Guess.
 _AGAIN_S = 5
 
-#: What an error of a3gnn's is called in a problem's type, and its HTTP status; the first that it is an instance of.
+#: For each class of errors, the kind in the problem's type, and the HTTP status. The first matching class counts.
 _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
     (GraphError, "graph", 422),
     (UsageError, "usage", 422),
@@ -35,14 +35,14 @@ _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
 
 
 class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
-    """An answer that says what went wrong.
+    """An error answer.
 
     Attributes:
-        status: Of HTTP.
-        kind: What it is, in a word; in JSON its type is `urn:a3gnn:` and this.
+        status: The HTTP status.
+        kind: The kind of error, in a word; the JSON type is `urn:a3gnn:` plus this.
         detail: The rule, the value and the remedy.
         more: Further members of the JSON object.
-        headers: Of the answer, beside its media type; None where there are none.
+        headers: Headers of the answer beside its media type; None if there are none.
     """
 
     headers: Mapping[str, str] | None = None
@@ -53,7 +53,7 @@ class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
 
     @classmethod
     def of(cls, error: Exception) -> ProblemDetails:
-        """Returns the problem that `error` is to people; of what a3gnn did not raise on purpose nothing is told."""
+        """Returns `error` as users see it. An error that a3gnn did not raise on purpose shows no details."""
         for kind, name, status in _KINDS:
             if isinstance(error, kind):
                 smallest = getattr(error, "smallest_limit_bytes", None)
@@ -80,23 +80,23 @@ class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
 
 
 def not_found(what: str, number: object) -> ProblemDetails:
-    """Returns what is said of something that is not there."""
+    """Returns the problem for an object that does not exist."""
     plural = {"study": "studies"}.get(what, f"{what}s")
     return ProblemDetails(404, "not-found", f"there is no {what} {number}; GET /{plural} lists those that there are")
 
 
 def conflict(detail: str) -> ProblemDetails:
-    """Returns what is said of something that can't be done now."""
+    """Returns the problem for an action that is not possible now."""
     return ProblemDetails(409, "conflict", detail)
 
 
 def too_many(detail: str) -> ProblemDetails:
-    """Returns what is said where a bound on how many is reached."""
+    """Returns the problem for a limit that is reached."""
     return ProblemDetails(429, "too-many", f"{detail}; wait until one has ended, or stop one")
 
 
 def busy(detail: str) -> ProblemDetails:
-    """Returns what is said where too many wait for the same work."""
+    """Returns the problem for work that too many requests wait for."""
     problem = ProblemDetails(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as Retry-After says")
     problem.headers = {"Retry-After": str(_AGAIN_S)}
     return problem

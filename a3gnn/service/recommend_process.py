@@ -1,7 +1,7 @@
 """The process that predicts: `python -m a3gnn.service.recommend_process`, started by `a3gnn.service.recommender`.
 
-For each line on stdin, the arguments of `recommend` as a JSON object, it writes a line to stdout: what `a3gnn recommend
---json` prints, or {"error": PROBLEM}. It ends when its stdin is closed.
+Each line on stdin has the arguments of `recommend` as a JSON object. For each, it writes a line to stdout: the JSON of
+`a3gnn recommend --json`, or {"error": PROBLEM}. It ends when its stdin is closed.
 """
 
 from __future__ import annotations

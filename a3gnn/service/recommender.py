@@ -1,4 +1,4 @@
-"""`Recommender`: what predictions prefer, from a process that keeps what predicting needs in memory."""
+"""`Recommender`: recommendations by predictions, from a process that keeps the models in memory."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from a3gnn.service.home import Places
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.turns import Turns
 
-#: Answers that are kept: what stands on the same measurements has the same answer. Guess.
+#: Answers kept in memory. The same question on the same measurements has the same answer. Guess.
 _KEPT = 256
-#: Problems that stay as long as the measurements do; any other, such as a folder that is not mounted, may pass.
+#: Problems that last as long as the measurements do. Any other, such as a folder that is not mounted, may pass.
 _LASTING = ("infeasible", "usage")
 #: Questions that may wait for the one process. Guess.
 _WAITING = 6
 
 
 class Recommender:
-    """Asks one process, which starts with the first question (some seconds) and stays.
+    """Asks one process, which is started by the first question (some seconds) and then stays.
 
     Args:
-        store: Where studies keep measurements, on which predictions stand too.
-        places: What the server's files are called in what it answers.
+        store: The profile store that predictions rest on: a path or an SQLAlchemy URL.
+        places: Shortens the server's paths in answers.
     """
 
     def __init__(self, store: str, places: Places) -> None:
@@ -37,22 +37,22 @@ class Recommender:
         self._answers: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
 
     def ask(self, dataset: str, arguments: dict[str, Any], stand: str) -> dict[str, Any]:
-        """Returns what `a3gnn recommend --json` prints.
+        """Returns the recommendation as `a3gnn recommend --json` prints it.
 
         Args:
-            dataset: What loads the graph.
-            arguments: What else `recommend` is called with, as JSON types.
-            stand: Of the measurements (`Profiles.stand`): where it is another one, so is the answer.
+            dataset: The dataset that loads the graph.
+            arguments: Further arguments of `recommend`, as JSON types.
+            stand: `Profiles.stand` of the measurements. Answers are kept as long as it stays the same.
 
         Raises:
-            Problem: Nothing can be recommended, and why; or too many wait for an answer.
+            ProblemDetails: Nothing can be recommended, or too many requests wait for an answer.
         """
         order = {"dataset": dataset, "store": self._store, **arguments}
         key = stand, json.dumps(order, sort_keys=True)
         answer = self._kept(key)
         if answer is None:
             with self._turns.one():
-                answer = self._kept(key) or self._answered(order)  # someone before it may have asked the same
+                answer = self._kept(key) or self._answered(order)  # a request before it may have asked the same
                 self._keep(key, answer)
         if "error" in answer:
             raise ProblemDetails.from_dict(answer["error"])
@@ -79,7 +79,7 @@ class Recommender:
                 self._answers.popitem(last=False)
 
     def _answered(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Returns the process' answer; one that died is replaced the next time."""
+        """Returns the process's answer. If the process has died, the next question starts another."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None

@@ -15,15 +15,16 @@ from a3gnn.service.job import Job
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.tuning.study.budget import ask_to_stop
 
-#: Seconds after which a process that was told to end is killed, and one that was asked to choose first: a tune looks
-#: for that once it has loaded its graph, which may take minutes. Guesses: choosing itself takes a second or two.
+#: Seconds after which a process that must end is killed; the longer time is for a study that may choose first. A tune
+#: looks for a stop once it has loaded its graph, which may take minutes. Guesses: the choice itself takes a second or
+#: two.
 _GRACE_S, _CHOICE_S = 20.0, 1800.0
-#: Of what a process wrote to stderr, so many characters at the end are told of.
+#: Characters at the end of a process's stderr that an error quotes.
 _DETAIL_CHARACTERS = 2000
 
 
 class Outcome(NamedTuple):
-    """How a job ended: the status, and the problem where it failed."""
+    """The final status of a job, and the problem if it failed."""
 
     status: str
     error: dict[str, Any] | None = None
@@ -35,13 +36,13 @@ class RunningJob:
     The process ends with the thread that starts it, which must live as long as the server.
 
     Args:
-        job: What runs.
+        job: The job to run.
         folder: Its folder.
-        lock: The open file whose lock says that it runs.
-        arguments: What `tune` or `train` is called with.
+        lock: The open lock file, closed when the process has ended.
+        arguments: The arguments of `tune` or `train`.
 
     Attributes:
-        interrupted: Whether it was told to end so that it can go on later.
+        interrupted: Whether it was interrupted so that it can continue later.
     """
 
     def __init__(self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any]) -> None:
@@ -55,7 +56,7 @@ class RunningJob:
             self._process = start_program("a3gnn.service.job_process", order, log)
 
     def outcome(self) -> Outcome | None:
-        """Returns how it ended, or None while it runs."""
+        """Returns the outcome, or None while the process runs. Kills a process that takes too long to end."""
         status = self._process.poll()
         if status is None:
             if self._told is not None and time.monotonic() > self._told + self._grace_s():
@@ -76,9 +77,9 @@ class RunningJob:
             return Outcome("failed", ProblemDetails(500, "failed", self.folder.places.shown(detail)).to_dict())
 
     def stop(self) -> None:
-        """Has it end now: a study that has measured something with the best so far, anything else as it is.
+        """Ends the job now. A study with measurements chooses the best so far before it ends.
 
-        Where a study does not get to choose, as while it loads a large graph, a second request has it end without.
+        A study can't choose while it loads a large graph, for example. A second request then ends it without a choice.
         """
         if self._told is None:
             self._told = time.monotonic()
@@ -89,7 +90,7 @@ class RunningJob:
                 self._process.terminate()
 
     def interrupt(self) -> None:
-        """Has it end now, so that it can go on later as if nothing had been."""
+        """Ends the process now, so that the job can continue later as if it had not been interrupted."""
         if self._told is None:
             self._told = time.monotonic()
             self.interrupted = True
@@ -99,7 +100,7 @@ class RunningJob:
         return _CHOICE_S if self._chooses and not self.folder.hurry.exists() else _GRACE_S
 
     def kill(self) -> None:
-        """Ends it at once; what it had on disk is there."""
+        """Kills the process; its files stay."""
         self._process.kill()
 
 

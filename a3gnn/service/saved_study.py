@@ -1,4 +1,4 @@
-"""`save_study`: a server's study as a folder of this machine, with what a local tune's has."""
+"""`save_study`: downloads a server's study into a local folder, with the files of a local tune."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.study.folder import check_folder, read_request, write_request
 
-#: Files without which there is no study.
+#: A study without these files has not begun.
 _NEEDED = ("request.json", "probes.jsonl")
-#: Bytes that a file may have. Guess: a trial takes some 5 KB of the journal.
+#: Most bytes of a file. Guess: a trial takes some 5 KB of the journal.
 _MOST_BYTES = 256 << 20
 
 
 def save_study(
     http: HttpClient, path: str, folder: Path, dataset: str | None, notify: Callable[[str], None]
 ) -> TuneResult | None:
-    """Writes the study at `path` of a server to `folder`, whole or not at all, and returns what it found.
+    """Writes the study at `path` of a server to `folder`, whole or not at all, and returns its result.
 
     Args:
-        http: Talks to the server.
-        path: The study's.
-        folder: A new or empty one.
-        dataset: What loads its graph here; None for what it is called there.
-        notify: Takes lines for people.
+        http: The client of the server.
+        path: The study's path on the server.
+        folder: A new or empty folder.
+        dataset: A dataset that loads the graph on this machine; None for its name on the server.
+        notify: Receives lines for people.
 
     Returns:
-        None of a study that has not chosen yet.
+        The result, or None if the study has not chosen yet.
 
     Raises:
-        UsageError: The folder holds something, or the study has measured nothing yet.
+        UsageError: The folder is not empty, or the study has measured nothing yet.
         AbsentError: There is no such study, or it has not begun.
-        ConfigError: Its files are not those of this version.
-        A3GNNError: It can't be written, such as when the disk is full.
+        ConfigError: Its files do not match this version.
+        A3GNNError: The folder can't be written, such as when the disk is full.
     """
     check_folder(folder, resume=False)
     try:
@@ -75,7 +75,7 @@ def _save(
 
 
 def _result(folder: Path, dataset: str | None) -> TuneResult | None:
-    """Returns what the study in `folder` found, its graph called `dataset`; None where it has not chosen."""
+    """Returns the result of the study in `folder`, with `dataset` as its graph; None if it has not chosen."""
     tune = KeptTune.read(folder)
     if tune.tuned is None:
         return None

@@ -1,4 +1,4 @@
-"""`Guard`: what every request passes before it is looked at: host, origin, token, size."""
+"""`Guard`: checks the host, origin, token and size of every request first."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Bytes that a request may hold, where it is no upload.
+#: Most bytes of a request that is no upload.
 MAX_BODY_BYTES = 1 << 20
-#: Paths that take uploads, whose size their own reader bounds.
+#: Paths that take uploads. Their handlers limit the size.
 UPLOADS = ("/graphs/upload", "/profiles")
-#: What a browser keeps the token as.
+#: Name of the cookie that holds the token.
 COOKIE = "a3gnn_token"
 _SAFE = ("GET", "HEAD", "OPTIONS")
-#: Paths that answer without a token: whether the server lives, and where one is given.
+#: Paths that answer without a token: the health check, and the page that takes the token.
 _OPEN = ("/healthz", "/login")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),  # with no-referrer, forms of the own pages come from the origin "null"
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send our own forms with the origin "null"
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
@@ -44,11 +44,11 @@ class Guard:
 
     Args:
         app: The application.
-        settings: Who may ask, and for what.
+        settings: The token and the names by which the server may be addressed.
 
     Attributes:
-        requests: How many there were, by method and status.
-        seconds: What they took together.
+        requests: Number of requests by method and status.
+        seconds: Total time of all requests.
     """
 
     def __init__(self, app: App, settings: ServiceSettings) -> None:
@@ -68,7 +68,7 @@ class Guard:
         async def checked(message: MutableMapping[str, Any]) -> None:
             if not body.too_large:
                 await noted(message)
-            elif message["type"] == "http.response.start":  # whatever was made of the error
+            elif message["type"] == "http.response.start":  # replaces the application's own answer to the error
                 await _answer(_too_large(), noted)
 
         async def noted(message: MutableMapping[str, Any]) -> None:
@@ -121,7 +121,7 @@ class Guard:
             raise _too_large()
 
     def _check_origin(self, method: str, headers: dict[str, str], host: str) -> None:
-        """Refuses what a page of another site has a browser send."""
+        """Refuses requests that a page of another site makes a browser send."""
         origin = headers.get("origin")
         foreign = origin is not None and _netloc(origin) != host.lower()
         if method not in _SAFE and (foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site")):
@@ -147,7 +147,7 @@ class Guard:
 
 
 class _Body:
-    """Counts a request's body as it is read; one that is too large is not handed on."""
+    """Counts a request's body as it is read, and stops one that is too large."""
 
     def __init__(self, receive: Receive, safe: bool) -> None:
         self._receive, self._safe, self._bytes = receive, safe, 0
@@ -160,25 +160,25 @@ class _Body:
         """Returns the next part.
 
         Raises:
-            Problem: They are too many bytes.
+            ProblemDetails: The body has too many bytes.
         """
         message = await self._receive()
         self._bytes += len(message.get("body", b""))
         if not self.too_large:
             return message
-        if self._safe:  # which no route reads, but an event stream waits here for its reader to leave
+        if self._safe:  # no route reads this body, but an event stream waits here for its reader to leave
             return {"type": "http.disconnect"}
         raise _too_large()
 
 
 def _name(host: str) -> str:
-    """Returns the name in a Host header, without its port, in small letters."""
+    """Returns the lower-case name in a Host header, without its port."""
     name, bracket, _ = host.partition("]")
     return (name[1:] if bracket else host.rpartition(":")[0] or host).lower()
 
 
 def _netloc(origin: str) -> str | None:
-    """Returns the host and port in an Origin header, in small letters; None where it is no URL."""
+    """Returns the lower-case host and port in an Origin header; None if it is no URL."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

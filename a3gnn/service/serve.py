@@ -1,4 +1,4 @@
-"""`serve`: the server, until it is told to end."""
+"""`serve`: runs the server until a signal ends it."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from a3gnn.service.settings import ServiceSettings
 
 #: Parameters of glibc's `mallopt` (malloc.h).
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
-#: Blocks from so many bytes on go back to the system when they are freed: glibc's first value, which it raises to the
-#: largest block that was freed.
+#: Freed blocks of at least this size go back to the system. This is glibc's first value, which glibc itself raises to
+#: the largest block that was freed.
 _MAPPED_BYTES = 128 << 10
 
 
 def keep_one_heap() -> None:
-    """Has the C library serve all threads from one heap, and large blocks from the system.
+    """Makes glibc use one heap for all threads, and take large blocks from the system. Call it before threads start.
 
-    By default glibc has up to 8 heaps per core, each of which keeps what the threads that answer requests have freed in
-    it; answers are made in 40 threads and freed in another. Python's own lock has one thread allocate at a time anyway.
-    To be called before there are threads. Other C libraries are left as they are.
+    By default glibc has up to 8 heaps per core, and each keeps the memory that its threads have freed. Answers are made
+    in 40 threads and freed in another. One heap costs no time, because Python's lock lets only one thread allocate at a
+    time anyway. Other C libraries are left as they are.
     """
-    with suppress(OSError, AttributeError):  # no such function
+    with suppress(OSError, AttributeError):  # no such library or function
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_ARENA_MAX, 1)
         mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
-#: Seconds that open requests may take to end when the server does. Guess.
+#: Seconds that open requests get to end when the server ends. Guess.
 _LEAVE_S = 3
-#: Connections that may wait to be accepted: uvicorn's own number.
+#: Most connections that wait to be accepted; uvicorn's default.
 _BACKLOG = 2048
 
 
 def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
-    """Serves until SIGINT or SIGTERM; what ran then goes on when the next server starts.
+    """Serves until SIGINT or SIGTERM. Jobs that ran then continue when the next server starts.
 
     Raises:
         A3GNNError: The folder or the database can't be used.
-        UsageError: The address can't be listened at.
+        UsageError: The server can't listen at the address.
         MissingDependencyError: FastAPI or uvicorn is not installed.
     """
     keep_one_heap()
@@ -55,10 +55,10 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     app = make_app(settings)
 
     class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
-        """Ends event streams as soon as it is told to end: they would last."""
+        """Ends event streams at the signal, because they would not end by themselves."""
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """Takes the signal."""
+            """Ends event streams, then handles the signal as uvicorn does."""
             app.state.service.streams.close()
             super().handle_exit(sig, frame)
 
@@ -72,18 +72,18 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     )
     if settings.host in ANY_ADDRESS and not settings.allowed_hosts:
         notify("other machines reach it by a name or an address that --allow-host gives; there is none yet")
-    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has ended
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after its shutdown
         Server(config).run(sockets=[listening])
 
 
 def _listen(settings: ServiceSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # With the protocol named, asyncio sends answers at once; else they wait 40 ms for a delayed acknowledgement.
+    # With the protocol named, asyncio sends answers at once. Otherwise they wait 40 ms for a delayed acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
-        listening.listen(_BACKLOG)  # who connects before uvicorn accepts waits
+        listening.listen(_BACKLOG)  # connections wait until uvicorn accepts them
     except OSError as error:
         listening.close()
         raise cannot_listen(settings.host, settings.port, error) from error

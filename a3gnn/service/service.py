@@ -1,4 +1,4 @@
-"""`Service`: all that answers requests, opened and closed together."""
+"""`Service`: everything that answers requests, opened and closed together."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from a3gnn.service.recommender import Recommender
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.worker import QueueWorker
 
-#: Seconds between two looks at a log that has readers, and after which a silent stream says that it lives. Guesses.
+#: Seconds between two looks at a log that has readers, and seconds of silence before a keep-alive message. Guesses.
 _STREAM_POLL_S, _SILENT_S = 0.2, 15.0
 
 
 class EventStreams:
-    """Follows the logs that have readers; a log that does not grow costs each a look at its size, five times a second.
+    """Follows the logs that have readers. Each reader of a silent log costs one look at its size, five times a second.
 
     Attributes:
-        readers: How many there are.
+        readers: Number of open streams.
     """
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class EventStreams:
         self._closed.set()
 
     async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """Yields what a reader gets from `place` on, until the job has ended, for now.
+        """Yields the bytes that a reader gets after `place`, until the job has ended. A job that ended may be resumed.
 
         Args:
-            log: The job's.
+            log: The job's log.
             place: The id of the last event that the reader has, or 0.
-            is_active: Whether the job waits or runs; asked in another thread where its log is silent.
+            is_active: Returns whether the job waits or runs. Called in another thread while the log is silent.
         """
         self.readers += 1
         try:
@@ -84,11 +84,11 @@ def _encoded(event: LogLine) -> bytes:
 
 
 class Profiles:
-    """The profile store of the service's database.
+    """The profile store in the service's database.
 
     Args:
-        engine: The database.
-        place: Where it is: a path or an SQLAlchemy URL.
+        engine: The service's database.
+        place: Its path or SQLAlchemy URL.
     """
 
     def __init__(self, engine: sa.Engine, place: str) -> None:
@@ -96,14 +96,14 @@ class Profiles:
         self._held: tuple[str, list[Holding]] = ("", [])
 
     def count(self) -> int:
-        """Returns how many measurements there are."""
+        """Returns the number of measurements."""
         with self._engine.connect() as connection:
             return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
 
     def stand(self) -> str:
-        """Returns what is another text, all but surely, once there are other measurements: their number and the last.
+        """Returns a text that changes, all but surely, whenever the measurements change: their number and the last one.
 
-        A number alone stays where a failed trial is forgotten and another one comes.
+        The number alone would not change if a failed trial is forgotten and another one is added.
         """
         newest = sa.select(ROWS.c.id, ROWS.c.payload).order_by(ROWS.c.id.desc()).limit(1)
         with self._engine.connect() as connection:
@@ -111,19 +111,19 @@ class Profiles:
         return f"{self.count()} {number} {payload}"
 
     def add(self, path: Path) -> tuple[int, int]:
-        """Adds the rows of a file that `a3gnn profiles export` wrote; returns how many were new, and how many it had.
+        """Adds the rows of a file written by `a3gnn profiles export`; returns the number of new rows, and of all.
 
         Raises:
-            StoreError: Something is wrong with a row; none is added.
+            StoreError: A row is not valid; none is added.
         """
         return import_rows(path, self._place)
 
     def held(self) -> list[dict[str, Any]]:
-        """Returns what there is of each graph, model and machine."""
+        """Returns the stored measurements of each graph, model and machine."""
         return [one.to_dict() for one in self._holdings()]
 
     def machines(self) -> list[dict[str, Any]]:
-        """Returns the machines that were measured on."""
+        """Returns the machines that have measurements."""
         found = {one.hardware.fingerprint: one.hardware for one in self._holdings()}
         return [machine.to_dict() for machine in found.values()]
 
@@ -134,15 +134,12 @@ class Profiles:
         return self._held[1]
 
 
-#: Seconds that the answer to a stop waits for the job to end, and between two looks at it.
+#: Seconds for which a stop request waits for the job to end, and seconds between two looks at it.
 _STOP_S, _POLL_S = 2.0, 0.05
 
 
 class Service:
     """The database, the home folder, the queue's thread and the recommender of one server.
-
-    Args:
-        settings: What the server was started with.
 
     Raises:
         A3GNNError: The folder or the database can't be used.
@@ -171,10 +168,10 @@ class Service:
         self._engine.dispose()
 
     def job(self, kind: JobKind, number: int) -> tuple[Job, JobFolder]:
-        """Returns a job and its folder, for what is read of its files.
+        """Returns a job, and the folder to read its files from.
 
         Raises:
-            Problem: There is none, or its files are those of another server.
+            ProblemDetails: There is no such job, or another server has its files.
         """
         job = self.jobs.get(number, kind)
         if job.home is not None and job.home != self.home.id:
@@ -190,21 +187,20 @@ class Service:
         """Returns a new job at the end of the queue.
 
         Raises:
-            Problem: Too many wait already.
+            ProblemDetails: Too many jobs wait already.
         """
         return self._tell(self.jobs.add(kind, name, graph.id, arguments, graph.home, study))
 
     def resume(self, job: Job, arguments: Mapping[str, Any], *, forget: bool = False) -> Job:
-        """Returns `job`, which had ended, in the queue again.
+        """Puts an ended job back into the queue, and returns it.
 
         Args:
-            job: What goes on.
-            arguments: Those from now on.
-            forget: Whether its failed trials are forgotten first; they are as well where that was asked for before and
-                has not been done.
+            job: A job that has ended.
+            arguments: Its new arguments.
+            forget: Whether to forget its failed trials first. An earlier request to do so still counts if it is open.
 
         Raises:
-            Problem: It waits or runs.
+            ProblemDetails: The job waits or runs.
         """
 
         def prepare() -> None:
@@ -214,12 +210,12 @@ class Service:
         return self._tell(self.jobs.requeue(job, arguments, prepare))
 
     def stop(self, kind: JobKind, number: int) -> Job:
-        """Returns a job that was asked to stop, as it is when it has, or after two seconds.
+        """Asks a job to stop, and returns it once it has ended, or as it is after two seconds.
 
-        A study that was asked before, 20 seconds ago or more, is ended even if it has not chosen.
+        A study that is asked again, 20 seconds or more after the first time, ends even if it has not chosen.
 
         Raises:
-            Problem: There is none, or it has ended.
+            ProblemDetails: There is no such job, or it has ended.
         """
         end = time.monotonic() + _STOP_S
         again = self.jobs.get(number, kind).stop_asked
@@ -235,17 +231,17 @@ class Service:
         return job
 
     def delete(self, kind: JobKind, number: int) -> None:
-        """Removes a job that has ended, with its files.
+        """Removes an ended job and its files.
 
         Raises:
-            Problem: There is none, or it has not ended.
+            ProblemDetails: There is no such job, or it has not ended.
         """
         job, folder = self.job(kind, number)
         self.jobs.delete(job)
         shutil.rmtree(folder.path, ignore_errors=True)
 
     def _tell(self, job: Job) -> Job:
-        """Notes the status that a request gave to `job`, for those who follow it, and has the queue looked at."""
+        """Appends the job's new status to its events, and wakes the queue's thread."""
         if job.home in (None, self.home.id):
             folder = self.home.of(job)
             folder.path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`ServiceSettings`: what `a3gnn serve` was started with."""
+"""`ServiceSettings`: the options of `a3gnn serve`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """What a server may do, and where it keeps what.
+    """Limits and places of a server.
 
     Attributes:
         folder: Holds the studies, the graphs and, by default, the database.
-        data_root: Graphs may be registered from below this folder; None for uploads and synthetic ones alone.
+        data_root: Graphs below this folder may be registered; None allows only uploads and synthetic graphs.
         host: The address to listen at.
-        port: The port; 0 for one that is free.
-        token: What requests must carry; None for no such thing, on loopback alone.
+        port: The port; 0 for a free one.
+        token: Requests must carry this token. None, for no token, is allowed on loopback only.
         allowed_hosts: Names beside `host` by which the server may be addressed.
-        allowed_models: Models of one's own, package.module:function, that may be trained; importing one is running it.
-        database: A path or an SQLAlchemy URL, of studies and measurements; `folder`/service.sqlite by default.
-        max_upload_bytes: An upload may have so many; so may its arrays, unpacked.
-        max_nodes: A graph may have so many nodes.
-        max_edges: A graph may have so many directed edges.
-        max_queued: So many studies and trainings may wait.
-        at_once: So many studies and trainings run at once; their trials take turns.
+        allowed_models: The user's models, package.module:function, that may be trained. Importing one runs its code.
+        database: A path or an SQLAlchemy URL, for studies and measurements; `folder`/service.sqlite by default.
+        max_upload_bytes: Most bytes of an upload, and of its unpacked arrays.
+        max_nodes: Most nodes of a graph.
+        max_edges: Most directed edges of a graph.
+        max_queued: Most jobs that may wait.
+        at_once: Most jobs that run at once; their trials take turns.
         trials: Where the trials of studies run.
 
     Raises:
-        UsageError: An address that others reach has no token, the token is too short, a bound is not positive, or
-            trials are to run on several kinds of machines.
+        UsageError: An address that other machines reach has no token, the token is too short, the data root is no
+            folder, or trials are to run on several kinds of machines.
     """
 
     folder: Path
@@ -63,5 +63,5 @@ class ServiceSettings:
 
     @property
     def place(self) -> str:
-        """Where studies and measurements are kept: a path or an SQLAlchemy URL."""
+        """The database of studies and measurements: a path or an SQLAlchemy URL."""
         return self.database or str(self.folder / "service.sqlite")

@@ -1,4 +1,4 @@
-"""What of a study's folder can be taken away: all that `front`, `report`, `pick`, `compare` and `export` read there."""
+"""Downloads of a study's files: all that `front`, `report`, `pick`, `compare` and `export` read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Literal, get_args
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import ProblemDetails
 
-#: The files, in the order in which they are read: where the state says that the tune has finished, the last two are
-#: there.
+#: The files, in reading order. The state comes first: if it says that the tune has finished, the last two files exist.
 FileName = Literal[
     "state.json",
     "request.json",
@@ -23,20 +22,20 @@ FileName = Literal[
     "tuned.json",
 ]
 FILES: tuple[FileName, ...] = get_args(FileName)
-#: Bytes that are sent together, at least. Guess.
+#: Least bytes sent together. Guess.
 _PIECE = 1 << 16
 
 
 def pieces(folder: JobFolder, name: FileName, graph: str) -> Iterator[bytes]:
-    """Returns the content of a file, some of it at a time; no path of the server is in it.
+    """Returns the content of a file in pieces, with the server's paths shortened.
 
     Args:
-        folder: The study's.
-        name: The file's. Of the journal only whole lines are sent.
-        graph: What the one who named the study's graph called it, which takes the place of what loads it here.
+        folder: The study's folder.
+        name: The file's name. Of a .jsonl file, only whole lines are sent.
+        graph: The name of the study's graph, as the user gave it. It replaces the dataset that loads it here.
 
     Raises:
-        Problem: The study has no such file yet.
+        ProblemDetails: The study has no such file yet.
     """
     try:
         file = (folder.run / name).open("rb")
@@ -51,13 +50,13 @@ def pieces(folder: JobFolder, name: FileName, graph: str) -> Iterator[bytes]:
 
 
 def sizes(folder: JobFolder) -> dict[str, int]:
-    """Returns the files that there are, with their bytes on the server."""
+    """Returns the existing files with their sizes in bytes."""
     paths = {name: folder.run / name for name in FILES}
     return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
 
 
 def with_places(folder: JobFolder, content: bytes, graph: str | None = None) -> bytes:
-    """Returns a JSON object as it is kept, but for its paths and the place of its graph, which `graph` takes."""
+    """Returns a JSON object with the server's paths shortened, and `graph`, if given, as its graph's dataset."""
     if graph is None and b"/" not in content:
         return content
     found = json.loads(content)
@@ -68,7 +67,7 @@ def with_places(folder: JobFolder, content: bytes, graph: str | None = None) -> 
 
 
 def _name_graph(fields: dict[str, Any], graph: str) -> None:
-    """Sets what loads the graph, in a request or a tuned.json."""
+    """Sets the graph's dataset in a request or a tuned.json."""
     for place in (fields, fields.get("graph")):
         if isinstance(place, dict) and "spec" in place:
             place["spec"] = graph

@@ -1,6 +1,6 @@
-"""What the folder of a study says: its trials, its front and its choice, so far; read again only where it changed.
+"""Reads the folder of a study: its trials, front and choice so far. Files are read again only after a change.
 
-Files of the server are called as the study's `Places` does.
+Paths of the server are shortened by the study's `Places`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ T = TypeVar("T")
 
 #: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
 _KEPT = 64
-#: Characters of a last line that are told of.
+#: Most characters of the last line in a summary.
 _LINE_CHARACTERS = 300
 
 
 class _Kept:
-    """What was made of files lately, as long as they are as they were."""
+    """A cache of values made from files, each valid until its files change."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[tuple[str, Path], tuple[list[list[int]], Any]] = OrderedDict()
         self._mutex = threading.Lock()
 
     def get(self, name: str, path: Path, make: Callable[[], T], *beside: Path) -> T:
-        """Returns what `make` makes of the file `path` and of those `beside` it that are there, or has made before.
+        """Returns the cached result of `make`, or calls it if `path` or a file `beside` it has changed.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            FileNotFoundError: The file `path` does not exist.
         """
         stamp, key = [file_state(path), *(file_state(one) for one in beside if one.exists())], (name, path)
         with self._mutex:
@@ -65,7 +65,7 @@ _one_makes_views = threading.Lock()
 
 
 def trials(folder: JobFolder) -> list[dict[str, Any]]:
-    """Returns the trials so far, in their order, each with its number: as measured, with the drift as known by now."""
+    """Returns the trials so far as measured, in order and numbered, with the machine's drift as known by now."""
     journal = Journal(folder.run)
 
     def read() -> list[dict[str, Any]]:
@@ -82,10 +82,10 @@ def trials(folder: JobFolder) -> list[dict[str, Any]]:
 
 
 def front_json(folder: JobFolder) -> bytes:
-    """Returns the front, the one that the study chose from or the one so far, as JSON.
+    """Returns the front as JSON: the final front of a finished study, or the front so far.
 
     Raises:
-        Problem: Nothing was measured yet.
+        ProblemDetails: Nothing was measured yet.
     """
     journal = Journal(folder.run)
     try:
@@ -101,7 +101,7 @@ def front_json(folder: JobFolder) -> bytes:
 
 
 def _has_finished(folder: JobFolder) -> bool:
-    """Returns whether the tune has finished, as its state says: of 100 trials, reading them takes 20 ms."""
+    """Returns whether the state file marks the tune as finished; to read 100 trials instead would take 20 ms."""
     try:
         return json.loads((folder.run / "state.json").read_bytes())["finished_budget"] is not None
     except FileNotFoundError:
@@ -109,14 +109,14 @@ def _has_finished(folder: JobFolder) -> bool:
 
 
 def views(folder: JobFolder, graph: str) -> dict[str, Any]:
-    """Returns what the page of a study shows, made once for all who ask until something happens again.
+    """Returns the content of a study's page. It is made once for all readers, and again after the next event.
 
     Args:
-        folder: The study's.
-        graph: What the one who named its graph called it.
+        folder: The study's folder.
+        graph: The name of its graph, as the user gave it.
 
     Raises:
-        Problem: Its tune has not begun.
+        ProblemDetails: Its tune has not begun.
     """
     if not has_begun(folder):
         raise conflict("there is nothing to see of a study before its tune has begun; GET .../events follows it")
@@ -130,15 +130,15 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
 
 
 def has_begun(folder: JobFolder) -> bool:
-    """Returns whether the study's tune has made its files."""
+    """Returns whether the study's tune has written its first files."""
     return (folder.run / "request.json").exists() and (folder.run / "probes.jsonl").exists()
 
 
 def chosen_file(folder: JobFolder, name: str) -> bytes:
-    """Returns the file `name` of a study that has chosen.
+    """Returns the content of the file `name` of a study that has chosen.
 
     Raises:
-        Problem: It has not.
+        ProblemDetails: The study has not chosen yet.
     """
     try:
         return (folder.run / name).read_bytes()
@@ -149,7 +149,7 @@ def chosen_file(folder: JobFolder, name: str) -> bytes:
 
 
 def summary(folder: JobFolder) -> dict[str, Any]:
-    """Returns how far a job is: its last line, and of a study its trials and, once it has chosen, the choice."""
+    """Returns the progress of a job: its last line and, for a study, the number of trials and the choice once made."""
     found: dict[str, Any] = {"line": _last_line(folder)}
     journal, tuned = folder.run / "probes.jsonl", folder.run / "tuned.json"
     if journal.is_file():

@@ -1,4 +1,4 @@
-"""Ask and tell: trials that someone's own trainer runs, through the protocol of those that a3gnn runs."""
+"""Ask and tell: the user's own trainer runs the trials, through the same protocol as a3gnn's own trials."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from a3gnn.storage.atomic import write_text
 
 #: Seconds between two looks for an answer. Guess.
 _POLL_S = 0.2
-#: The number of the last suggestion.
+#: Name of the file with the number of the last suggestion.
 _LAST = "last"
 
 
 class Suggestions:
-    """The folder through which a study asks, one trial at a time, and is told.
+    """The folder through which a study suggests trials, one at a time, and receives their figures.
 
     Args:
-        folder: It; there may be none yet.
+        folder: Made with the first suggestion if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def ask(self, asked: Mapping[str, Any]) -> int:
-        """Returns the number of the suggestion, which is new, or one that was set aside and asks for the same.
+        """Suggests a trial, and returns its number. A suggestion that was set aside is reused if it equals this one.
 
-        What was told of that one counts. Any other one is withdrawn.
+        Figures that were already reported for it count. All other suggestions are withdrawn.
         """
         self.folder.mkdir(exist_ok=True)
         last = self.folder / _LAST
@@ -53,7 +53,7 @@ class Suggestions:
         return number
 
     def set_aside(self) -> None:
-        """Has a suggestion of a process that has ended take no answer until it is asked for again."""
+        """Stops the open suggestion of an ended process from taking answers, until it is asked again."""
         for path in self.folder.glob("[0-9]*.json"):
             if path.stem.isdecimal():
                 path.rename(self._aside(int(path.stem)))
@@ -73,7 +73,7 @@ class Suggestions:
         """Answers a suggestion.
 
         Raises:
-            Problem: It does not wait for an answer, or the answer lacks what it asks for.
+            ProblemDetails: It does not wait for an answer, or the answer lacks the requested learning curve.
         """
         asked = self.open()
         if asked is None or asked["number"] != number:
@@ -88,11 +88,11 @@ class Suggestions:
         write_text(self._answer(number), json.dumps(told))
 
     def answer(self, number: int) -> dict[str, Any]:
-        """Returns what was told of a suggestion, once it was; the suggestion is over then."""
+        """Waits for the answer to a suggestion, closes the suggestion, and returns the answer."""
         while not (answer := self._answer(number)).exists():
             time.sleep(_POLL_S)
         found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-        self._question(number).unlink()  # else a restart would count it again, where the same is asked twice
+        self._question(number).unlink()  # else, if the same trial is asked twice, a restart would count it again
         return found
 
     def _question(self, number: int) -> Path:
@@ -106,27 +106,27 @@ class Suggestions:
 
 
 class ToldTrials:
-    """A `TrialExecutor` whose trials someone else runs.
+    """A `TrialExecutor` whose trials the user runs.
 
     Args:
-        suggestions: Through which they are asked for.
+        suggestions: Carries the trials and their figures.
     """
 
     def __init__(self, suggestions: Suggestions) -> None:
         self._suggestions = suggestions
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns what was told of the trial, with as much of its curve as the request asks for."""
+        """Returns the reported figures of the trial, with as much of its curve as the request asks for."""
         asked = {name: request.to_dict()[name] for name in ("config", "plan")}
         number = self._suggestions.ask(asked | {"task": request.setting.task.to_dict()})
         return told_outcome(self._suggestions.answer(number), request)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing: there are no resources to release."""
 
 
 def told_outcome(told: Mapping[str, Any], request: TrialRequest) -> Metrics | Failure:
-    """Returns what was `told` of a trial as its outcome. What nobody told is 0: no time of stages, no cache."""
+    """Returns the figures `told` of a trial as its outcome. Figures that no client reports, such as stages, are 0."""
     if told.get("failure") is not None:
         return Failure(FailureKind(told["failure"]), told["detail"], told["peak_host_bytes"])
     per_epoch = told["batches_per_epoch"] or math.ceil(request.setting.graph.num_train / request.config.batch_size)

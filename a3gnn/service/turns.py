@@ -1,4 +1,4 @@
-"""`Turns`: a bound on requests that do heavy work, and on those that wait to."""
+"""`Turns`: a bound on requests that do heavy work, and on requests that wait for it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from a3gnn.service.problems import busy
 
 
 class Turns:
-    """Lets in so many at once; some more wait, and all others are told to come later.
+    """Runs at most `at_once` requests; `waiting` more may wait, and all others are refused.
 
-    Whoever waits holds one of the server's 40 threads, which all other requests need too.
+    A waiting request holds one of the server's 40 threads, which all other requests need too.
 
     Args:
-        what: What they do, for the message.
-        at_once: So many do it.
-        waiting: So many wait.
+        what: The work, for the message, such as "look at graphs".
+        at_once: Most requests that do the work.
+        waiting: Most requests that wait.
     """
 
     def __init__(self, what: str, at_once: int, waiting: int) -> None:
@@ -27,10 +27,10 @@ class Turns:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Waits for a turn, and yields in it.
+        """Waits for a turn, which lasts as long as the context.
 
         Raises:
-            Problem: Too many wait already.
+            ProblemDetails: Too many requests wait already.
         """
         if not self._places.acquire(blocking=False):
             raise busy(

@@ -1,4 +1,4 @@
-"""`QueueWorker`: the thread that begins the jobs of the queue, and sees to it that they end."""
+"""`QueueWorker`: the thread that begins the jobs of the queue, and watches them until they end."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from a3gnn.tuning.study.budget import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5
-#: Studies whose trials someone else runs that may run at once: each takes the memory of a process. Guess.
+#: Most studies at once whose trials the client runs; each takes the memory of a process. Guess.
 _TOLD_AT_ONCE = 4
-#: Seconds that jobs may take to end when the server does. Guess.
+#: Seconds that jobs get to end when the server ends. Guess.
 _LEAVE_S = 5.0
 
 
 class QueueWorker(threading.Thread):
-    """Runs at most `at_once` jobs, oldest first; those that were running when their server died go on.
+    """Runs at most `at_once` jobs, oldest first. Jobs that ran when their server died go on.
 
     Args:
         jobs: The queue.
-        graphs: Knows where a job's graph is.
+        graphs: Finds a job's graph.
         home: Holds the jobs' files.
-        store: Where studies keep measurements.
-        at_once: How many.
-        trials: Where the trials of studies run.
+        store: The profile store of studies: a path or an SQLAlchemy URL.
+        at_once: Most jobs at once; studies whose trials the client runs are counted apart.
+        trials: Where trials run.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class QueueWorker(threading.Thread):
         self.failures = 0
 
     def wake(self) -> None:
-        """Has it look at the queue now."""
+        """Makes the thread look at the queue now."""
         self._wake.set()
 
     def close(self) -> None:
-        """Interrupts what runs, puts it back into the queue, and ends the thread."""
+        """Interrupts running jobs, puts them back into the queue, and ends the thread."""
         self._closing.set()
         self._wake.set()
         self.join()
 
     def run(self) -> None:
-        """Looks at processes and at the queue until it is closed."""
+        """Looks at processes and at the queue until `close` is called."""
         looked = 0.0
         while not self._closing.is_set():
             try:
@@ -74,7 +74,7 @@ class QueueWorker(threading.Thread):
                     self._wake.clear()
                     looked = time.monotonic()
                     self._look()
-            except Exception:  # the database is away, the disk is full, ...: the queue goes on once that is over
+            except Exception:  # such as a lost database or a full disk: the queue goes on once that is over
                 traceback.print_exc()
                 self.failures += 1
                 self._closing.wait(_LOOK_S)
@@ -82,7 +82,7 @@ class QueueWorker(threading.Thread):
         self._leave()
 
     def _look(self) -> None:
-        """Does what the database asks for: stops, then the next jobs."""
+        """Stops jobs that were asked to stop, then begins the next ones."""
         if self._running:
             for number in self._jobs.stops_asked(list(self._running)):
                 self._running[number].stop()
@@ -92,7 +92,7 @@ class QueueWorker(threading.Thread):
                 self._begin(job)
 
     def _has_room(self, job: Job) -> bool:
-        """Whether one more job like this may run: those whose trials someone else runs are counted apart."""
+        """Whether one more job like this may run. Studies whose trials the client runs are counted apart."""
         alike = sum(running.job.is_told == job.is_told for running in self._running.values())
         return alike < (_TOLD_AT_ONCE if job.is_told and self._at_once else self._at_once)
 
@@ -103,20 +103,20 @@ class QueueWorker(threading.Thread):
             return  # another server runs it
         with ExitStack() as given_up:
             given_up.callback(os.close, lock)
-            if job.is_told:  # figures that come before it asks again would be lost
+            if job.is_told:  # figures that arrive before the new process asks again would be lost
                 Suggestions(folder.asked).set_aside()
             if not self._jobs.claim(job):
                 return
             try:
                 folder.hurry.unlink(missing_ok=True)
                 if not job.stop_asked:
-                    forget_stop(folder.run)  # one that came as an earlier run ended
+                    forget_stop(folder.run)  # a request that came as an earlier run ended
                 folder.events.append("status", status="running")
                 self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
                 given_up.pop_all()  # the running job closes it
             except ProblemDetails as problem:
                 self._end(job, Outcome("failed", problem.to_dict()))
-            except Exception:  # no memory for a process, no room on the disk, no database: later, perhaps
+            except Exception:  # no memory for a process, a full disk, no database: it may work later
                 self._jobs.update(job.id, status="queued")
                 raise
 
@@ -135,7 +135,7 @@ class QueueWorker(threading.Thread):
                 self._wake.set()
 
     def _end(self, job: Job, outcome: Outcome) -> None:
-        with suppress(OSError, A3GNNError):  # files of which nothing can be told: then nothing is
+        with suppress(OSError, A3GNNError):  # if its files can't be read, the old summary stays
             self._jobs.update(job.id, summary=summary(self._home.of(job)))
         self._sizes.pop(job.id, None)
         ended = time.time()
@@ -143,7 +143,7 @@ class QueueWorker(threading.Thread):
         self._home.of(job).events.append("status", status=outcome.status, error=outcome.error)
 
     def _summarise(self) -> None:
-        """Writes how far the running jobs are, where anything was said since."""
+        """Writes the summaries of running jobs with new events."""
         for number, running in self._running.items():
             size = running.folder.events.size
             if self._sizes.get(number) != size:
@@ -152,7 +152,7 @@ class QueueWorker(threading.Thread):
                     self._jobs.update(number, summary=summary(running.folder))
 
     def _leave(self) -> None:
-        """Interrupts what runs, and leaves what has not ended by then to the next server."""
+        """Interrupts running jobs. The next server continues the jobs that do not end in time."""
         for running in self._running.values():
             running.interrupt()
         end = time.monotonic() + _LEAVE_S
@@ -164,5 +164,5 @@ class QueueWorker(threading.Thread):
                 if outcome is None or (running.interrupted and outcome.status == "stopped"):
                     self._jobs.update(running.job.id, status="queued")
                     running.folder.events.append("status", status="queued")
-                else:  # it ended by itself, or by a stop that was asked for before
+                else:  # it ended by itself, or because of an earlier request to stop
                     self._end(running.job, outcome)

@@ -1,4 +1,4 @@
-"""`Algorithm`: a synchronous training algorithm, by what makes it one of its kind."""
+"""`Algorithm`: a synchronous training algorithm, as its partitioner and its feature-storing strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from a3gnn.units import count
 
 #: Takes the graph, the number of ranks and a seed; returns the part of each node, integers in [0, ranks).
 AssignsParts = Callable[[Graph, int, int], NDArray[np.integer]]
-#: Takes the graph, the part of each node, int32, a rank, and how many there are; returns what that rank keeps.
+#: Takes the graph, the part of each node (int32), a rank, and the number of ranks; returns the rank's features.
 Storing = Callable[[Graph, NDArray[np.int32], int, int], Stored]
 
 
@@ -28,17 +28,17 @@ Storing = Callable[[Graph, NDArray[np.int32], int, int], Stored]
 class Algorithm:
     """A synchronous training algorithm: a partitioner and a feature-storing strategy (HitGNN, Table I).
 
-    A rank trains on the train nodes of its part; in-neighbours are sampled in the whole graph, so that edges between
-    parts stay. What a rank doesn't store it reads from host memory. Everything else is the same of all algorithms.
+    A rank trains on the train nodes of its part. In-neighbors are sampled in the whole graph, so edges between parts
+    are kept. A rank reads features that it does not store from host memory. All algorithms share everything else.
 
     Attributes:
-        name: For people; `resume` asks for the same one.
-        partition: Says whose seeds the train nodes are.
-        storing: Says what each rank keeps in its device's memory.
-        exchange: What ranks compute together, where features are split by columns; None for nothing.
-        balanced: Whether a rank whose part is exhausted trains mini-batches of others (Algorithm 3), or is idle.
-        direct: Whether what a rank lacks comes straight from host memory (section V-B, "DC"), or from the device of
-            the rank that stores it by way of host memory, which is there to be compared.
+        name: A name for people; `resume` requires the same name.
+        partition: Assigns each train node to the rank that it is a seed of.
+        storing: Chooses the features in each rank's device memory.
+        exchange: Makes the exchange between ranks if features are split by columns; None for none.
+        balanced: Whether a rank with an exhausted part trains mini-batches of others (Algorithm 3), or is idle.
+        direct: Whether a missing row comes straight from host memory (section V-B, "DC"), or, for comparison, from the
+            device of the rank that stores it, through host memory.
     """
 
     name: str
@@ -64,16 +64,16 @@ class Algorithm:
         return found.astype(np.int32)
 
     def stored(self, graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) -> Stored:
-        """Returns what `rank` keeps.
+        """Returns the features that `rank` stores.
 
         Args:
             graph: The graph.
-            parts: What `parts` returned.
-            rank: From 0.
-            ranks: How many there are.
+            parts: The result of `Algorithm.parts`.
+            rank: The rank, from 0.
+            ranks: Number of ranks.
 
         Raises:
-            UsageError: The strategy returned something else.
+            UsageError: The strategy returned something else, or does not fit the algorithm.
         """
         found = self.storing(graph, parts, rank, ranks)
         if not isinstance(found, Stored):
@@ -89,14 +89,14 @@ class Algorithm:
         return found
 
     def identity(self, graph: Graph, parts: NDArray[np.int32], ranks: int) -> dict[str, Any]:
-        """Returns what must be equal for a run to go on bit-identically, by name, as JSON types.
+        """Returns the values, by name as JSON types, that must be equal for a run to continue bit-identically.
 
-        What ranks store changes no bit, but for columns, by whose order partial sums are added up.
+        Stored rows do not change results. Stored columns do: they decide the order in which partial sums are added.
 
         Args:
             graph: The graph.
-            parts: What `parts` returned.
-            ranks: How many there are.
+            parts: The result of `Algorithm.parts`.
+            ranks: Number of ranks.
         """
         digest = hashlib.blake2b(parts[graph.train_ids].tobytes(), digest_size=8).hexdigest()
         known = {"algorithm": self.name, "parts": digest, "balanced": self.balanced}
@@ -105,5 +105,5 @@ class Algorithm:
         return known | {"columns": [list(self.stored(graph, parts, rank, ranks).columns) for rank in range(ranks)]}
 
     def joined(self, ranks: TorchRanks) -> RankOf:
-        """Returns what this process is of a training run of `ranks` by the algorithm."""
+        """Returns this process's role in a training run of `ranks` by the algorithm."""
         return RankOf(self, ranks)

@@ -1,4 +1,4 @@
-"""The built-in algorithms (HitGNN, Table I), and what `--algorithm` takes."""
+"""The built-in algorithms (HitGNN, Table I), by their names in `--algorithm`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DISTDGL = Algorithm("distdgl", distdgl_partition, by_partition)
 #: Greedily balanced train nodes; each rank stores the nodes of the highest out-degree (Lin et al., "PaGraph", 2020).
 PAGRAPH = Algorithm("pagraph", pagraph_partition, by_out_degree)
 
-#: Train nodes dealt out at random; each rank stores some columns of all rows (Gandhi and Iyer, "P3", 2021).
+#: Train nodes divided at random; each rank stores some columns of all rows (Gandhi and Iyer, "P3", 2021).
 P3 = Algorithm("p3", random_parts, by_dimension, PartialSums)
 
 ALGORITHMS: dict[AlgorithmName, Algorithm] = {"distdgl": DISTDGL, "pagraph": PAGRAPH, "p3": P3}

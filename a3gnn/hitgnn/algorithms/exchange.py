@@ -1,4 +1,4 @@
-"""`Exchange`: what ranks send each other while they compute, where an algorithm asks for more than gradients."""
+"""`Exchange`: the data that ranks exchange while they compute, if an algorithm needs more than gradients."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Exchanged(NamedTuple):
     """Counts since the exchange was made, or of a mini-batch.
 
     Attributes:
-        rows: Rows of features that were read, of this rank's mini-batches and of others'.
-        activation_bytes: Bytes of partial sums and of their gradients that the rank gave and took.
-        structure_bytes: Bytes of node ids and edges, likewise.
+        rows: Rows of features read, for this rank's mini-batches and for others'.
+        activation_bytes: Bytes of partial sums and of their gradients that the rank sent and received.
+        structure_bytes: Bytes of node ids and edges that the rank sent and received.
     """
 
     rows: int = 0
@@ -36,44 +36,44 @@ class Exchange(Protocol):
 
     @property
     def exchanged(self) -> Exchanged:
-        """What was exchanged so far."""
+        """The traffic so far."""
 
     def logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
         """Returns the logits of the seeds of `batch`, shape (num_seeds, num_classes).
 
         Args:
-            batch: This rank's; where it is idle, a stand-in at weight 0.
-            blocks: Of all layers, input layer first.
-            seed: Decides what is dropped.
+            batch: This rank's mini-batch; a stand-in of weight 0 if the rank is idle.
+            blocks: Blocks of all layers, input layer first.
+            seed: Decides dropout.
 
         Raises:
-            PeerLostError: Another rank has ended, or doesn't answer.
+            PeerLostError: Another rank has ended, or does not answer.
         """
 
     @property
     def own_weights(self) -> list[nn.Parameter]:
-        """Weights of the learner's model that no other rank trains: once `backward` is done, they have all gradients.
+        """Weights of the learner's model that only this rank trains; their gradients are complete after `backward`.
 
-        Those of all other weights are this rank's part, which are summed.
+        The gradients of all other weights are partial, and are summed over ranks.
         """
 
     @property
     def whole(self) -> Model:
-        """The whole model, as of the last `gather`, which is evaluated and saved.
+        """The whole model as of the last `gather`, for evaluation and saving.
 
-        A state dict that is loaded into it is what the ranks train from then on; all of them load the same.
+        Ranks continue training with a state dict loaded into it; all of them must load the same.
         """
 
     def optimizer(self, inner: Optimizer) -> Optimizer:
-        """Returns `inner`, which updates the weights of the learner's model, with a state that is the whole model's.
+        """Wraps `inner`, which updates the weights of the learner's model, so that its state is the whole model's.
 
-        That is saved; it is as of the last `gather`.
+        The state is as of the last `gather`, and is saved in checkpoints.
         """
 
     def gather(self) -> None:
-        """Has `whole`, and the optimiser's state, be those of now; every rank calls it."""
+        """Updates `whole` and the optimizer's state; every rank calls it."""
 
 
-#: Takes the rank's learner, all ranks, what this rank stores, and its features; returns the exchange. No rank may wait
-#: for another one in it.
+#: Takes the rank's learner, all ranks, the rank's `Stored`, and its features; returns the exchange. It must not wait
+#: for other ranks.
 ExchangeMaker = Callable[[BuiltIn, TorchRanks, Stored, FeatureStore], Exchange]

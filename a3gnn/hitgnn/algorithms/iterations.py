@@ -1,8 +1,8 @@
-"""`Iterations`: which mini-batch each rank trains in each iteration of an epoch.
+"""`Iterations`: the mini-batch that each rank trains in each iteration of an epoch.
 
-Two misprints are mended. Line 20 samples partition i, the place of the idle device, where j is meant. And lines 14 to
-17 may exhaust a partition that lines 18 to 23 still count on, so that is checked again: an iteration then has as many
-mini-batches as ranks while any are left, and an epoch as few iterations as there can be.
+The paper's listing has two errors, which are corrected here. Line 20 samples partition i, the place of the idle device;
+j is meant. Lines 14 to 17 may exhaust a partition that lines 18 to 23 still rely on, so this is checked again. An
+iteration then has as many mini-batches as ranks while any are left, and an epoch has the fewest possible iterations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 
-#: In place of a partition and of a mini-batch, where a rank has none to train.
+#: Stands for the partition and the mini-batch of a rank that has none to train.
 IDLE = -1
 
 
@@ -26,8 +26,8 @@ class RankSchedule:
     """An epoch of synchronous training, iteration by iteration.
 
     Attributes:
-        partition: Whose mini-batch each rank trains, or `IDLE`, int64, shape (n_iterations, n_ranks).
-        batch: Which of that partition's mini-batches, counted from 0, or `IDLE`, same shape.
+        partition: The partition whose mini-batch each rank trains, or `IDLE`, int64, shape (n_iterations, n_ranks).
+        batch: The number of that mini-batch in its partition, from 0, or `IDLE`, same shape.
     """
 
     partition: NDArray[np.int64]
@@ -38,16 +38,16 @@ class RankSchedule:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Weight of each rank's gradients in the mean of an iteration's mini-batches, same shape; 0 of idle ranks.
+        """Weight of each rank's gradients in the mean of an iteration's mini-batches, same shape; 0 for idle ranks.
 
-        An idle rank still takes part in the reduction, so that none waits for it forever. Each row adds up to 1.
+        An idle rank still takes part in the reduction, so that no other rank waits for it forever. Each row sums to 1.
         """
         busy = (self.partition != IDLE).astype(np.float64)
         return np.asarray(busy / busy.sum(axis=1, keepdims=True))
 
     @property
     def moved(self) -> NDArray[np.bool_]:
-        """Where a rank trains another one's mini-batch, bool, same shape."""
+        """Whether each rank trains a mini-batch of another partition, bool, same shape."""
         ranks = np.arange(self.partition.shape[1])
         return np.asarray((self.partition != IDLE) & (self.partition != ranks))
 
@@ -55,8 +55,8 @@ class RankSchedule:
 def two_stage_schedule(num_batches: Sequence[int]) -> RankSchedule:
     """Returns the schedule of an epoch in which idle ranks train mini-batches of other partitions.
 
-    Each rank trains those of its own partition while there are any. Then it takes another's: ranks that are idle take
-    turns over the partitions that had some left when the iteration began.
+    Each rank trains mini-batches of its own partition while there are any. Then it takes others': idle ranks take turns
+    over the partitions that had some left when the iteration began.
 
     Args:
         num_batches: Mini-batches of each rank's partition.
@@ -99,14 +99,14 @@ def own_schedule(num_batches: Sequence[int]) -> RankSchedule:
 
 
 def _checked(num_batches: Sequence[int]) -> list[int]:
-    """Returns the numbers as a new list."""
+    """Checks the numbers, and returns them as a new list."""
     if not len(num_batches):
         raise UsageError("num_batches must have a number for each rank, one at least, got none")
     return [whole_number("num_batches", one, 0, "the mini-batches of a rank's partition") for one in num_batches]
 
 
 def _numbered(partition: NDArray[np.int64]) -> RankSchedule:
-    """Returns the schedule in which each partition's mini-batches come in order."""
+    """Returns the schedule in which each partition's mini-batches are trained in order."""
     batch = np.full_like(partition, IDLE)
     for source in range(partition.shape[1]):
         places = partition == source
@@ -114,26 +114,26 @@ def _numbered(partition: NDArray[np.int64]) -> RankSchedule:
     return RankSchedule(partition, batch)
 
 
-#: Of an idle rank: a mini-batch without seeds.
+#: The mini-batch of an idle rank, which has no seeds.
 _IDLE = PlannedBatch(0, 0, np.empty(0, dtype=np.int32))
 
 
 class Iterations:
     """The mini-batches of each part, in a schedule that is the same for every epoch.
 
-    A mini-batch is the same whichever rank trains it, and in whichever iteration: its seeds and its number within the
-    epoch, from which neighbours and dropout are drawn, depend on the seed, the epoch and the parts alone.
+    A mini-batch is the same whichever rank trains it, and in whichever iteration. Its seeds, and its number within the
+    epoch, from which neighbors and dropout are drawn, depend only on the seed, the epoch and the parts.
 
     Args:
         train_ids: Seeds, int32.
         parts: The part of each node, int32, shape (num_nodes,).
-        ranks: Parts, one per rank.
-        batch_size: Seeds of a mini-batch at most; the last of each part may have fewer.
-        seed: Of the run.
-        balanced: Whether ranks whose part is exhausted train mini-batches of others (Algorithm 3); else they are idle.
+        ranks: Number of ranks, one per part.
+        batch_size: Most seeds of a mini-batch; the last one of each part may have fewer.
+        seed: The run's seed.
+        balanced: Whether ranks with an exhausted part train mini-batches of others (Algorithm 3), or are idle.
 
     Attributes:
-        schedule: Which part's mini-batch each rank trains.
+        schedule: The part whose mini-batch each rank trains.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Iterations:
         train_ids, batch_size, seed = self._given
         by_part: list[list[PlannedBatch]] = [[] for _ in range(self._ranks)]
         for batch in epoch_plan(train_ids, batch_size, seed, epoch, self._parts):
-            # Part 0 of all: nothing is to be entered, as parts are not trained one after the other.
+            # All get part 0, so that no part is entered, because parts are not trained one after the other.
             by_part[batch.part].append(PlannedBatch(batch.index, 0, batch.seeds))
         pairs = zip(self.schedule.partition.tolist(), self.schedule.batch.tolist(), strict=True)
         return [

@@ -43,7 +43,7 @@ class RankBatch:
 
     Attributes:
         counts: Nodes and edges, hop by hop.
-        hits: Input nodes whose features are in the rank's memory, or whose columns are that the rank has of all.
+        hits: Input nodes whose features are in the rank's memory: whole rows, or its columns of all rows.
     """
 
     counts: Counts
@@ -52,14 +52,14 @@ class RankBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DryRun:
-    """The first epoch of an algorithm, some iterations of it counted.
+    """The first epoch of an algorithm, with some of its iterations counted.
 
     Attributes:
-        algorithm: Which.
-        schedule: Of the epoch.
-        iterations: Mini-batches of each iteration that was counted, by rank; None of a rank that is idle.
-        widths: Columns of the features that each rank keeps.
-        stored_bytes: Features that the fullest rank keeps, dense and in float32.
+        algorithm: The algorithm.
+        schedule: The epoch's schedule.
+        iterations: Mini-batches of each counted iteration, by rank; None for an idle rank.
+        widths: Columns of the features that each rank stores.
+        stored_bytes: Features on the fullest rank, dense and in float32.
         partition_s: Seconds of partitioning.
     """
 
@@ -72,35 +72,35 @@ class DryRun:
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """Number of ranks."""
         return len(self.widths)
 
     @property
     def batches(self) -> list[RankBatch]:
-        """All mini-batches that were counted."""
+        """All counted mini-batches."""
         return [batch for row in self.iterations for batch in row if batch is not None]
 
     @property
     def beta(self) -> float:
-        """Share of the input rows that the ranks' own memory has (HitGNN, Eq. 7), in [0, 1]."""
+        """Share of the input rows in the ranks' own memory (HitGNN, Eq. 7), in [0, 1]."""
         return sum(one.hits for one in self.batches) / sum(one.counts.input_nodes for one in self.batches)
 
 
 def dry_run(
     algorithm: Algorithm, graph: Graph, task: Task, batch_size: int, ranks: int, *, most: int | None = None
 ) -> DryRun:
-    """Partitions `graph` and samples mini-batches of the first epoch, those that `a3gnn train --algorithm` would train.
+    """Partitions `graph`, and samples the first epoch's mini-batches that `a3gnn train --algorithm` would train.
 
     Args:
-        algorithm: Partitions, and says what each rank stores.
+        algorithm: Partitions the graph, and decides what each rank stores.
         graph: The graph.
         task: Its fanouts and seed are used.
         batch_size: Seeds of each rank's mini-batch.
-        ranks: How many.
-        most: Iterations that are counted at most, evenly spread over the epoch; None for all.
+        ranks: Number of ranks.
+        most: Most iterations counted, evenly spread over the epoch; None for all.
 
     Raises:
-        UsageError: The algorithm doesn't fit the graph.
+        UsageError: The algorithm does not fit the graph.
         MemoryLimitError: There is too little memory to partition.
     """
     begin = perf_counter()
@@ -135,11 +135,11 @@ def _counted(sampler: NeighbourSampler, batch: PlannedBatch, kept: NDArray[np.bo
 
 @dataclass(frozen=True, slots=True)
 class PredictedIteration:
-    """The mini-batches that devices train at once.
+    """The mini-batches that devices train at the same time.
 
     Attributes:
-        work: What each device's computes; None of one that is idle.
-        hits: Input rows of it that the device stores; 0 of an idle one.
+        work: The work of each device; None for an idle one.
+        hits: Input rows that each device stores itself; 0 for an idle one.
         widths: Columns of the features that each device stores.
     """
 
@@ -149,7 +149,7 @@ class PredictedIteration:
 
     @classmethod
     def of(cls, row: Sequence[RankBatch | None], widths: tuple[int, ...], like: Workload) -> Self:
-        """Returns the iteration of the mini-batches in `row`, of the graph and the model that `like` is of."""
+        """Returns the iteration of the mini-batches in `row`, for the graph and the model of `like`."""
         work = [
             None
             if one is None
@@ -173,7 +173,7 @@ class PredictedIteration:
         )
 
     def moved_bytes(self, given: Conditions) -> float:
-        """Returns the bytes that come from host memory, or by way of it; weights' gradients left out."""
+        """Returns the bytes that come from or through host memory, without gradients of weights."""
         if self._is_split:
             return sum(self._exchanged_bytes(rank) for rank in range(len(self.work)))
         copies = 1 if given.direct else INDIRECT
@@ -201,8 +201,9 @@ class PredictedIteration:
     def _of_split(self, rank: int, platform: Platform, rates: Rates, given: Conditions) -> float:
         """Returns the seconds of a device that has some columns of all rows (P3): our extension of the model.
 
-        It computes the input layer of every mini-batch with its columns, sends the partial sums to the devices whose
-        they are, takes those of its own, and likewise their gradients. Then it goes on with its own mini-batch.
+        It computes the input layer of every mini-batch with its columns, sends the partial sums to the devices of these
+        mini-batches, and receives those of its own. Gradients are exchanged in the same way. Then it continues with its
+        own mini-batch.
         """
         local, own = given.replace(beta=1.0), self.work[rank]
         computing = given.loss_seconds + self._exchanged_bytes(rank) / platform.device_link_bytes_per_s
@@ -215,7 +216,7 @@ class PredictedIteration:
         return max(given.sampling_seconds, computing) + synchronisation_seconds(self._busy[0], platform)
 
     def _exchanged_bytes(self, rank: int) -> float:
-        """Returns the bytes that a device sends of partial sums and their gradients; it receives as many meanwhile."""
+        """Returns the bytes of partial sums and their gradients that a device sends; it receives as many meanwhile."""
         wide = self._busy[0].widths[1]
         sums = [0.0 if one is None else VALUE_BYTES * wide * one.vertices[1] for one in self.work]
         others = len(self.work) - 1
@@ -228,26 +229,26 @@ def _input_seconds(work: Workload, platform: Platform, rates: Rates, local: Cond
     return float((found.whole + found.update)[0])
 
 
-#: Iterations that are counted at most. Guess: their mean is then known to a percent or two.
+#: Most iterations counted. Guess: their mean is then known to a percent or two.
 MOST_ITERATIONS = 32
 
 
 class AlgorithmEstimate(NamedTuple):
-    """What is predicted of an algorithm on so many devices; nothing of it is measured but partitioning.
+    """The prediction for an algorithm on a number of devices. Only partitioning is measured.
 
     Attributes:
         algorithm: Its name.
-        devices: How many.
-        iterations: Of an epoch.
-        beta: Share of the input rows that devices' own memory has: counted, in the graph's mini-batches.
+        devices: Number of devices.
+        iterations: Iterations of an epoch.
+        beta: Share of the input rows in the devices' own memory, counted in the graph's mini-batches.
         moved: Share of the mini-batches that another partition's device trains (two-stage scheduling).
-        stored_bytes: Features that the fullest device keeps, dense and in float32.
+        stored_bytes: Features on the fullest device, dense and in float32.
         partition_s: Seconds of partitioning, on this machine.
         epoch_s: Seconds of an epoch.
         nvtps: Vertices traversed per second.
-        nvtps_per_gb_per_s: That by the bandwidth of all memory.
-        moved_bytes: That devices read from host memory in an epoch, or send each other by way of it: rows, and P3's
-            partial sums and their gradients; weights' gradients left out.
+        nvtps_per_gb_per_s: NVTPS over the bandwidth of all memory.
+        moved_bytes: Bytes per epoch that devices read from host memory, or send each other through it: rows, and P3's
+            partial sums and their gradients, without gradients of weights.
     """
 
     algorithm: str
@@ -279,25 +280,25 @@ def predict_algorithms(
     most: int | None = MOST_ITERATIONS,
     notify: Callable[[str], None] = lambda line: None,
 ) -> list[AlgorithmEstimate]:
-    """Returns what each algorithm would reach on each of `counts` devices, by device counts, then by algorithms.
+    """Returns the prediction for each algorithm on each of `counts` devices, ordered by device count first.
 
-    An iteration takes what its slowest device takes, by that device's mini-batch, as it was sampled, and by the share
-    of its rows that the device stores.
+    An iteration takes as long as its slowest device. A device's time depends on its mini-batch, as it was sampled, and
+    on the share of the rows that the device stores.
 
     Args:
-        algorithms: Which.
+        algorithms: The algorithms.
         counts: Numbers of devices.
         graph: The graph.
         task: The model, its widths, fanouts and seed.
         batch_size: Seeds of each device's mini-batch.
-        platform: Where; its number of devices is not used.
+        platform: The platform; its number of devices is not used.
         parts: The design: rates of each kind of die.
-        given: What else an iteration depends on; beta is not used.
-        most: Iterations that are counted at most; None for all.
-        notify: Is told which algorithm does not fit the graph, on how many devices, and is left out.
+        given: Other conditions of an iteration; beta is not used.
+        most: Most iterations counted; None for all.
+        notify: Receives a line for each algorithm that does not fit the graph and is left out.
 
     Raises:
-        UsageError: The kernels don't compute the model.
+        UsageError: The kernels can't compute the model.
         MemoryLimitError: There is too little memory to partition.
     """
     found, like = [], Workload.of(graph.characteristics(), task, batch_size)
@@ -339,7 +340,7 @@ def _estimate(
 
 
 def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
-    """Yields a table of `found`, the first of which is of one device that stores all rows."""
+    """Yields a table of `found`; its first row is one device that stores all rows."""
     alone = found[0].epoch_s
     yield "an epoch by each algorithm: beta and what is moved are counted in the graph's"
     yield "mini-batches, seconds are the model's; one device stores all rows"

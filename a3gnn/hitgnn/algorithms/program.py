@@ -1,4 +1,4 @@
-"""`Program`: an algorithm that is written as HitGNN's programs are, by assigning nodes and features to each device."""
+"""`Program`: an algorithm written like HitGNN's programs, which assign nodes and features to each device."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Program:
 
     Args:
         graph: The graph.
-        ranks: Devices.
-        name: For people, and for `resume`.
-        exchange: What ranks compute together, where features are split by columns.
+        ranks: Number of devices.
+        name: A name for people; `resume` requires the same name.
+        exchange: Makes the exchange between ranks, needed if features are split by columns.
 
     Raises:
         UsageError: `ranks` is no integer >= 1.
@@ -49,7 +49,7 @@ class Program:
     def graph_partition(self, nodes: ArrayLike, rank: int) -> None:
         """Assigns `nodes` to `rank`: their train nodes are its seeds. Edges are the whole graph's.
 
-        Those that several ranks are assigned, such as all nodes to every rank in P3, are dealt out among these evenly.
+        Nodes assigned to several ranks, such as all nodes to every rank in P3, are divided evenly among these ranks.
 
         Raises:
             UsageError: There is no such rank or node.
@@ -59,11 +59,11 @@ class Program:
     def feature_storing(
         self, rank: int, *, nodes: ArrayLike | None = None, columns: tuple[int, int] | None = None
     ) -> None:
-        """Keeps features in the memory of `rank`'s device: rows of `nodes`, or `columns` of all rows, or all.
+        """Stores features in the memory of `rank`'s device: rows of `nodes`, or `columns` of all rows, or all.
 
         Args:
-            rank: Whose.
-            nodes: Ids, in any order.
+            rank: The rank.
+            nodes: Node ids, in any order.
             columns: The first column, and the one past the last.
 
         Raises:
@@ -78,7 +78,7 @@ class Program:
             self._stored[place] = Stored.dimensions(self._graph, *(columns or (0, width)))
 
     def algorithm(self) -> Algorithm:
-        """Returns the algorithm of what was assigned so far, for this graph and as many ranks.
+        """Returns the algorithm of the assignments so far, for this graph and number of ranks.
 
         Raises:
             UsageError: A train node has no rank, or a rank stores nothing.
@@ -119,9 +119,9 @@ class Program:
 
 
 def _dealt(assigned: NDArray[np.bool_], train_ids: NDArray[np.int32], seed: int) -> NDArray[np.int32]:
-    """Returns a rank for each node among those that it is assigned to, shape (num_nodes,); 0 where there is none.
+    """Returns one of each node's ranks, shape (num_nodes,); 0 for a node without one.
 
-    Train nodes that the same ranks have, and then other nodes, are dealt out among these in a random order.
+    Train nodes with the same ranks, and then other nodes, are divided among these ranks in a random order.
     """
     several = assigned.sum(axis=0)
     shuffled = generator(seed, "dealt nodes").permutation(assigned.shape[1])

@@ -1,6 +1,6 @@
-"""`RelayedStore`: what a rank lacks comes from the rank that stores it, by way of host memory: without direct access.
+"""`RelayedStore`: a rank reads missing rows from the rank that stores them, through host memory, not directly.
 
-HitGNN reads such rows straight from host memory (section V-B). This store is there to measure what that gains.
+HitGNN reads such rows straight from host memory (section V-B). This store exists to measure the gain of that.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from a3gnn.sampling.subgraph import Block
 
 
 class RelayedStore:
-    """A `FeatureStore` whose reads all ranks make at the same time, once per iteration, each in its training's thread.
+    """A `FeatureStore` that all ranks read at the same time, once per iteration, each in its training thread.
 
-    A row that the rank lacks leaves the device of one that stores it for host memory, and host memory for this device:
-    its bytes pass twice. One that no rank stores comes straight from host memory.
+    A missing row is copied from the device of a rank that stores it to host memory, and from there to this device, so
+    its bytes are copied twice. A row that no rank stores is copied straight from host memory.
 
     Args:
         base: All rows, in host memory.
-        stored: What each rank keeps: whole rows.
-        ranks: All of them.
-        device: This one's.
+        stored: The rows that each rank stores.
+        ranks: All ranks.
+        device: This rank's device.
     """
 
     is_sparse = False
@@ -54,21 +54,21 @@ class RelayedStore:
 
     @property
     def stats(self) -> CacheStats:
-        """Rows that were here, and that were not, so far."""
+        """Numbers of rows that were stored here, and that were not, so far."""
         return self._counter.stats
 
     def enter_part(self, part: int) -> None:
-        """Does nothing: no part is kept for a while."""
+        """Does nothing: no rows are stored for one part only."""
 
     def relayed(self, ids: NDArray[np.int32]) -> int:
-        """Returns how many of the rows of `ids` another rank sends."""
+        """Returns the number of rows of `ids` that another rank sends."""
         return int(((self._position[ids] < 0) & (self._owner[ids] >= 0)).sum())
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
         """Returns the rows of `ids` (`FeatureStore.read`); every rank calls it.
 
         Raises:
-            PeerLostError: Another rank has ended, or doesn't answer.
+            PeerLostError: Another rank has ended, or does not answer.
         """
         begin, position = perf_counter(), self._position[ids]
         x = torch.empty(len(ids), self.num_features, device=self._rows.device) if out is None else out
@@ -85,7 +85,7 @@ class RelayedStore:
     def read_aggregated(
         self, ids: NDArray[np.int32], block: Block, aggregator: Aggregator, out: torch.Tensor | None = None
     ) -> ReadResult:
-        """Refuses: rows come from several places (`can_aggregate` is False).
+        """Always raises, because rows come from several places (`can_aggregate` is False).
 
         Raises:
             UsageError: Always.
@@ -93,7 +93,7 @@ class RelayedStore:
         raise UsageError("read_aggregated needs rows in one place, got those of several ranks; read, then aggregate")
 
     def _fetch(self, asked: list[NDArray[np.int32]]) -> torch.Tensor:
-        """Returns the rows of the ids that are asked of each rank, one after the other, in host memory."""
+        """Returns the rows requested from each rank, in the order of ranks, in host memory."""
         counts = [torch.tensor([len(ids)]) for ids in asked]
         wanted = [int(count) for count in self._ranks.swap(counts, [1] * len(asked))]
         ids = self._ranks.swap([torch.from_numpy(one) for one in asked], wanted)

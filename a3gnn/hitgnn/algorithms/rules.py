@@ -1,4 +1,4 @@
-"""What a synchronous algorithm decides, so that a configuration can't."""
+"""Knobs that a synchronous algorithm fixes, so that a configuration must not set them otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AlgorithmName = Literal["distdgl", "pagraph", "p3"]
 ALGORITHM_NAMES: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
 
 
-#: Knobs with the value that they must have, and the reason.
+#: Knobs with their required value, and the reason.
 _FIXED: tuple[tuple[str, Any, str], ...] = (
     ("num_partitions", 1, "its parts keep the edges between them"),
     ("cache_bytes", 0, "it says itself which rows are in a device's memory"),
@@ -27,10 +27,10 @@ _FIXED: tuple[tuple[str, Any, str], ...] = (
 
 
 def check_config(config: TrainConfig, algorithm: Algorithm) -> None:
-    """Does nothing where `config` leaves to the algorithm what that decides.
+    """Checks that `config` sets no knob against the algorithm.
 
     Raises:
-        UsageError: It does not.
+        UsageError: A knob has another value than the algorithm requires.
     """
     for name, value, reason in (*_FIXED, *_of(algorithm)):
         found = getattr(config, name)

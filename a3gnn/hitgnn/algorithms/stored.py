@@ -1,6 +1,6 @@
-"""`Stored`: which features a rank keeps in its device's memory.
+"""`Stored`: the features in a rank's device memory, and the strategies that choose them.
 
-Each takes the graph, the part of each node, this rank and the number of ranks, and returns a `Stored`.
+A strategy takes the graph, the part of each node, this rank and the number of ranks, and returns a `Stored`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from a3gnn.graphs.graph import Graph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """Which features a rank keeps in its device's memory: X_i of HitGNN, section II-C.
+    """The features in a rank's device memory: X_i of HitGNN, section II-C.
 
     Attributes:
-        nodes: Whose rows, int32, ascending, distinct.
-        columns: The first column that is kept, and the one past the last.
+        nodes: Nodes whose rows are stored, int32, ascending, distinct.
+        columns: The first stored column, and the one past the last.
     """
 
     nodes: NDArray[np.int32]
@@ -30,19 +30,19 @@ class Stored:
 
     @classmethod
     def rows(cls, graph: Graph, nodes: ArrayLike) -> Self:
-        """Returns whole rows of `nodes`, in any order.
+        """Stores whole rows of `nodes`, which may be in any order.
 
         Raises:
-            UsageError: They are no integers in [0, num_nodes).
+            UsageError: `nodes` are no integers in [0, num_nodes).
         """
         return cls(node_ids(graph, nodes, "nodes whose features are stored"), (0, graph.num_features))
 
     @classmethod
     def dimensions(cls, graph: Graph, first: int, end: int) -> Self:
-        """Returns the columns from `first` to before `end` of all nodes.
+        """Stores the columns from `first` to before `end` of all nodes.
 
         Raises:
-            UsageError: They are not within the features' columns, or none.
+            UsageError: The columns are out of range, or there are none.
         """
         if not 0 <= first < end <= graph.num_features:
             raise UsageError(
@@ -52,11 +52,11 @@ class Stored:
 
     @property
     def width(self) -> int:
-        """Columns."""
+        """Number of stored columns."""
         return self.columns[1] - self.columns[0]
 
     def is_split(self, graph: Graph) -> bool:
-        """Returns whether it has some of the columns alone."""
+        """Returns whether only some of the columns are stored."""
         return self.width < graph.num_features
 
 
@@ -64,12 +64,12 @@ def node_ids(graph: Graph, nodes: ArrayLike, which: str) -> NDArray[np.int32]:
     """Returns `nodes`, distinct and ascending.
 
     Args:
-        graph: Whose they are.
+        graph: The nodes' graph.
         nodes: Ids, in any order.
-        which: What they are, for errors.
+        which: Description of the nodes, for errors.
 
     Raises:
-        UsageError: They are no integers in [0, num_nodes).
+        UsageError: `nodes` are no integers in [0, num_nodes).
     """
     given = np.asarray(nodes)
     if given.size and (given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= graph.num_nodes):
@@ -84,9 +84,9 @@ def by_partition(graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) 
 
 
 def by_out_degree(graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) -> Stored:
-    """Returns the rows of the nodes that are most often in-neighbours, the same on every rank: PaGraph's strategy.
+    """Returns the rows of the nodes that are in-neighbors most often, the same on every rank: PaGraph's strategy.
 
-    They are as many as a part has on average, so that algorithms are compared at equal memory.
+    Their number is a part's average number of nodes, so that algorithms are compared at equal memory.
     """
     return Stored.rows(graph, hottest_first(graph)[: -(-graph.num_nodes // ranks)])
 

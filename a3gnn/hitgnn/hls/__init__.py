@@ -1,1 +1,1 @@
-"""The accelerator generator: HLS C++ and OpenCL C of a design, its C simulation, and what that is held to."""
+"""The accelerator generator: HLS C++ and OpenCL C of a design, its C simulation, and its check against torch."""

@@ -1,4 +1,4 @@
-"""`Case`: a mini-batch's training step as arrays, the file that accelerators read, and the one that they write."""
+"""`Case`: a mini-batch's training step as arrays, and the input and output files of accelerators."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-#: The first number of a case's file; `read_case` in template/host/case.cpp reads the rest.
+#: The first number of a case's file, whose reader is `read_case` in template/host/case.cpp.
 _MAGIC = 0x53484C31
 
-#: float32 values, of any shape.
+#: float32 array of any shape.
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCase:
-    """A layer: aggregated rows times weights, plus bias, through ReLU where `rectified`.
+    """A layer: aggregated rows times weights, plus bias, followed by ReLU if `rectified`.
 
-    A destination's aggregated row has `parts` pieces beside each other. Edges go to pieces: piece p of destination i is
-    `i * parts + p`.
+    A destination's aggregated row consists of `parts` pieces side by side. Edges go to pieces: piece p of destination i
+    is `i * parts + p`.
 
     Attributes:
         num_sources: Rows of the layer's input.
         num_destinations: Rows of its output.
-        sources: Of each edge, uint32, shape (num_edges,).
-        pieces: To which each edge adds, uint32, shape (num_edges,).
-        factors: By which each edge's source's row is multiplied, float32, shape (num_edges,).
+        sources: The source of each edge, uint32, shape (num_edges,).
+        pieces: The piece to which each edge adds, uint32, shape (num_edges,).
+        factors: The factor of each edge's source row, float32, shape (num_edges,).
         weight: float32, shape (parts * in_columns, out_columns).
         bias: float32, shape (out_columns,).
         rectified: Whether ReLU follows.
@@ -62,7 +62,7 @@ class LayerCase:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A training step: the mini-batch's layers, its features, and the gradient of what the last layer makes of them.
+    """A training step: the mini-batch's layers, its features, and the gradient of the last layer's output.
 
     Attributes:
         layers: The input layer first; each one's destinations are the next one's sources.
@@ -86,13 +86,13 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class LayerResult:
-    """What a layer made, forward and backward; float32, shaped as `LayerCase` has them.
+    """A layer's results, forward and backward; float32, with sizes from `LayerCase`.
 
     Attributes:
-        out: Shape (num_destinations, out_columns).
+        out: Output, shape (num_destinations, out_columns).
         weight_gradient: Shape (parts * in_columns, out_columns).
         bias_gradient: Shape (out_columns,).
-        source_gradient: Of the layer's input, shape (num_sources, in_columns).
+        source_gradient: Gradient of the layer's input, shape (num_sources, in_columns).
     """
 
     out: Floats
@@ -102,7 +102,7 @@ class LayerResult:
 
     @classmethod
     def read(cls, path: Path, case: Case) -> list[Self]:
-        """Returns the results of `case` that a simulation or a host program wrote to `path`, a layer each."""
+        """Reads the results of `case`, one per layer, from the file that a simulation or host program wrote."""
         values = np.fromfile(path, dtype="<f4")
         results: list[Self] = []
         begin = 0
@@ -123,9 +123,9 @@ class LayerResult:
         return results
 
     def errors(self, expected: LayerResult) -> dict[str, float]:
-        """Returns, by field, the largest difference from `expected` relative to its largest value.
+        """Returns, by field, the largest difference from `expected` relative to the field's largest expected value.
 
-        It is inf where a value of either is not finite: Python's `max` would pass over a NaN.
+        It is inf if a value of either is not finite, because Python's `max` would skip a NaN.
         """
         found = {}
         for name in LayerResult.__dataclass_fields__:

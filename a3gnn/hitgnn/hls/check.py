@@ -1,4 +1,4 @@
-"""`check`: an accelerator's C simulation, and its OpenCL host program, held to torch on a sampled mini-batch."""
+"""`check`: compares an accelerator's C simulation, and its OpenCL host program, with torch on a sampled mini-batch."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from a3gnn.task import Task
 AcceleratedModel = Literal["sage", "gcn"]
 ACCELERATED: tuple[AcceleratedModel, ...] = get_args(AcceleratedModel)
 
-#: The largest error, relative to the largest value of a matrix, that counts as equal: float32 sums in another order.
+#: Largest error, relative to the largest value of a matrix, that counts as equal: float32 sums in another order.
 TOLERANCE = 1e-4
 
-#: Widths that are no multiples of 16, and seeds of which some have no in-neighbours.
+#: Widths are no multiples of 16, and some seeds have no in-neighbors.
 _GRAPH = "synthetic:nodes=2000,degree=9,classes=7,features=40"
 _SEEDS, _FANOUTS, _HIDDEN = 48, (5, 10), 24
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        model: Of which a training step was run.
+        model: The model of the training step.
         nodes: Nodes of the mini-batch, whose features it reads.
         edges: Sampled edges of all layers.
-        forward: The largest relative error of a layer's output; inf where a value is not finite, as in the next one.
-        backward: The largest relative error of a gradient.
+        forward: The largest relative error of a layer's output; inf if a value is not finite.
+        backward: The largest relative error of a gradient; inf if a value is not finite.
         rows_read: Rows that the aggregate kernels read, of features and of gradients.
         distinct_sources: Rows that they need, each once per kernel.
         network_depth: The most values that a FIFO of the routing network held at once.
-        cycles: Counted and modelled cycles.
-        device: The OpenCL device; None where the host program was not run.
-        opencl: The largest relative error of its results; None likewise.
+        cycles: Counted and modeled cycles.
+        device: The OpenCL device; None if the host program was not run.
+        opencl: The largest relative error of the host program's results; None if it was not run.
     """
 
     model: AcceleratedModel
@@ -67,12 +67,12 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether all is equal to torch within `TOLERANCE`, and each source's row was read once."""
+        """Whether all results equal torch's within `TOLERANCE`, and each source's row was read once."""
         equal = max(self.forward, self.backward, self.opencl or 0.0) <= TOLERANCE
         return equal and self.rows_read == self.distinct_sources
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the check as JSON types; an error that is infinite is None, as JSON has no such number."""
+        """Returns the check as JSON types; an infinite error is None, because JSON has no such number."""
         errors = {name: getattr(self, name) for name in ("forward", "backward", "opencl")}
         finite = {name: None if error == np.inf else error for name, error in errors.items()}
         cycles = [dataclasses.asdict(one) | {"modelled": one.modelled} for one in self.cycles]
@@ -80,15 +80,15 @@ class Check:
 
 
 def check(design: Design, model: AcceleratedModel, folder: str | os.PathLike[str], *, opencl: bool = False) -> Check:
-    """Compiles what `generate` wrote to `folder`, and compares a training step of two layers with torch's.
+    """Compiles the accelerator that `generate` wrote to `folder`, and compares a two-layer training step with torch's.
 
     The step's case stays in the folder, as `sage.case` or `gcn.case`.
 
     Args:
-        design: Of the accelerator.
-        model: Of which a training step is run.
-        folder: Where it is.
-        opencl: Whether the OpenCL host program is run, too.
+        design: The accelerator's design.
+        model: The model of the training step.
+        folder: The accelerator's folder.
+        opencl: Whether to run the OpenCL host program too.
 
     Raises:
         MissingDependencyError: There is no make or no C++ compiler.
@@ -119,7 +119,7 @@ def check(design: Design, model: AcceleratedModel, folder: str | os.PathLike[str
 
 
 def rows_read(case: Case, calls: Sequence[KernelCall]) -> int:
-    """Returns how many whole rows the aggregate kernels read from memory."""
+    """Returns the number of whole rows that the aggregate kernels read from memory."""
     rows = 0.0
     for i, layer in enumerate(case.layers):
         words = -(-layer.in_columns // LANES)
@@ -138,7 +138,7 @@ def _mini_batch(graph: Graph) -> MiniBatch:
 
 
 def _case_of(name: AcceleratedModel, batch: MiniBatch) -> tuple[Case, list[LayerResult]]:
-    """Returns the training step of a model on `batch`, by the seeds' cross-entropy, and its results."""
+    """Returns a model's training step on `batch`, with the seeds' cross-entropy, and its results."""
     classes = int(batch.y.max()) + 1
     task = Task(model=name, hidden_channels=_HIDDEN, fanouts=_FANOUTS, dropout=0.0)
     model = build_model(task, batch.x.shape[1], classes)

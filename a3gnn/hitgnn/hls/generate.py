@@ -1,4 +1,4 @@
-"""`generate`: the sources of a design, in a folder of their own."""
+"""`generate`: writes the sources of a design to a folder."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from a3gnn.units import format_size
 #: float32 values in a word of 512 bits (HitGNN, section VI-B).
 LANES = 16
 WORD_BYTES = 4 * LANES
-#: What the gather units keep on the chip. Guess: a U250 has 54 MB of such memory on its four dies (HitGNN, Table III).
+#: On-chip memory of the gather units. Guess: a U250 has 54 MB of such memory on its four dies (HitGNN, Table III).
 RESULT_BYTES = 4 * 1024**2
 
-#: Values that a FIFO of the routing network holds: what random edges need (docs/hls.md).
+#: Values that a FIFO of the routing network holds, enough for random edges (docs/hls.md).
 FIFO_DEPTH = 256
 #: Cycles of a float addition. Guess: it depends on the chip and on the clock.
 ADD_LATENCY = 8
@@ -38,7 +38,7 @@ class Design:
         result_bytes: On-chip memory for sums, all gather units together. Rows that don't fit are summed in slabs.
 
     Raises:
-        UsageError: One of them is not what it must be.
+        UsageError: A field is out of range.
     """
 
     units: int
@@ -62,7 +62,7 @@ class Design:
 
     @property
     def rows(self) -> int:
-        """Rows of the array of multipliers: a word of a transposed operand enters them at once, if they are 16."""
+        """Rows of the array of multipliers. If there are 16, a word of a transposed operand enters them at once."""
         return min(self.multipliers, LANES)
 
     @property
@@ -72,38 +72,38 @@ class Design:
 
     @property
     def entry_depth(self) -> int:
-        """Values that a FIFO of the array's entries holds.
+        """Values that a FIFO at the array's entries holds.
 
-        The multiplier in row r and column c begins r + c cycles after the first one: until then the left entries of its
-        row wait, one per cycle, and the top ones of its column, one in `ADD_LATENCY` cycles. The rest is slack.
+        The multiplier in row r and column c begins r + c cycles after the first one. Until then, the left entries of
+        its row wait, one per cycle, and the top ones of its column, one in `ADD_LATENCY` cycles. The rest is slack.
         """
         return self.rows + self.columns // ADD_LATENCY + LANES
 
     @property
     def result_words(self) -> int:
-        """Words of 512 bits for sums, as many for each unit."""
+        """Words of 512 bits for sums, the same number for each unit."""
         return self.result_bytes // WORD_BYTES // self.units * self.units
 
     def constants(self) -> dict[str, str]:
-        """Returns what the templates of files call $units, $multipliers, ..."""
+        """Returns the values of the placeholders in the template files: $units, $multipliers, ..."""
         names = ("units", "multipliers", "rows", "columns", "result_words", "entry_depth")
         fixed = {"fifo_depth": str(FIFO_DEPTH), "add_latency": str(ADD_LATENCY)}
         return {name: str(getattr(self, name)) for name in names} | fixed
 
 
-#: The files that hold constants of the design; all others are copied as they are.
+#: Files with constants of the design; all others are copied as they are.
 _FILLED = ("config.h", "README.md")
-#: What stands in every `config.h` of ours.
+#: A text in every generated `config.h`.
 _OURS = "A3GNN_CONFIG_H"
 
 
 def generate(design: Design, out: str | os.PathLike[str]) -> list[Path]:
     """Writes the sources of `design` to the folder `out`, which is made, and returns their paths in it, sorted.
 
-    Nothing but `config.h` and `README.md` depends on the design: the kernels read their constants there.
+    Only `config.h` and `README.md` depend on the design; the kernels read their constants from `config.h`.
 
     Raises:
-        UsageError: `out` has other files.
+        UsageError: `out` has files that were not generated.
     """
     folder = Path(out)
     check_folder(folder)
@@ -121,7 +121,7 @@ def generate(design: Design, out: str | os.PathLike[str]) -> list[Path]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises a `UsageError` where `folder` holds something else than what `generate` writes."""
+    """Raises a `UsageError` if `folder` has files that `generate` did not write."""
     config = folder / "config.h"
     if not is_vacant(folder) and not (config.is_file() and _OURS in config.read_text(encoding="utf-8")):
         raise UsageError(f"{option('out')} must be a new or empty folder, or one of an accelerator, got {folder}")

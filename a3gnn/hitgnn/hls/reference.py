@@ -1,4 +1,4 @@
-"""`case_of`: a mini-batch of a model of ours as a case, and what torch makes of it."""
+"""`case_of`: turns a mini-batch of one of our models into a case, with torch's results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def case_of(
         layers: The input layer first; ReLU between them.
         blocks: One per layer, their destinations first among their sources.
         features: float32, shape (num_src of the first block, in_channels).
-        gradient: Of the last layer's output, float32, shape (num_dst of the last block, out_channels).
+        gradient: Gradient of the last layer's output, float32, shape (num_dst of the last block, out_channels).
     """
     last = len(layers) - 1
     cases = [_layer_case(layer, block, i < last) for i, (layer, block) in enumerate(zip(layers, blocks, strict=True))]
@@ -46,7 +46,7 @@ def case_of(
 
 
 def _layer_case(layer: SAGELayer | GCNLayer, block: LayerBlock, rectified: bool) -> LayerCase:
-    """Returns the layer with its own rows as edges: to a piece of their own (sage), or to the sum (gcn)."""
+    """Returns the layer's case. A node's own row is an edge too: to a piece of its own (sage), or to the sum (gcn)."""
     assert layer.aggregator is not None
     of_edges, of_own = factors(layer.aggregator, block)
     parts = 2 if isinstance(layer, SAGELayer) else 1

@@ -1,4 +1,4 @@
-"""Compiles and runs what was generated: the C simulation, with what it counts, and the OpenCL host program."""
+"""Compiles and runs generated code: the C simulation with its counters, and the OpenCL host program."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ HlsProgram = Literal["simulate", "opencl_host"]
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """A call of a kernel in the C simulation, with what was counted.
+    """A call of a kernel in the C simulation, with its counters.
 
     Attributes:
         layer: The layer, 0 for the input layer.
         direction: forward or backward.
         kernel: aggregate, update or activation_gradient.
-        cycles: Until the last process ended.
-        sizes: What the kernel was called with: edges, destinations and words (per row, of 512 bits) of an aggregate;
-            rows, depth and columns of an update's product.
-        iterations: Of each process's pipelined loop; of a process that there are several of, the most.
-        ends: The cycle in which each process ended; of several, the last.
+        cycles: Cycles until the last process ended.
+        sizes: Sizes of the call: edges, destinations and words (per row, of 512 bits) of an aggregate; rows, depth and
+            columns of an update's product.
+        iterations: Iterations of each process's pipelined loop; the largest if there are several such processes.
+        ends: The cycle in which each process ended; the last if there are several such processes.
         counts: feature_words (read from memory) and adder_waits of an aggregate.
-        marks: The cycle in which an aggregate's last value was added: `summed`.
+        marks: `summed`, the cycle in which an aggregate's last value was added.
         depths: The most values that a FIFO held at once: of an aggregate's `network`; of the `lefts` and `tops` that
             enter an update's array.
     """
@@ -53,7 +53,7 @@ class KernelCall:
 
 
 def build(folder: Path, program: HlsProgram) -> Path:
-    """Returns the absolute path of the compiled `program` of the accelerator in `folder`.
+    """Compiles `program` of the accelerator in `folder`, and returns its absolute path.
 
     Raises:
         MissingDependencyError: There is no make or no C++ compiler.
@@ -71,7 +71,7 @@ def build(folder: Path, program: HlsProgram) -> Path:
 
 
 def simulate(folder: Path, case: Case) -> tuple[list[LayerResult], list[KernelCall]]:
-    """Runs `case` in the C simulation of the accelerator in `folder`, compiling it first if need be.
+    """Runs `case` in the C simulation of the accelerator in `folder`, compiled first if needed.
 
     Raises:
         MissingDependencyError: There is no make or no C++ compiler.
@@ -110,18 +110,18 @@ def _run(command: Sequence[str], failure: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CycleComparison:
-    """Cycles of a kernel, all slabs of a layer's rows together.
+    """Cycles of a kernel, summed over all slabs of a layer's rows.
 
     Attributes:
         layer: The layer, 0 for the input layer.
         direction: forward or backward.
         kernel: aggregate, or update, of which a backward pass has two.
-        counted: Until the last product was added: by the gather units, or in the array of multipliers. Where an update
-            takes longer to write its blocks, one word per cycle, the cycles of that: the array would wait.
-        computing: By the model: |A| f / (16 n) of an aggregate, |V| f_in f_out / m of an update. The width
-            f of an aggregate counts with the zeros that pad rows to 16 values.
-        reading: Of an aggregate, words of features that were read, one per cycle; 0 of an update.
-        written: Until the last word was written to memory, which the model leaves out.
+        counted: Cycles until the last product was added, by the gather units or in the array of multipliers. If an
+            update takes longer to write its blocks, one word per cycle, that number: the array would wait.
+        computing: Cycles of the model: |A| f / (16 n) of an aggregate, |V| f_in f_out / m of an update. The width f of
+            an aggregate includes the zeros that pad rows to 16 values.
+        reading: Words of features that an aggregate read, one per cycle; 0 for an update.
+        written: Cycles until the last word was written to memory, which the model leaves out.
     """
 
     layer: int
@@ -139,7 +139,7 @@ class CycleComparison:
 
 
 def compare_cycles(design: Design, calls: Iterable[KernelCall]) -> list[CycleComparison]:
-    """Returns a comparison per aggregate and per update among the `calls` of a simulation, in their order."""
+    """Returns a comparison for each aggregate and each update among a simulation's `calls`, in order."""
     compared = []
     for _, same in groupby(calls, key=lambda call: (call.layer, call.direction, call.kernel)):
         group = list(same)

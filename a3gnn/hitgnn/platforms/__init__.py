@@ -1,1 +1,1 @@
-"""Accelerators that need not be here: their metadata, what a design of kernels takes and reaches on them (HitGNN)."""
+"""Accelerators that need not be available: their metadata, and the resources and speed of kernel designs (HitGNN)."""

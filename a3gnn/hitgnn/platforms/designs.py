@@ -19,13 +19,13 @@ from a3gnn.seeding import generator
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: What is predicted of a design: throughput, and the shares of a die's resources that it takes.
+#: The predicted metrics of a design: throughput, and the shares of a die's resources that it takes.
 DESIGN_METRICS = ("nvtps", "dsp_share", "lut_share")
 
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """A grid of designs; a row has the index of n and that of m.
+    """A grid of designs; a row has the indices of n and m.
 
     Attributes:
         units: Values of n, scatter-gather units of the aggregate kernel.
@@ -40,14 +40,14 @@ class DesignSpace:
         """Returns the designs whose n alone and whose m alone keep the ceiling (Algorithm 4, Construct_Search_Space).
 
         Args:
-            die: Where they are to fit.
-            kernels: What they take.
+            die: The die.
+            kernels: Resources of the kernels.
             ceiling: Share of each resource that may be taken.
             every: Whether every n and m is tried, or only powers of two.
 
         Raises:
-            UsageError: `ceiling` is no share, or `every` makes more designs than can be tried.
-            InfeasibleError: A unit or a multiplier alone takes more.
+            UsageError: `ceiling` is no share, or `every` makes too many designs to try.
+            InfeasibleError: A unit or a multiplier alone exceeds the ceiling.
         """
         if not 0 < ceiling <= 1:
             raise UsageError(f"{option('ceiling')} must be in (0, 1], a share of each resource; got {ceiling:g}")
@@ -75,7 +75,7 @@ class DesignSpace:
 
     @property
     def num_distinct(self) -> int:
-        """Designs of the grid."""
+        """Number of designs on the grid."""
         return len(self.units) * len(self.multipliers)
 
     def decode(self, rows: Indices) -> tuple[Indices, Indices]:
@@ -83,7 +83,7 @@ class DesignSpace:
         return np.array(self.units)[rows[:, 0]], np.array(self.multipliers)[rows[:, 1]]
 
     def canonical(self, rows: Indices) -> Indices:
-        """Returns `rows`: no two of them stand for one design."""
+        """Returns `rows` unchanged, because no two rows stand for one design."""
         return rows
 
     def enumerate(self) -> Indices:
@@ -95,7 +95,7 @@ class DesignSpace:
         return generator(seed, "designs.sample").integers(0, self.nvec, size=(count, 2))
 
     def neighbours(self, row: Indices) -> Indices:
-        """Returns the rows a step from `row` in n or in m, and itself, int64, shape (n, 2)."""
+        """Returns the rows one step from `row` in n or in m, and `row` itself, int64, shape (n, 2)."""
         steps = row + np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
         inside: Indices = steps[((steps >= 0) & (steps < self.nvec)).all(axis=1)]
         return inside
@@ -109,14 +109,14 @@ class Ceiling:
 
     @staticmethod
     def taken(prediction: Prediction) -> Array:
-        """Returns the share of the resource that each design takes most of, float64, shape (n_designs,).
+        """Returns each design's share of the resource that it takes most of, float64, shape (n_designs,).
 
-        LUTs are judged by the upper end of their range.
+        For LUTs this is the upper end of their range.
         """
         return np.asarray(np.maximum(prediction.column("dsp_share", "high"), prediction.column("lut_share", "high")))
 
     def violation(self, prediction: Prediction) -> Array:
-        """Returns by how much of a die each design exceeds it, 0 where none, float64, shape (n_designs,)."""
+        """Returns the share of a die by which each design exceeds the ceiling, float64, shape (n_designs,)."""
         return np.asarray(np.maximum(self.taken(prediction) - self.share, 0.0))
 
 
@@ -127,17 +127,17 @@ class DesignObjectives:
     limits: Ceiling
 
     def costs(self, prediction: Prediction) -> Array:
-        """Returns what is minimised, float64, shape (n_designs, 3): -log2 NVTPS, and the shares of DSPs and LUTs."""
+        """Returns the minimized costs, float64, shape (n_designs, 3): -log2 NVTPS, and the shares of DSPs and LUTs."""
         taken = [prediction.column(name, "high") for name in ("dsp_share", "lut_share")]
         return np.stack([-np.log2(prediction.column("nvtps")), *taken], axis=1)
 
     def best(self, prediction: Prediction) -> int:
-        """Returns the position of the design that Algorithm 4 chooses: the most NVTPS of those that keep the ceiling.
+        """Returns the position of Algorithm 4's design: the one with the most NVTPS that keeps the ceiling.
 
-        Of equals, to a part in 10^9, that with the fewest DSPs.
+        Among equals, to a part in 10^9, the one with the fewest DSPs wins.
 
         Raises:
-            InfeasibleError: None keeps the ceiling.
+            InfeasibleError: No design keeps the ceiling.
         """
         fits = self.limits.violation(prediction) == 0
         if not fits.any():
@@ -160,21 +160,21 @@ class DesignProblem(Searchable):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What `predict` answers."""
+        """The metrics that `predict` returns."""
         return DESIGN_METRICS
 
 
 def design_problem(
     space: DesignSpace, die: Die, kernels: Kernels, ceiling: float, throughput: Callable[[Indices, Indices], Array]
 ) -> DesignProblem:
-    """Returns the search for the design of `die`.
+    """Returns the search problem for the design of `die`.
 
     Args:
         space: The grid.
-        die: What there is.
-        kernels: What designs take.
+        die: The die.
+        kernels: Resources of the kernels.
         ceiling: Share of each resource that may be taken.
-        throughput: NVTPS of designs, by their n and m.
+        throughput: Returns the NVTPS of designs, from their n and m.
     """
 
     def predict(rows: Indices) -> Prediction:
@@ -192,7 +192,7 @@ def design_problem(
 
 
 def shares(die: Die, kernels: Kernels, units: Indices, multipliers: Indices) -> tuple[Array, Array, Array]:
-    """Returns the shares of a die's DSPs and, at least and at most, of its LUTs (HitGNN, Eqs. 1 and 2).
+    """Returns the shares of a die's DSPs, and the lower and upper bounds for its LUTs (HitGNN, Eqs. 1 and 2).
 
     Each is float64, shape (n_designs,).
     """
@@ -203,6 +203,6 @@ def shares(die: Die, kernels: Kernels, units: Indices, multipliers: Indices) -> 
 
 
 def _values(largest: float, every: bool) -> Indices:
-    """Returns the whole numbers, as far as any grid can have them, or powers of two, from 1 to `largest`, int64."""
+    """Returns the whole numbers, up to the size of any grid, or the powers of two, from 1 to `largest`, int64."""
     most = int(largest)
     return np.arange(1, min(most, ENUMERABLE + 1) + 1) if every else 2 ** np.arange(most.bit_length())

@@ -1,4 +1,4 @@
-"""Explores the designs of a platform: Algorithm 4 of HitGNN, what beta changes of it, and how it scales."""
+"""Explores the designs of a platform: Algorithm 4 of HitGNN, the influence of beta, and the scaling over devices."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from a3gnn.search.exhaustive import Grid
 
 @dataclass(frozen=True)
 class DieGrid:
-    """All designs of one die, and which is chosen.
+    """All designs of one die, and the chosen one.
 
     Attributes:
-        die: What there is.
-        count: Equal dies of the FPGA.
+        die: The die.
+        count: Number of equal dies of the FPGA.
         units: n of each design, int64, shape (n_designs,).
-        multipliers: m of each, likewise.
-        prediction: Columns `DESIGN_METRICS`; NVTPS is the platform's, were all dies like this one.
-        costs: What is minimised, as `DesignObjectives.costs` has it, float64, shape (n_designs, 3).
-        fits: Which keep the ceiling, bool, shape (n_designs,).
+        multipliers: m of each design, int64, shape (n_designs,).
+        prediction: Columns `DESIGN_METRICS`; NVTPS is the platform's, if all dies were like this one.
+        costs: The minimized costs of `DesignObjectives.costs`, float64, shape (n_designs, 3).
+        fits: Whether each design keeps the ceiling, bool, shape (n_designs,).
         chosen: Position of the design with the most NVTPS.
     """
 
@@ -58,7 +58,7 @@ class DieGrid:
 
     @cached_property
     def front(self) -> NDArray[np.bool_]:
-        """Which designs that fit no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,)."""
+        """The fitting designs that no other one beats in NVTPS, DSPs and LUTs at once, bool, shape (n_designs,)."""
         front = np.zeros(len(self.fits), dtype=np.bool_)
         front[self.fits] = non_dominated(self.costs[self.fits])
         return front
@@ -77,12 +77,12 @@ class DieGrid:
 
     @property
     def traded(self) -> tuple[int, int] | None:
-        """Twice the chosen n and half the chosen m, where that is on the grid and fits."""
+        """Twice the chosen n and half the chosen m; None if that is not on the grid or does not fit."""
         wanted = (self.units == 2 * self.design[0]) & (2 * self.multipliers == self.design[1]) & self.fits
         return (2 * self.design[0], self.design[1] // 2) if wanted.any() else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the die, each design with what is predicted of it, and the chosen one, as JSON types."""
+        """Returns the die, each design with its prediction, and the chosen design, as JSON types."""
         prediction = self.prediction
         low, high = prediction.column("lut_share", "low"), prediction.column("lut_share", "high")
         designs = [
@@ -106,15 +106,15 @@ class DieGrid:
 
 
 class Estimate(NamedTuple):
-    """What a platform reaches on one workload.
+    """The prediction for a platform on one workload.
 
     Attributes:
-        workload: Which.
-        load_seconds: Reading rows, forward and backward; what overlaps is not taken off, here and in the next two.
-        aggregate_seconds: Adding them along edges.
+        workload: The workload.
+        load_seconds: Reading rows, forward and backward. This and the next two count overlapping time in full.
+        aggregate_seconds: Adding rows along edges.
         update_seconds: Linear maps.
-        iteration_seconds: An iteration, with what overlaps overlapped.
-        epoch_seconds: As many iterations as give each device a mini-batch.
+        iteration_seconds: An iteration, with overlap.
+        epoch_seconds: An epoch; each iteration gives every device a mini-batch.
         nvtps: Vertices traversed per second.
     """
 
@@ -131,12 +131,12 @@ class AtBeta(NamedTuple):
     """The choice at another share of local rows.
 
     Attributes:
-        beta: That share.
-        design: n and m of an FPGA there; None of a processor, which has one design.
-        nvtps: By that design.
-        kept_nvtps: By the design that was chosen at the given beta.
-        traded_nvtps: By that with twice its n and half its m; None where that does not fit, or there is none.
-        indirect_nvtps: By the kept one, where a device reads what it lacks from another device by way of the host.
+        beta: Share of local rows.
+        design: n and m of an FPGA there; None for a processor, which has one design.
+        nvtps: NVTPS of `design`.
+        kept_nvtps: NVTPS of the design chosen at the given beta.
+        traded_nvtps: NVTPS of that design with twice its n and half its m; None if there is none or it does not fit.
+        indirect_nvtps: NVTPS of the kept design if a device reads remote rows from another device through the host.
     """
 
     beta: float
@@ -148,14 +148,14 @@ class AtBeta(NamedTuple):
 
 
 class AtDevices(NamedTuple):
-    """The chosen design on so many devices, at the same beta.
+    """The chosen design on a number of devices, at the same beta.
 
     Attributes:
-        devices: How many.
+        devices: Number of devices.
         speed_up: NVTPS over those of one device.
-        indirect_speed_up: The same where rows come by way of other devices; over one device that reads directly.
-        transfer_bound: The speed-up of what is bound by transfers alone. No bound of `speed_up`: as links saturate, the
-            seconds of computing, of which every device has its own, grow no longer.
+        indirect_speed_up: The speed-up if rows come through other devices, over one device that reads directly.
+        transfer_bound: The speed-up if only transfers took time. It does not bound `speed_up`: as links saturate, the
+            seconds of computing, of which every device has its own, stop growing.
     """
 
     devices: int
@@ -166,16 +166,16 @@ class AtDevices(NamedTuple):
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was found.
+    """The result of an exploration.
 
     Attributes:
-        platform: Where.
-        given: Under which conditions.
+        platform: The platform.
+        given: The conditions.
         ceiling: Share of each resource that a design may take.
-        grids: One of each kind of die; none of a GPU.
-        estimates: What the choice reaches, per workload.
-        betas: What beta changes.
-        scaling: What the number of devices does.
+        grids: The grid of each kind of die; none for a GPU.
+        estimates: The prediction for the choice, per workload.
+        betas: The influence of beta.
+        scaling: The influence of the number of devices.
         seconds: Wall clock of the exploration.
     """
 
@@ -190,17 +190,17 @@ class Exploration:
 
     @property
     def design(self) -> tuple[int, int] | None:
-        """The chosen n and m of an FPGA, over all of its dies; None of a processor."""
+        """The chosen n and m of an FPGA, over all of its dies; None for a processor."""
         return totals(self.grids)
 
     @property
     def nvtps(self) -> float:
-        """The mean over workloads, as section VII-C has it."""
+        """The mean NVTPS over workloads, as in section VII-C."""
         return float(np.mean([estimate.nvtps for estimate in self.estimates]))
 
     @property
     def nvtps_per_gb_per_s(self) -> float:
-        """The same over the bandwidth of all memory."""
+        """The mean NVTPS over the bandwidth of all memory."""
         return nvtps_per_gb_per_s(self.nvtps, self.platform.memory_bytes_per_s)
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,14 +245,14 @@ def explore(
     *,
     every: bool = False,
 ) -> Exploration:
-    """Returns the best design of `platform` for the mean of `workloads`, the whole grid, and what it is sensitive to.
+    """Returns the best design of `platform` for the mean of `workloads`, the whole grid, and its sensitivity.
 
     Args:
-        platform: Where.
+        platform: The platform.
         workloads: Mini-batches of one graph or several.
-        given: Share of local rows, and what else an iteration depends on.
+        given: Share of local rows, and the other conditions of an iteration.
         ceiling: Share of each resource that a design may take.
-        every: Whether every n and m is tried, or powers of two alone.
+        every: Whether every n and m is tried, or only powers of two.
 
     Raises:
         UsageError: There is no workload, or `ceiling` is no share.
@@ -283,7 +283,7 @@ def explore(
 def choose(
     platform: Platform, workloads: Sequence[Workload], given: Conditions, ceiling: float, *, every: bool = False
 ) -> tuple[DieGrid, ...]:
-    """Returns the grid of each kind of die with the design that is best there (Algorithm 4); none of a processor."""
+    """Returns the grid of each kind of die, with the best design there (Algorithm 4); none for a processor."""
     fpga = platform.device
     if not isinstance(fpga, Fpga):
         return ()
@@ -316,7 +316,7 @@ def _at_beta(
     workloads: Sequence[Workload],
     there: Conditions,
 ) -> AtBeta:
-    """Returns what designs reach `there`: those that were `found` there, and those that are `kept`."""
+    """Returns the NVTPS under the conditions `there`, of the designs `found` there and of the `kept` ones."""
     best, same = (design_rates(platform, [grid.design for grid in grids]) for grids in (found, kept))
     traded = [grid.traded for grid in kept]
     fitting = [design for design in traded if design is not None]
@@ -349,13 +349,13 @@ def scaling(
 
 
 def mean_nvtps(parts: Sequence[Rates], platform: Platform, workloads: Sequence[Workload], given: Conditions) -> float:
-    """Returns the NVTPS of one design, the mean over `workloads`; a device is as slow as the slowest of its `parts`."""
+    """Returns the mean NVTPS of one design over `workloads`; the slowest of its `parts` decides a device's speed."""
     seconds = [_slowest(workload, parts, platform, given)[1] for workload in workloads]
     return float(_mean(workloads, seconds, platform))
 
 
 def _mean(workloads: Sequence[Workload], seconds: Sequence[ArrayLike], platform: Platform) -> Array:
-    """Returns the mean NVTPS over workloads, by the `seconds` of an iteration of each."""
+    """Returns the mean NVTPS over workloads, from the `seconds` of an iteration of each."""
     each = [
         nvtps(platform.num_devices * workload.num_vertices, took)
         for workload, took in zip(workloads, seconds, strict=True)
@@ -380,7 +380,7 @@ def _estimate(workload: Workload, parts: Sequence[Rates], platform: Platform, gi
 
 
 def design_rates(platform: Platform, designs: Sequence[tuple[int, int]]) -> list[Rates]:
-    """Returns the rates of a design, of each kind of die its n and m, or those of a processor."""
+    """Returns the rates of a design, given n and m of each kind of die, or the rates of a processor."""
     fpga = platform.device
     if not isinstance(fpga, Fpga):
         return [processor_rates(fpga)]

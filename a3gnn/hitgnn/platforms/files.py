@@ -1,4 +1,4 @@
-"""Reads platforms from TOML files: those that ship with a3gnn, by name, and people's own, by path."""
+"""Reads platforms from TOML files: those shipped with a3gnn by name, and the user's own by path."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ T = TypeVar("T")
 Table = dict[str, Any]
 
 _DATA = Path(__file__).parent / "data"
-#: Equal dies that a file may give in one table: more than any FPGA has.
+#: Most equal dies in one table of a file, more than any FPGA has.
 _MOST_DIES = 64
-#: What a host and a device may be, as its file says in `kind`.
+#: Allowed values of `kind` for a host and for a device.
 _KINDS = {"host": ("cpu",), "device": ("fpga", "gpu")}
 
 
 def names(folder: str) -> list[str]:
-    """Returns the names of what ships in `folder`: platforms, devices or kernels."""
+    """Returns the names of the files shipped in `folder`: platforms, devices or kernels."""
     return sorted(path.stem for path in (_DATA / folder).glob("*.toml"))
 
 
 def read_platform(name: str) -> Platform:
-    """Returns the platform that ships as `name`, or that of the file at this path, which ends in .toml.
+    """Reads the platform shipped as `name`, or the one in the file at this path, which ends in .toml.
 
     Raises:
-        UsageError: There is none, or a field is missing, unknown or not what it must be.
+        UsageError: There is none, or a field is missing, unknown or not valid.
     """
     if name in names("platforms"):
         path = _DATA / "platforms" / f"{name}.toml"
@@ -75,7 +75,7 @@ def _device(given: Any, kinds: tuple[str, ...]) -> Fpga | Processor:
 
 
 def _dies(index: int, fields: Table) -> list[Die]:
-    """Returns the dies of one [[dies]], `count` equal ones."""
+    """Returns the dies of one [[dies]] table, `count` equal ones."""
 
     def make() -> list[Die]:
         count = whole_number("count", fields.get("count", 1), 1, "equal dies")
@@ -93,7 +93,7 @@ def _tables(name: str, value: Any) -> list[Table]:
 
 
 def _table(folder: str, value: Any) -> Table:
-    """Returns a table that was given as such, or that of what ships in `folder` under this name."""
+    """Returns `value` if it is a table, or reads the file that is shipped in `folder` under this name."""
     if isinstance(value, dict):
         return value
     if value not in names(folder):
@@ -106,12 +106,12 @@ def _toml(path: Path) -> Table:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"it can't be read: {error.strerror or error}") from error
-    except ValueError as error:  # of TOML, or of UTF-8
+    except ValueError as error:  # from the TOML parser, or from UTF-8 decoding
         raise UsageError(f"it must be a TOML file: {error}") from error
 
 
 def _within(where: str, make: Callable[[], T]) -> T:
-    """Returns what `make` makes; its errors say where the field stands."""
+    """Returns the result of `make`, and puts the place `where` before its errors."""
     try:
         return make()
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""An exploration as text of at most 80 columns."""
+"""Formats an exploration as text of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from a3gnn.hitgnn.platforms.metadata import Fpga
 from a3gnn.pareto import spread
 from a3gnn.units import count
 
-#: Designs of a grid that are shown; of more, the front alone is.
+#: Most designs of a grid that are shown; of a larger one, only the front is.
 _SHOWN = 200
-#: Rows of a front that are shown; of more, those that are farthest apart, and the chosen one.
+#: Most rows of a front that are shown; of a larger one, those that are farthest apart, and the chosen one.
 _ROWS = 24
 
 
 def exploration_lines(found: Exploration) -> Iterator[str]:
-    """Yields the platform, the choice, its grid and front, the workloads, and what beta and more devices do."""
+    """Yields the platform, the choice, its grid and front, the workloads, and the influence of beta and of devices."""
     yield from _platform(found)
     yield ""
     yield from _choice(found)
     shown: list[list[str]] = []
     for grid in found.grids:
         lines = ["", *_grid(grid, len(found.grids) > 1), "", *_front(grid)]
-        if lines not in shown:  # dies that differ by a few LUTs
+        if lines not in shown:  # dies may differ by only a few LUTs
             yield from lines
             shown.append(lines)
     yield ""
@@ -149,7 +149,7 @@ def _scaling(found: Exploration) -> Iterator[str]:
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields lines of columns as wide as they need: the first one to the left, figures to the right."""
+    """Yields aligned columns: the first one to the left, the others to the right."""
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     for row in (headings, *rows):
         first, *rest = (

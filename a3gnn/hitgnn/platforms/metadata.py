@@ -1,7 +1,7 @@
-"""What is known of a platform: a host, and the FPGAs or GPUs that it has.
+"""The description of a platform: a host, and its FPGAs or GPUs.
 
-HitGNN's `FPGA_Metadata` and `Platform_Metadata`. Each type checks its fields, and an error names the field, what it
-must be and what it got.
+These are HitGNN's `FPGA_Metadata` and `Platform_Metadata`. Each type checks its fields. An error names the field, the
+rule and the value.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Die:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """What a design of n scatter-gather units and m multipliers takes (HitGNN, Eqs. 1 and 2).
+    """The resources of a design with n scatter-gather units and m multipliers (HitGNN, Eqs. 1 and 2).
 
     Attributes:
         source: Where the coefficients come from.
         lanes: float32 values that a unit aggregates per cycle.
         dsps_per_multiplier: DSPs for each of m.
         dsps_per_unit: DSPs for each of n.
-        luts: Triples (for each of m, for each of n, for each of n log2 n). Where measurements leave several possible,
-            all of their extremes: a design then has a range.
+        luts: Triples (for each of m, for each of n, for each of n log2 n). If measurements leave several possible, all
+            of their extremes; a design then has a range.
     """
 
     source: str
@@ -73,11 +73,11 @@ class Fpga:
     """An FPGA, die by die.
 
     Attributes:
-        name: For people.
+        name: The FPGA's name for people.
         source: Where its figures come from.
-        frequency_hz: Of the kernels.
-        dies: Each has a design of its own.
-        kernels: What designs take.
+        frequency_hz: Clock of the kernels.
+        dies: Its dies; each has a design of its own.
+        kernels: Resources of the kernels.
     """
 
     name: str
@@ -104,10 +104,10 @@ class Processor:
     """A CPU or GPU, whose design is fixed.
 
     Attributes:
-        name: For people.
+        name: The processor's name for people.
         source: Where its figures come from.
-        flops_per_s: float32 multiplications and additions per second, at most.
-        memory_bytes_per_s: Bandwidth of its memory, at most.
+        flops_per_s: Peak float32 multiplications and additions per second.
+        memory_bytes_per_s: Peak bandwidth of its memory.
     """
 
     name: str
@@ -129,8 +129,8 @@ class Platform:
     Attributes:
         source: Where its figures come from.
         host: Samples, holds every feature row, and averages gradients.
-        device: What each device is.
-        num_devices: Devices.
+        device: The type of each device.
+        num_devices: Number of devices.
         link_bytes_per_s: Bandwidth between the host and one device.
     """
 
@@ -147,14 +147,14 @@ class Platform:
 
     @property
     def memory_bytes_per_s(self) -> float:
-        """Bandwidth of all memory, the host's and the devices': what NVTPS per GB/s divides by (section VII-D)."""
+        """Bandwidth of all memory, the host's and the devices'; the divisor of NVTPS per GB/s (section VII-D)."""
         return self.host.memory_bytes_per_s + self.num_devices * self.device.memory_bytes_per_s
 
     @property
     def device_link_bytes_per_s(self) -> float:
-        """What a device reads from the host while all do: its link's, or its share of the host's memory bandwidth.
+        """Bandwidth from the host to each device while all read: the link's, or a share of the host's memory's.
 
-        The paper's Eq. 7 lacks the second, without which nothing could saturate as section VII-G says.
+        The paper's Eq. 7 lacks the second bound. Without it, nothing could saturate as section VII-G describes.
         """
         return min(self.link_bytes_per_s, self.host.memory_bytes_per_s / self.num_devices)
 

@@ -1,7 +1,7 @@
 """HitGNN's performance model (section VI-B): seconds of an iteration.
 
-The paper's indices are mended: |A^l| f^(l-1) and |V^l| f^(l-1) f^l are what layer l computes, and a host's memory
-bandwidth is shared by its devices (`Platform.device_link_bytes_per_s`). Bandwidths and rates are taken as reached.
+Errors in the paper's indices are corrected: layer l computes |A^l| f^(l-1) and |V^l| f^(l-1) f^l, and devices share the
+host's memory bandwidth (`Platform.device_link_bytes_per_s`). Peak bandwidths and rates are assumed to be reached.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Array = NDArray[np.float64]
 
 #: Bytes of a feature value: float32.
 VALUE_BYTES = 4
-#: What a copy by way of another device's memory costs, over one from the host: device to host to device (section V-B).
+#: Cost of a copy through another device, over one from the host: device to host to device (section V-B).
 INDIRECT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under what an iteration runs.
+    """The conditions of an iteration.
 
     Attributes:
-        beta: Share of the input rows that a device's own memory has.
-        direct: Whether a device reads the others from host memory ("DC"), not from another device by way of it.
-        sampling_seconds: Of sampling a mini-batch, which overlaps with computing; 0 does not count it.
-        loss_seconds: Of computing the loss; 0 does not count it.
+        beta: Share of the input rows in a device's own memory.
+        direct: Whether a device reads the other rows from host memory ("DC"), or from another device through it.
+        sampling_seconds: Seconds of sampling a mini-batch, which overlaps with computing; 0 to ignore it.
+        loss_seconds: Seconds of computing the loss; 0 to ignore it.
     """
 
     beta: float
@@ -55,14 +55,14 @@ class Conditions:
 
 
 class Rates(NamedTuple):
-    """How fast designs compute; arrays are float64, shape (n_designs,).
+    """The speeds of designs; arrays are float64, shape (n_designs,).
 
     Attributes:
-        aggregated_values_per_s: float32 values that are added per second.
+        aggregated_values_per_s: float32 values added per second.
         multiplications_per_s: Multiply-accumulates per second.
-        memory_bytes_per_s: Of the memory that is read.
+        memory_bytes_per_s: Bandwidth of the memory that is read.
         pipelined: Whether loading, aggregation and update overlap.
-        share: Of a device's mini-batch, what this part of it computes.
+        share: Share of a device's mini-batch that this part of the device computes.
     """
 
     aggregated_values_per_s: Array
@@ -73,13 +73,13 @@ class Rates(NamedTuple):
 
 
 class LayerSeconds(NamedTuple):
-    """What a layer takes; arrays are float64, shape (n_designs,).
+    """The seconds of a layer; arrays are float64, shape (n_designs,).
 
     Attributes:
         load: Reading rows, from the device's memory and from the host.
-        aggregate: Adding them along edges.
+        aggregate: Adding rows along edges.
         update: Linear maps.
-        whole: All of it, overlapped where the device pipelines.
+        whole: The whole layer, with overlap if the device pipelines.
     """
 
     load: Array
@@ -89,9 +89,9 @@ class LayerSeconds(NamedTuple):
 
 
 def die_rates(fpga: Fpga, die: Die, units: NDArray[np.int64], multipliers: NDArray[np.int64]) -> Rates:
-    """Returns the rates of designs of n `units` and m `multipliers` on a die.
+    """Returns the rates of designs with n `units` and m `multipliers` on a die.
 
-    Dies share a mini-batch, and the FPGA's link, in proportion to their DSPs: equally where they are equal.
+    Dies share a mini-batch, and the FPGA's link, in proportion to their DSPs.
     """
     lanes, frequency = fpga.kernels.lanes, fpga.frequency_hz
     share = die.dsps / sum(one.dsps for one in fpga.dies)
@@ -118,10 +118,10 @@ def layer_seconds(workload: Workload, layer: int, rates: Rates, platform: Platfo
     read, made, edges = workload.vertices[layer - 1], workload.vertices[layer], workload.edges[layer - 1]
     width, wide = workload.widths[layer - 1], workload.widths[layer]
     row_bytes = VALUE_BYTES * width
-    beta = given.beta if layer == 1 else 1.0  # what a layer made is in the device's memory
+    beta = given.beta if layer == 1 else 1.0  # a layer's output is in the device's memory
     copies = 1 if given.direct else INDIRECT
     local = read * row_bytes * beta * rates.share / rates.memory_bytes_per_s
-    # A die has as much of the link as of the rows.
+    # A die has the same share of the link as of the rows.
     remote = read * row_bytes * (1 - beta) * copies / platform.device_link_bytes_per_s
     aggregate = edges * width * rates.share / rates.aggregated_values_per_s
     update = LINEAR_MAPS[workload.model] * made * width * wide * rates.share / rates.multiplications_per_s
@@ -133,7 +133,8 @@ def layer_seconds(workload: Workload, layer: int, rates: Rates, platform: Platfo
 def work_seconds(workload: Workload, rates: Rates, platform: Platform, given: Conditions) -> LayerSeconds:
     """Returns the seconds of all layers, forward and backward (Eq. 5); `whole` is t_FP + t_BP.
 
-    Backward costs what forward does, but that the input's gradient is not needed: of layer 1 it is the update alone.
+    A backward pass costs as much as a forward pass. Only in layer 1 it is the update alone, because the input's
+    gradient is not needed.
     """
     layers = [layer_seconds(workload, layer, rates, platform, given) for layer in range(1, len(workload.vertices))]
     nothing = np.zeros_like(layers[0].update)
@@ -149,7 +150,7 @@ def synchronisation_seconds(workload: Workload, platform: Platform) -> float:
 def iteration_seconds(workload: Workload, rates: Rates, platform: Platform, given: Conditions) -> Array:
     """Returns the seconds of an iteration, in which each device trains a mini-batch, float64, shape (n_designs,).
 
-    Eqs. 4 and 5.
+    See Eqs. 4 and 5.
     """
     computing = work_seconds(workload, rates, platform, given).whole + given.loss_seconds
     return np.asarray(np.maximum(given.sampling_seconds, computing) + synchronisation_seconds(workload, platform))

@@ -1,4 +1,4 @@
-"""`Workload`: what an accelerator computes per mini-batch, in numbers."""
+"""`Workload`: the computations of an accelerator per mini-batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.volume import batch_volume
 
-#: Models that the kernels compute, and the linear maps that each applies per layer.
+#: Models that the kernels can compute, and the linear maps of each per layer.
 LINEAR_MAPS = {name: OPERATORS[name].maps_destinations for name in ("sage", "gcn")}
 
 
@@ -26,9 +26,9 @@ class Workload:
     """A mini-batch of one graph under one model (HitGNN, section II-A).
 
     Attributes:
-        name: The graph's.
+        name: The graph's name.
         model: sage or gcn.
-        vertices: Expected vertices |V^l| of layers 0 to L, the input's first, those of later layers included.
+        vertices: Expected vertices |V^l| of layers 0 (the input) to L; each layer's include the later layers'.
         edges: Expected edges |A^l| of layers 1 to L.
         widths: Values per vertex f^l of layers 0 to L.
         num_batches: Mini-batches of an epoch, over all devices.
@@ -46,7 +46,7 @@ class Workload:
         """Returns the expected workload of `graph`, by the surrogate's volume model.
 
         Raises:
-            UsageError: The kernels compute no such model.
+            UsageError: The kernels can't compute the model.
         """
         if task.model not in LINEAR_MAPS:
             raise UsageError(f"{option('model')} must be {' or '.join(LINEAR_MAPS)} for the kernels, got {task.model}")
@@ -64,12 +64,12 @@ class Workload:
 
     @property
     def num_vertices(self) -> float:
-        """Vertices that a mini-batch traverses, over all layers: what NVTPS counts."""
+        """Vertices that a mini-batch traverses, over all layers, as NVTPS counts them."""
         return sum(self.vertices)
 
     @property
     def num_weights(self) -> int:
-        """Weights of the model's linear maps, which are synchronised."""
+        """Weights of the model's linear maps, whose gradients are synchronized."""
         pairs = zip(self.widths[:-1], self.widths[1:], strict=True)
         return LINEAR_MAPS[self.model] * sum(source * target for source, target in pairs)
 
@@ -79,16 +79,16 @@ class Workload:
 
 
 def paper_workloads(task: Task, batch_size: int) -> tuple[Workload, ...]:
-    """Returns the workloads of HitGNN's four graphs, of which the paper has nodes, edges and widths alone (Table IV).
+    """Returns the workloads of HitGNN's four graphs. The paper gives only their nodes, edges and widths (Table IV).
 
-    Assumed of the rest: in-neighbours are any nodes with equal probability, every in-degree is the mean, and all nodes
-    are train seeds. Counts of vertices are too large then, as there are no hubs that many seeds share.
+    Assumptions: in-neighbors are any nodes with equal probability, every in-degree is the mean, and all nodes are train
+    seeds. The counts of vertices are therefore too large, because there are no hubs that many seeds share.
     """
     return tuple(Workload.of(_outline(**fields), task, batch_size) for fields in read_graphs())
 
 
 def _outline(name: str, num_nodes: int, num_edges: int, num_features: int, num_classes: int) -> GraphCharacteristics:
-    """Returns the characteristics of a graph of which only sizes are known."""
+    """Returns the characteristics of a graph that is known only by its sizes."""
     degree = num_edges / num_nodes
     return GraphCharacteristics(
         name=name,

@@ -13,19 +13,19 @@ from a3gnn.training.adapting.drift import Drift, shown
 from a3gnn.training.adapting.recorded import Change, Recorded
 from a3gnn.training.adapting.stage_times import StageTimes
 
-#: What changes of a division, and a checkpoint keeps.
+#: Fields of a division that change, and that a checkpoint keeps.
 _KEPT = "shares", "weights", "trainer_threads"
 
 
 @dataclass(slots=True, kw_only=True)
 class DivisionChange(Change):
-    """A division that took the place of another one.
+    """A division that replaced another one.
 
     Attributes:
         shares: Seeds of each trainer.
-        threads: Of the host, of each trainer.
-        shares_before: Before.
-        threads_before: Likewise.
+        threads: The host's threads of each trainer.
+        shares_before: Seeds of each trainer before.
+        threads_before: The host's threads of each trainer before.
     """
 
     shares: list[int]
@@ -35,7 +35,7 @@ class DivisionChange(Change):
 
     @property
     def what(self) -> str:
-        """What changed, for people."""
+        """The change, for people."""
         pairs = (("shares", self.shares_before, self.shares), ("threads", self.threads_before, self.threads))
         return "; ".join(f"{name} {_listed(was)} -> {_listed(now)}" for name, was, now in pairs if was != now)
 
@@ -46,13 +46,13 @@ class DivisionChange(Change):
 
 
 class Adaptation(Recorded[Assignment]):
-    """Lets a controller divide the mini-batches to come by what was measured of those that were trained.
+    """Lets a controller divide future mini-batches by the measured times of trained ones.
 
     Args:
-        controller: Who decides.
+        controller: Decides the division.
         start: The first division.
-        names: Of the trainers, for people.
-        skipped: Mini-batches that fill the pipeline, and are not counted.
+        names: Names of the trainers, for people.
+        skipped: Mini-batches that fill the pipeline and do not count.
     """
 
     def __init__(self, controller: Controller, start: Assignment, names: Sequence[str], skipped: int) -> None:
@@ -61,22 +61,22 @@ class Adaptation(Recorded[Assignment]):
 
     @property
     def assignment(self) -> Assignment:
-        """The division of mini-batches to come."""
+        """The division of future mini-batches."""
         return self.current
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a result says: the threads of the trainers now, and the changes."""
+        """The fields for a training's result: the trainers' threads now, and the changes."""
         return {"threads": list(self.assignment.trainer_threads), "changes": self._told_changes()}
 
     def observe(self, epoch: int, batches: int, shares: Sequence[int], times: StageTimes) -> None:
-        """Is told what a whole mini-batch took.
+        """Receives the times of a whole mini-batch.
 
         Args:
-            epoch: From 1.
-            batches: Of it, trained so far.
-            shares: The seeds that the trainers had.
-            times: Measured, with the iteration.
+            epoch: Number of the epoch, from 1.
+            batches: Mini-batches of the epoch trained so far.
+            shares: Seeds that the trainers had.
+            times: Measured stage times, with the iteration.
         """
         self._place = epoch, batches
         if tuple(shares) == self.assignment.shares:
@@ -88,7 +88,7 @@ class Adaptation(Recorded[Assignment]):
         return {"division": division, "changes": self._told_changes()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with the division of `state`; what the controller had measured by then, it measures anew."""
+        """Continues with the division of `state`; the controller starts its measurements anew."""
         now = self.assignment
         shares, weights, threads = (tuple(state["division"][name]) for name in _KEPT)
         stages = dataclasses.replace(now.threads, training=sum(threads) or now.threads.training)

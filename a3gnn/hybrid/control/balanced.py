@@ -1,4 +1,4 @@
-"""`Balanced`: shares and threads of single trainers by measured seconds, beside a controller that knows kinds alone."""
+"""`Balanced`: divides among trainers of one kind by measured seconds; another controller divides between kinds."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
 from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
 
-#: Measurements of a division before it is judged, and that are kept. Guesses: their scatter must be known.
+#: Measurements needed before a division is judged, and measurements kept. Guesses: their scatter must be known.
 _LEAST, _KEPT = 4, 8
-#: Standard errors by which an expected gain must exceed 0: less is noise. By chance it then does in about a percent.
+#: Standard errors by which an expected gain must exceed 0. Noise does so by chance in about a percent of cases.
 _CLEAR = 4.0
-#: Standard errors by which an iteration must be longer for a change to be taken back. Guess.
+#: Standard errors by which a longer iteration must exceed the old one for a change to be taken back. Guess.
 _SLOWER = 2.0
-#: Measurements in a row that must have drifted: a single one may be an accident.
+#: Measurements in a row that must have drifted, because a single one may be an accident.
 _IN_A_ROW = 2
-#: Changes in a row that were not faster, after which nothing is tried until something drifts. Guess.
+#: After this many changes in a row without a gain, nothing is tried until something drifts. Guess.
 _PATIENCE = 2
 
 
 class _Trial(NamedTuple):
-    """A change that is yet to be measured.
+    """A change that is not judged yet.
 
     Attributes:
-        before: The division before it.
-        cost: What was measured of that: seconds per mini-batch where shares changed, per seed where threads did.
-        error: The standard error of it.
-        step: Threads that a trainer got or gave; 0 where shares changed.
+        before: The division before the change.
+        cost: Measured cost of that division: seconds per mini-batch for a change of shares, per seed for threads.
+        error: Standard error of `cost`.
+        step: Threads that a trainer got (1) or gave (-1); 0 for a change of shares.
     """
 
     before: Assignment
@@ -43,20 +43,20 @@ class _Trial(NamedTuple):
 
 
 class Balanced:
-    """Divides among trainers of one kind by their measured speeds; between kinds another controller does.
+    """Divides among trainers of one kind by their measured speeds; between kinds another controller divides.
 
-    Algorithm 1 and `FittedScaling` take the trainers of a kind for equal. Here each has seeds in proportion to those
-    per second that it trained, where that is expected to shorten the iteration by `hysteresis`, and by more than
-    measurements scatter. What is measured to be slower is taken back. When stages take another time than they did, a
-    thread less and one more are tried: more threads than cores that are free make all of a trainer wait.
+    Algorithm 1 and `FittedScaling` treat the trainers of a kind as equal. Here each trainer gets seeds in proportion to
+    its measured seeds per second, if that is expected to shorten the iteration by `hysteresis`, and by more than
+    measurements scatter. A change that is measured to be slower is taken back. If the time of stages drifts, one thread
+    less and one thread more are tried, because more threads than free cores make all of a trainer wait.
 
     Args:
-        between: Makes the controller between kinds, anew when trainers of a kind have changed; takes the bounds and
-            the share by which a division must be faster to count.
-        schedule: Which stages overlap.
-        threads: Of the host, that each trainer has at most.
-        most_seeds: Returns what fits into each trainer's memory; None where that is not known, or no bound.
-        hysteresis: See above.
+        between: Makes the controller between kinds, anew after each change among trainers of one kind. It takes the
+            bounds, and the least gain that counts.
+        schedule: The stages that overlap.
+        threads: Most threads of the host for each trainer.
+        most_seeds: Returns the seeds that fit into each trainer's memory; None if not known or not bounded.
+        hysteresis: Least gain that counts, as a share of the iteration.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Balanced:
         self._between: Controller | None = None
         self._current: Assignment | None = None
         self._windows: list[StageTimes] = []
-        self._fresh = 0  # those that the controller between kinds has not been told of
+        self._fresh = 0  # measurements that the controller between kinds has not seen
         self._settled: StageTimes | None = None
         self._least = CHANGED
         self._trial: _Trial | None = None
         self._futile, self._steps = 0, list[int]()
 
     def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
-        """Returns the division to be measured next; `assignment` while too little of it was measured."""
+        """Returns the division to measure next; `assignment` while it has too few measurements."""
         if assignment != self._current:
             self._current, self._windows, self._settled, self._fresh = assignment, [], None, 0
         self._windows, self._fresh = [*self._windows, times][-_KEPT:], self._fresh + 1
@@ -116,9 +116,9 @@ class Balanced:
         return changed
 
     def _is_kept(self, trial: _Trial) -> bool:
-        """Returns whether a change stays: one of shares unless it is clearly slower, one of threads if it is faster.
+        """Returns whether a change stays: shares unless they are clearly slower, threads only if they are faster.
 
-        What shares gain was clear of single trainers before they were changed; of threads nothing was known.
+        A change of shares was predicted from measurements. A change of threads is a guess, so it must prove itself.
         """
         cost, error = self._cost(trial.step)
         if trial.step:
@@ -126,10 +126,10 @@ class Balanced:
         return cost <= trial.cost + _SLOWER * math.hypot(error, trial.error)
 
     def _cost(self, step: int) -> tuple[float, float]:
-        """Returns what a trial is judged by, and its standard error.
+        """Returns the mean cost of a trial, and its standard error.
 
-        A trainer that threads made faster shortens an iteration only once it has more seeds. So that counts which all
-        of them could train per second.
+        More threads make a trainer faster, but shorten an iteration only once it has more seeds. So a change of threads
+        is judged by the seeds that all trainers together could train per second.
         """
         costs = [_seconds_per_seed(self._current, one) if step else iteration_of(one) for one in self._windows]
         return statistics.fmean(costs), standard_error(costs)
@@ -149,7 +149,7 @@ class Balanced:
         return bool(set.intersection(*ways))
 
     def _balanced(self, assignment: Assignment) -> Assignment | None:
-        """Returns `assignment` with shares by speeds; None where that is not expected to gain enough."""
+        """Returns `assignment` with shares by speed; None if the expected gain is too small."""
         mean = StageTimes.mean(self._windows)
         kinds, shares, speeds = assignment.kinds, list(assignment.shares), [0.0] * len(assignment.shares)
         for kind in dict.fromkeys(kinds):
@@ -174,7 +174,7 @@ class Balanced:
         return dataclasses.replace(assignment, shares=tuple(shares), weights=weights)
 
     def _gain(self, times: StageTimes, before: Sequence[int], after: Sequence[int]) -> float:
-        """Returns the share of an iteration that other shares are expected to save."""
+        """Returns the share of an iteration that the shares `after` are expected to save."""
 
         def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
             each = zip(seconds, before, after, strict=True)
@@ -185,7 +185,7 @@ class Balanced:
         return (now - self._schedule.iteration_seconds(then.by_stage)) / iteration_of(times)
 
     def _divided(self, assignment: Assignment) -> Assignment:
-        """Returns what the controller between kinds makes of `assignment`, by what it has not been told yet."""
+        """Returns the division of the controller between kinds, from the measurements that it has not seen."""
         if len(set(assignment.kinds)) < 2 or self._fresh < _LEAST:
             return assignment
         if self._between is None:
@@ -196,7 +196,7 @@ class Balanced:
         return self._between.adjust(assignment, mean)
 
     def _most_on_accelerators(self, assignment: Assignment) -> int:
-        """Returns how many seeds accelerators may have together, so that each has what fits."""
+        """Returns the most seeds of all accelerators together, so that each one's share fits."""
         kind: TrainerKind = "accelerator"
         places = [place for place, own in enumerate(assignment.kinds) if own == kind]
         weights = [assignment.weights[place] if assignment.weights else 1.0 for place in places]
@@ -205,7 +205,7 @@ class Balanced:
         return min([assignment.batch_size, *fits])
 
     def _threaded(self, assignment: Assignment, step: int) -> Assignment | None:
-        """Returns `assignment` with a thread less of the trainer that has most, or one more; None where none can."""
+        """Returns `assignment` with a thread less of the trainer with most, or one more; None if none can change."""
         now = assignment.trainer_threads
         given = zip(assignment.kinds, assignment.shares, strict=True)
         at_work = [place for place, (kind, share) in enumerate(given) if now and kind == "processor" and share]
@@ -219,11 +219,11 @@ class Balanced:
 
 
 def _seconds_of(times: StageTimes, place: int) -> float:
-    """Returns what a trainer takes that overlaps with nothing of its own: the longer of its copy and its work."""
+    """Returns the longer of a trainer's copy and its work, which overlap."""
     return max(times.training[place], times.transfer[place], 1e-9)
 
 
 def _seconds_per_seed(assignment: Assignment | None, times: StageTimes) -> float:
-    """Returns what all trainers would take together for one seed, were each busy all the time."""
+    """Returns the seconds per seed of all trainers together, if each were busy all the time."""
     assert assignment is not None, "it was measured"
     return 1 / sum(share / _seconds_of(times, place) for place, share in enumerate(assignment.shares))

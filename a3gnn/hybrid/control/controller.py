@@ -1,4 +1,4 @@
-"""`Controller`: who changes the division of work by what was measured; and the paper's."""
+"""`Controller`: changes the division of work by measured times; and `Algorithm1`, the paper's controller."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BalancedStage = Literal[
     "sampling on processors", "sampling on accelerators", "loading", "training on processors", "accelerators"
 ]
 BALANCED_STAGES: tuple[BalancedStage, ...] = get_args(BalancedStage)
-#: Those on the host's threads, as in line 7.
+#: The stages on the host's threads, as in line 7.
 PROCESSOR_STAGES: tuple[BalancedStage, ...] = ("sampling on processors", "loading", "training on processors")
-#: The other half of the work: what one gives, the other has.
+#: The stage that does the other half of the same work: one stage's seeds are taken from its partner's.
 PARTNERS: Mapping[BalancedStage, BalancedStage] = {
     "sampling on processors": "sampling on accelerators",
     "sampling on accelerators": "sampling on processors",
@@ -30,11 +30,11 @@ PARTNERS: Mapping[BalancedStage, BalancedStage] = {
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is to be balanced.
+    """A move that balances two stages.
 
     Attributes:
-        kind: Seeds, or the host's threads.
-        slow: The stage that is to get faster: it gives seeds, or gets threads.
+        kind: Moves seeds, or the host's threads.
+        slow: The stage to speed up: it gives seeds, or gets threads.
         fast: The stage that gets seeds, or gives threads.
     """
 
@@ -44,7 +44,7 @@ class Action:
 
 
 def balanced_seconds(assignment: Assignment, times: StageTimes) -> dict[BalancedStage, float]:
-    """Returns the seconds of the stages that have work; one that has none would always be the fastest."""
+    """Returns the seconds of the stages that have work; a stage without work would always be the fastest."""
     on_devices = assignment.sampled_on_accelerators
     present = {
         "sampling on processors": on_devices < assignment.batch_size,
@@ -64,13 +64,13 @@ def balanced_seconds(assignment: Assignment, times: StageTimes) -> dict[Balanced
 
 
 def decide(seconds: Mapping[BalancedStage, float]) -> Action | None:
-    """Returns what Algorithm 1 balances, or None where the stage that would help has no work.
+    """Returns the action of Algorithm 1, or None if the stage that would help has no work.
 
-    Lines 23 and 31 are printed as balance_thread(fastest, bottleneck); `fastest` may be T_Accel, which has no threads
-    to give. The prose takes them from "the fastest CPU task", and so does this.
+    Lines 23 and 31 are printed as balance_thread(fastest, bottleneck), but `fastest` may be T_Accel, which has no
+    threads to give. The prose takes threads from "the fastest CPU task", and so does this function.
 
     Args:
-        seconds: Of the stages that have work. Equal ones count in the order of `BALANCED_STAGES`.
+        seconds: Seconds of the stages that have work. Ties are broken by the order of `BALANCED_STAGES`.
     """
     present = [stage for stage in BALANCED_STAGES if stage in seconds]
     by_seconds = sorted(present, key=lambda stage: -seconds[stage])
@@ -91,7 +91,7 @@ def _if_present(action: Action, seconds: Mapping[BalancedStage, float]) -> Actio
     return action if action.fast in seconds and action.fast != action.slow else None
 
 
-#: The field of `Threads` that a stage's threads are.
+#: The field of `Threads` for each stage on the host's threads.
 _THREADS: dict[BalancedStage, str] = {
     "sampling on processors": "sampling",
     "loading": "loading",
@@ -100,11 +100,11 @@ _THREADS: dict[BalancedStage, str] = {
 
 
 class ShareBounds(NamedTuple):
-    """What may be changed, and how far.
+    """Bounds of a change.
 
     Attributes:
-        accelerators: The most seeds that all accelerators together may have: what fits into their memory.
-        threads: Whether the host's threads may go from one stage to another.
+        accelerators: Most seeds of all accelerators together, by their memory.
+        threads: Whether the host's threads may move from one stage to another.
     """
 
     accelerators: int
@@ -112,17 +112,17 @@ class ShareBounds(NamedTuple):
 
 
 def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, bounds: ShareBounds) -> Assignment:
-    """Returns `assignment` with as much moved as makes both stages equally long; itself where nothing is to be moved.
+    """Returns `assignment` after `action`, which makes both stages equally long; unchanged if nothing can move.
 
-    Seconds are taken as proportional to seeds, and to one over threads. A stage keeps a seed and a thread at least, and
-    the mini-batch its size.
+    Assumes that seconds are proportional to seeds, and to one over threads. A stage keeps at least a seed and a thread,
+    and the mini-batch keeps its size.
 
     Args:
-        action: What is moved.
-        assignment: What was measured.
+        action: The action.
+        assignment: The measured assignment.
         slow_s: Measured seconds of `action.slow`.
         fast_s: Measured seconds of `action.fast`.
-        bounds: Of shares.
+        bounds: Bounds of the change.
     """
     if action.kind == "threads":
         return _move_threads(action, assignment, slow_s, fast_s) if bounds.threads else assignment
@@ -162,7 +162,7 @@ def threads_of(stage: BalancedStage, threads: Threads) -> int:
 
 
 def with_moved_threads(action: Action, assignment: Assignment, moved: int) -> Assignment:
-    """Returns `assignment` with `moved` threads of `action.fast` given to `action.slow`, which leaves it one."""
+    """Returns `assignment` with up to `moved` threads of `action.fast` given to `action.slow`; one thread stays."""
     slow, fast = threads_of(action.slow, assignment.threads), threads_of(action.fast, assignment.threads)
     moved = min(moved, fast - 1)
     if moved < 1:
@@ -172,7 +172,7 @@ def with_moved_threads(action: Action, assignment: Assignment, moved: int) -> As
 
 
 def _move_threads(action: Action, assignment: Assignment, slow_s: float, fast_s: float) -> Assignment:
-    """Moves what makes both equally long, rounded down; one thread where that still helps the slower of the two."""
+    """Moves the threads that make both equally long, rounded down; or one thread if that helps the slower stage."""
     slow, fast = threads_of(action.slow, assignment.threads), threads_of(action.fast, assignment.threads)
     moved = math.floor(slow * fast * (slow_s - fast_s) / (slow_s * slow + fast_s * fast))
     if moved < 1 and fast > 1 and fast_s * fast / (fast - 1) < slow_s:
@@ -180,22 +180,22 @@ def _move_threads(action: Action, assignment: Assignment, slow_s: float, fast_s:
     return with_moved_threads(action, assignment, moved)
 
 
-#: Share by which the bottleneck must take longer than the stage that is to help it. Guess, above the usual noise.
+#: Least share by which the bottleneck must be slower than the stage that helps it. Guess, above the usual noise.
 _HYSTERESIS = 0.05
 
 
 class Controller(Adjusts[Assignment], Protocol):
-    """Changes the division of work; simulated and real trainers have the same."""
+    """Changes the division of work, of simulated and real trainers alike."""
 
 
 class Algorithm1:
-    """HyScale-GNN's dynamic resource management as printed, its misprint mended (`decide`).
+    """HyScale-GNN's dynamic resource management as printed, except for a corrected misprint (`decide`).
 
-    The paper does not say how much is moved: here as much as would make both stages equally long (`apply`).
+    The paper does not state how much is moved. This class moves enough to make both stages equally long (`apply`).
 
     Args:
-        bounds: Of shares.
-        hysteresis: Share by which the bottleneck must take longer than the stage that is to help it.
+        bounds: Bounds of a change.
+        hysteresis: Least share by which the bottleneck must be slower than the stage that helps it.
     """
 
     def __init__(self, bounds: ShareBounds, hysteresis: float = _HYSTERESIS) -> None:

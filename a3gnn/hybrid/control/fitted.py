@@ -18,18 +18,18 @@ from a3gnn.training.adapting.stage_times import StageTimes
 
 Array = NDArray[np.float64]
 
-#: Before anything is known, seconds are proportional to seeds and to one over threads, and other stages don't matter;
-#: the standard deviations of these exponents, and of the logarithm of measured seconds. Guesses.
+#: The prior: seconds are proportional to seeds and to one over threads, and other stages don't matter. Then the
+#: standard deviations of these exponents, and of the logarithm of measured seconds. Guesses.
 _EXPECTED, _SPREAD, _NOISE = np.array([1.0, -1.0, 0.0]), np.array([0.3, 0.3, 0.5]), 0.03
-#: Where the exponents may be: no stage gets slower with fewer seeds, more threads, or less beside it.
+#: Bounds of the exponents: no stage gets slower with fewer seeds, more threads, or less work beside it.
 _LOW, _HIGH = np.array([0.0, -1.2, 0.0]), np.array([1.2, 0.0, 3.0])
 
 
 class Scaling:
     """Fits log seconds = a + b log seeds + c log threads + d beside by ridge regression towards b, c, d = 1, -1, 0.
 
-    `beside` is what another stage that shares a resource has, as a share of the mini-batch: trainers on processors
-    beside loading, which share the host's memory; sampling on accelerators beside training on them.
+    `beside` is the work of another stage that shares a resource, as a share of the mini-batch. Trainers on processors
+    share the host's memory with loading, and sampling shares the accelerators with training.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Scaling:
         return bool(self._rows)
 
     def add(self, seeds: float, threads: float, beside: float, seconds: float) -> None:
-        """Takes a measurement: seconds of so many seeds (> 0) on so many threads (> 0; 1 where they don't matter)."""
+        """Adds a measurement; `seeds` and `threads` must be positive. Pass 1 thread if threads don't matter."""
         self._rows.append((np.log(seeds), np.log(threads), beside, np.log(seconds)))
         table = np.array(self._rows)
         inputs, outputs = table[:, :3], table[:, 3]
@@ -55,25 +55,25 @@ class Scaling:
         self._level = float(mean_out - mean_in @ self._exponents)
 
     def seconds(self, seeds: Array, threads: Array, beside: Array) -> Array:
-        """Returns the expected seconds, float64, of the shape that all broadcast to; 0 without seeds."""
+        """Returns the expected seconds, float64, broadcast over the arguments; 0 without seeds."""
         logs = np.log(np.maximum(seeds, 1e-9)), np.log(np.maximum(threads, 1e-9))
         by_seeds, by_threads, by_others = self._exponents
         found = np.exp(self._level + by_seeds * logs[0] + by_threads * logs[1] + by_others * beside)
         return np.where(seeds > 0, found, 0.0)
 
 
-#: Steps of the shares, of what accelerators sample, and the most numbers of threads per stage. Guesses: finer ones
-#: gain less than measurements scatter.
+#: Steps of the processors' shares and of the seeds that accelerators sample, and most numbers of threads per stage.
+#: Guesses: finer steps gain less than measurements scatter.
 _SHARE_STEPS, _SAMPLING_STEPS, _THREAD_STEPS = 64, 16, 24
 
 
 class Divisions:
-    """Divisions of the trainers, mini-batch and threads of one assignment.
+    """Ways to divide the mini-batch and the threads of one assignment.
 
     Args:
-        like: Whose trainers, mini-batch and threads are divided.
-        table: Of each: seeds that processors train, seeds that accelerators sample, and the threads of sampling,
-            loading and training, float64, shape (5, n_divisions).
+        like: The assignment.
+        table: float64, shape (5, n_divisions): seeds that processors train, seeds that accelerators sample, and the
+            threads of sampling, loading and training.
 
     Attributes:
         processor: Seeds that processors train; these and the others are float64, shape (n_divisions,).
@@ -92,16 +92,16 @@ class Divisions:
 
     @classmethod
     def single(cls, assignment: Assignment) -> Self:
-        """Returns that of `assignment` alone."""
+        """Returns the division of `assignment` as the only one."""
         return cls(assignment, _row(assignment)[:, None])
 
     @classmethod
     def grid(cls, like: Assignment, bounds: ShareBounds) -> Self:
-        """Returns all on a grid; accelerators sample in some if they do in `like`.
+        """Returns all divisions on a grid; accelerators sample in some if they do in `like`.
 
         Args:
-            like: As above.
-            bounds: Of shares; without threads to move, all divisions have those of `like`.
+            like: The assignment.
+            bounds: Bounds of shares. If threads may not move, all divisions have the threads of `like`.
         """
         batch, total = like.batch_size, like.threads.total
         most = min(bounds.accelerators, batch) if "accelerator" in like.kinds else 0
@@ -122,14 +122,14 @@ class Divisions:
         return cls(like, np.concatenate(columns, axis=1))
 
     def places(self, assignments: Iterable[Assignment]) -> NDArray[np.bool_]:
-        """Returns which divisions are one of `assignments`."""
+        """Returns a mask of the divisions that are among `assignments`."""
         found = np.zeros(self._table.shape[1], dtype=np.bool_)
         for one in assignments:
             found |= (self._table == _row(one)[:, None]).all(axis=0)
         return found
 
     def assignment(self, place: int) -> Assignment:
-        """Returns one of the divisions."""
+        """Returns the assignment of one division."""
         share, sampled, *threads = (int(value) for value in self._table[:, place])
         return self._like.divided(share, sampled, Threads(*threads))
 
@@ -146,39 +146,39 @@ def _threads(threads: Threads) -> NDArray[np.float64]:
 def _product(
     shares: NDArray[np.float64], sampled: NDArray[np.float64], splits: NDArray[np.int64] | NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns share, sampled seeds and threads of all combinations, shape (5, n)."""
+    """Returns shares, sampled seeds and threads in all combinations, shape (5, n)."""
     places = np.indices((len(shares), len(sampled), len(splits))).reshape(3, -1)
     return np.concatenate([[shares[places[0]], sampled[places[1]]], splits[places[2]].T], axis=0)
 
 
-#: Seeds of a stage, its threads, and what others have beside it.
+#: Seeds of a stage, its threads, and the share of work beside it.
 _Inputs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
-#: Divisions that may be tried in a row without one that is `hysteresis` faster than the best before. Guess.
+#: Divisions tried in a row without a gain of `hysteresis` over the best before. Guess.
 _PATIENCE = 3
-#: A gain of so many times `hysteresis` needs no second measurement. Guess.
+#: A gain of this many times `hysteresis` needs no second measurement. Guess.
 _CLEAR = 3.0
-#: Measurements of one division that are kept, so that a long run costs no more than a short one. Guess.
+#: Measurements kept per division, so that a long run costs no more than a short one. Guess.
 _KEPT = 8
-#: Divisions that are measured at most before the best of them stays. Guess.
+#: Most divisions measured before the best of them stays. Guess.
 _MOST = 14
-#: A probe is made where the fit expects it to take less than so many times as long as the best. Guess.
+#: A probe must have at most this many times the best division's time, by the fit. Guess.
 _PROBED = 1.3
 
 
 class _Probe(NamedTuple):
-    """A number of a division that is changed against what the fit expects.
+    """A change of one number of a division, tried although the fit expects no gain.
 
     Attributes:
-        axis: The attribute of `Divisions` that has it.
-        factor: By which it is changed.
+        axis: The attribute of `Divisions` with the number.
+        factor: The factor by which it is changed.
     """
 
     axis: Literal["processor", "there", "loading"]
     factor: float
 
     def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
-        """Returns which divisions have about `factor` times the number of `best`; none where that has 0."""
+        """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""
         values: NDArray[np.float64] = getattr(divisions, self.axis)
         now = float(getattr(Divisions.single(best), self.axis)[0])
         off = np.abs(values - self.factor * now)
@@ -186,8 +186,8 @@ class _Probe(NamedTuple):
         return near
 
 
-#: Trainers and loading share the host's memory, and accelerators train and sample: what one saves the others, no fit of
-#: single stages shows. Each is tried once beside every new best.
+#: Trainers and loading share the host's memory, and accelerators both train and sample. No fit of single stages shows
+#: how the others gain if one stage takes less. Each probe is tried once beside every new best.
 _PROBES = (
     _Probe("processor", 0.0),
     _Probe("processor", 0.5),
@@ -198,19 +198,22 @@ _PROBES = (
 
 
 class FittedScaling:
-    """Tries the division that is expected to be the fastest, by what was measured of all that were tried.
+    """Tries the division that is expected to be the fastest, from the measurements of all earlier ones.
 
-    Each stage's seconds are a power of its seeds and of its threads (`Scaling`), fitted anew with every measurement: a
-    stage that more threads did not help is not expected to gain from them again. Where nothing is expected to be
-    `hysteresis` faster than the fastest division that was measured, or several in a row were not, a few are probed that
-    the fit doesn't expect to be (`_PROBES`), and then the fastest stays. A small gain is measured twice before it
-    counts. So it ends with what it measured to be best, and can do what Algorithm 1 can't: move threads to processors
-    that train while accelerators are the bottleneck, move more than one pair at once, leave a trainer out, and go back.
+    Each stage's seconds are a power of its seeds and of its threads (`Scaling`), fitted anew after every measurement.
+    If more threads did not help a stage, the fit no longer expects a gain from them.
+
+    The search ends if no division is expected to be `hysteresis` faster than the fastest measured one, or if several
+    expected gains in a row did not come true. It then probes a few divisions that the fit does not expect to be faster
+    (`_PROBES`), and the fastest measured division stays. A small gain counts only after a second measurement.
+
+    Unlike Algorithm 1 it can move threads to processors that train while accelerators are the bottleneck, move more
+    than one pair at once, leave a trainer out, and go back.
 
     Args:
-        bounds: Of shares.
-        schedule: Which stages overlap.
-        hysteresis: See above.
+        bounds: Bounds of shares.
+        schedule: The stages that overlap.
+        hysteresis: Least gain that counts, as a share of the time.
     """
 
     def __init__(
@@ -228,7 +231,7 @@ class FittedScaling:
         self._futile, self._probes = 0, list[_Probe]()
 
     def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
-        """Returns the division to be measured next, or the best one that was."""
+        """Returns the division to measure next, or the best measured one."""
         assert times.iteration is not None, "the pipeline measures from one mini-batch to the next"
         known = self._measured.get(assignment)
         if known and abs(times.iteration / statistics.fmean(known) - 1) > CHANGED:
@@ -252,8 +255,8 @@ class FittedScaling:
         return best if place is None else self._divisions.assignment(place)
 
     def _next(self, divisions: Divisions, best: Assignment, fastest: float) -> int | None:
-        """Returns the place of the division to be tried next, or None where enough were tried."""
-        # Stages that hinder each other take longer together than the slowest alone.
+        """Returns the place of the division to try next, or None if enough were tried."""
+        # Stages that hinder each other take longer together than the slowest one alone.
         together = fastest / float(self._expected(Divisions.single(best))[0])
         expected = self._expected(divisions) * together
         expected[divisions.places(self._measured)] = np.inf
@@ -272,7 +275,7 @@ class FittedScaling:
         return statistics.fmean(self._measured[assignment])
 
     def _fit(self, assignment: Assignment, times: StageTimes) -> None:
-        """Adds what was measured of each stage that had work."""
+        """Adds the measured seconds of each stage that had work."""
         seconds = {
             "here": times.sampling_processor,
             "there": times.sampling_accelerators,
@@ -288,7 +291,7 @@ class FittedScaling:
         self._synchronisation = times.synchronisation or self._synchronisation
 
     def _expected(self, divisions: Divisions) -> NDArray[np.float64]:
-        """Returns the seconds from one mini-batch to the next by the fitted stages, infinite where one is not known."""
+        """Returns the seconds from one mini-batch to the next by the fitted stages; infinite if one is not known."""
 
         def of(name: str, inputs: _Inputs) -> NDArray[np.float64]:
             scaling = self._scalings[name]
@@ -308,7 +311,7 @@ class FittedScaling:
 
 
 def _inputs(divisions: Divisions) -> dict[str, _Inputs]:
-    """Returns the seeds of each stage, its threads, and what others have beside it."""
+    """Returns, for each stage, its seeds, its threads, and the share of work beside it."""
     of, alone, nothing = divisions, np.ones_like(divisions.processor), np.zeros_like(divisions.processor)
     batch = of.processor + of.accelerator
     return {

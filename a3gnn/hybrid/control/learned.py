@@ -1,4 +1,4 @@
-"""`Learned`: dynamic resource management by a network that was trained on simulated platforms."""
+"""`Learned`: dynamic resource management by a network trained on simulated platforms."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from a3gnn.hybrid.control.controller import (
 from a3gnn.training.adapting.drift import CHANGED, iteration_of
 from a3gnn.training.adapting.stage_times import StageTimes
 
-#: How much is moved: what makes both stages equally long; an eighth or a 32nd of the mini-batch's seeds; or a thread,
-#: or half of those of the stage that gives.
+#: How much is moved. Seeds: enough to make both stages equally long, or an eighth or a 32nd of the mini-batch. Threads:
+#: enough to make both stages equally long, one, or half of the giving stage's.
 Amount = Literal["balance", "eighth", "little", "one", "half"]
 
 
@@ -43,7 +43,7 @@ class Move(NamedTuple):
     amount: Amount
 
 
-#: What is done where nothing is moved: the division stays, or it is again the fastest that was measured.
+#: Actions that move nothing: keep the division, or return to the fastest measured one.
 STAY, BACK = 0, 1
 MOVES: tuple[Move, ...] = (
     *(
@@ -57,20 +57,20 @@ MOVES: tuple[Move, ...] = (
         for amount in ("balance", "one", "half")
     ),
 )
-#: Of a controller: `STAY`, `BACK`, and the moves after them.
+#: Number of actions: `STAY`, `BACK`, and the moves.
 NUM_ACTIONS = 2 + len(MOVES)
 
 
 def moved(
     move: Move, assignment: Assignment, seconds: Mapping[BalancedStage, float], bounds: ShareBounds
 ) -> Assignment:
-    """Returns `assignment` after `move`; itself where a stage of it has no work, or none is to be moved.
+    """Returns `assignment` after `move`; unchanged if one of its stages has no work, or nothing is to be moved.
 
     Args:
-        move: What is moved.
-        assignment: What was measured.
-        seconds: Of the stages that have work (`balanced_seconds`).
-        bounds: Of shares.
+        move: The move.
+        assignment: The measured assignment.
+        seconds: Seconds of the stages that have work (`balanced_seconds`).
+        bounds: Bounds of shares.
     """
     action, amount = move
     if action.slow not in seconds or action.fast not in seconds:
@@ -88,23 +88,23 @@ def moved(
     return with_moved_threads(action, assignment, threads)
 
 
-#: Octaves beyond which a ratio of seconds is not told apart, and by which ratios are divided. Guesses.
+#: Ratios of seconds are clipped to this many octaves, and divided by the scale. Guesses.
 _OCTAVES, _SCALE = 6.0, 3.0
-#: Steps that the one since the best was measured is counted up to. Guess.
+#: Most steps counted since the best division was measured. Guess.
 _STEPS = 8
-#: What is seen: of each stage whether it has work, and its seconds; the division; what the last action changed; the
-#: action before; and the one that Algorithm 1 would take.
+#: The observation: per stage, whether it has work and its seconds; the division; the effect of the last action; the
+#: last action; and the action of Algorithm 1.
 NUM_OBSERVED = 2 * len(BALANCED_STAGES) + 8 + 4 + 2 * NUM_ACTIONS
 
 
 class Situation:
-    """Keeps what was measured of divisions in turn, for a controller that decides by a network.
+    """Keeps the measurements of successive divisions, for a controller that decides by a network.
 
     | index | meaning | range |
     |---|---|---|
     | 0 .. 4 | whether the stage of `BALANCED_STAGES` has work | 0, 1 |
-    | 5 .. 9 | log2 of its seconds over the longest one's, over 3; -2 where it has none | [-2, 0] |
-    | 10, 11 | the processors' share of the seeds, and the accelerators' of what is sampled | [0, 1] |
+    | 5 .. 9 | log2 of its seconds over the longest stage's, over 3; -2 if it has none | [-2, 0] |
+    | 10, 11 | the processors' share of the seeds, and the accelerators' share of sampling | [0, 1] |
     | 12 | the share of the seeds that fits on the accelerators | [0, 1] |
     | 13 .. 15 | shares of the host's threads: sampling, loading, training | [0, 1] |
     | 16, 17 | log2 of the host's threads, and of the accelerators, over 4 | [0, 2] |
@@ -113,10 +113,10 @@ class Situation:
     | 20 | log2 of the iteration over the shortest of any division so far, over 3 | [-2, 2] |
     | 21 | steps since that was measured, up to 8, over 8 | [0, 1] |
     | then | the action before, one-hot of `NUM_ACTIONS` | 0, 1 |
-    | last | what Algorithm 1 would do now, likewise | 0, 1 |
+    | last | the action of Algorithm 1, one-hot of `NUM_ACTIONS` | 0, 1 |
 
     Args:
-        bounds: Of shares.
+        bounds: Bounds of shares.
     """
 
     def __init__(self, bounds: ShareBounds) -> None:
@@ -127,7 +127,7 @@ class Situation:
         self._best_s, self._since = 0.0, 0
 
     def see(self, assignment: Assignment, times: StageTimes) -> NDArray[np.float32]:
-        """Returns what is seen of `assignment` by what it took, float32, shape (NUM_OBSERVED,)."""
+        """Returns the observation of `assignment` and its times, float32, shape (NUM_OBSERVED,)."""
         now = iteration_of(times)
         if assignment == self._best and abs(now / self._best_s - 1) > CHANGED:
             self._best = None  # the machine has changed
@@ -175,7 +175,7 @@ class Situation:
 
 
 def algorithm1_action(seconds: dict[BalancedStage, float]) -> int:
-    """Returns what Algorithm 1 does, as one of `NUM_ACTIONS`."""
+    """Returns the action of Algorithm 1, as one of `NUM_ACTIONS`."""
     action = decide(seconds)
     return STAY if action is None else 2 + MOVES.index(Move(action, "balance"))
 
@@ -190,17 +190,17 @@ def _one_hot(action: int) -> list[float]:
     return [float(place == action) for place in range(NUM_ACTIONS)]
 
 
-#: Goes up when networks of before can't be used any more: with what is seen, or can be done.
+#: Increased when older networks can't be used any more, because the observation or the actions have changed.
 _VERSION = 1
 _FORMAT, _MANIFEST, _WEIGHTS = "a3gnn-management", "manifest.json", "weights.npz"
 
 
 class Network:
-    """A perceptron of two hidden layers of tanh, whose logits are added to what Algorithm 1 would do.
+    """A perceptron with two hidden tanh layers. Its logits are added to a prior for Algorithm 1's action.
 
     Args:
-        weights: float32, of torch's names: 0.weight, 0.bias, 2.weight, 2.bias, 4.weight, 4.bias.
-        prior: Logit of what Algorithm 1 would do, the last `NUM_ACTIONS` values that are seen.
+        weights: float32, with torch's names: 0.weight, 0.bias, 2.weight, 2.bias, 4.weight, 4.bias.
+        prior: Logit of Algorithm 1's action, which the last `NUM_ACTIONS` values of the observation name.
     """
 
     def __init__(self, weights: Mapping[str, NDArray[np.float32]], prior: float) -> None:
@@ -208,7 +208,7 @@ class Network:
         self._weights, self._prior = dict(weights), prior
 
     def logits(self, seen: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns those of the actions, float32, shape (NUM_ACTIONS,)."""
+        """Returns the logits of the actions, float32, shape (NUM_ACTIONS,)."""
         value = seen
         for weight, bias in self._layers[:-1]:
             value = np.tanh(weight @ value + bias)
@@ -217,7 +217,7 @@ class Network:
         return found
 
     def save(self, folder: Path, training: Mapping[str, Any]) -> None:
-        """Writes `weights.npz` and `manifest.json`, which tells of the `training`, into `folder`; no pickles."""
+        """Writes `weights.npz` and `manifest.json`, which describes the `training`, into `folder`; no pickles."""
         manifest = {"format": _FORMAT, "version": _VERSION, "prior": self._prior, "training": dict(training)}
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / _WEIGHTS, **self._weights)  # type: ignore[arg-type]
@@ -228,7 +228,7 @@ class Network:
         """Returns the network that `save` wrote into `folder`.
 
         Raises:
-            StoreError: `folder` holds none, or one of another version.
+            StoreError: `folder` has no network, or one of another version.
         """
         try:
             manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
@@ -250,11 +250,11 @@ class Network:
 
 
 class Learned:
-    """A `Controller` that takes the action of the network's largest logit, each time that it is asked.
+    """A `Controller` that always takes the action with the network's largest logit.
 
     Args:
-        bounds: Of shares.
-        network: As trained.
+        bounds: Bounds of shares.
+        network: The trained network.
     """
 
     def __init__(self, bounds: ShareBounds, network: Network) -> None:

@@ -1,1 +1,1 @@
-"""Devices that trainers run on: the programming layer of the processor-accelerator protocol, a module for each kind."""
+"""Devices of trainers: the programming layer of the processor-accelerator protocol, one module per kind."""

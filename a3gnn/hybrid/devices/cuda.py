@@ -1,4 +1,4 @@
-"""`CudaDevice`: a GPU, by torch. No GPU could be had so far: this was not run."""
+"""`CudaDevice`: a GPU, by torch. It was never run, because no GPU was available."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class CudaDevice(Device):
-    """Copies on streams beside the one that computes, as single-GPU training does. See `Device`.
+    """Copies on other streams than the computation, as in training on a single GPU. See `Device`.
 
     Args:
-        name: As people name it.
-        number: As torch counts GPUs.
+        name: The device's name for people.
+        number: Torch's number of the GPU.
 
     Raises:
         DeviceError: There is no such GPU.
@@ -44,19 +44,19 @@ class CudaDevice(Device):
 
     @classmethod
     def open(cls, name: str, argument: str, graph: Graph, task: Task) -> Self:
-        """Returns the device of cuda:NUMBER; see `a3gnn.hybrid.devices.opening`."""
+        """Opens cuda:NUMBER; see `a3gnn.hybrid.devices.opening`."""
         if not argument.isdecimal():
             raise ValueError("cuda:NUMBER, such as cuda:0")
         return cls(name, int(argument))
 
     def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
-        """Returns what the probe found of the first GPU, like which all are taken to be."""
+        """Returns the probed speeds of the first GPU; all GPUs count as equal to it."""
         found = profile.device_gemm_flops_per_s, profile.device_traffic_bytes_per_s, profile.host_to_device_bytes_per_s
         return AcceleratorSpeeds(*found)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within it, the calling thread launches kernels on this GPU."""
+        """Makes the calling thread launch kernels on this GPU within the context."""
         with held(1), torch.cuda.device(self.memory):
             yield
 
@@ -65,7 +65,7 @@ class CudaDevice(Device):
         return self._upload.send(batch)
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
-        """Returns what `kernel` computes of `batch`, whose copy the stream waits for."""
+        """Runs `kernel` on `batch`, on a stream that waits for the batch's copy; returns its result."""
         if batch.arrival is not None:
             batch.arrival.wait(batch.tensors)
         stream, waited = torch.cuda.current_stream(self.memory), self._waited
@@ -77,7 +77,7 @@ class CudaDevice(Device):
         return out
 
     def execution_seconds(self) -> float:
-        """Returns the seconds between the events around the last launch, waiting for other trainers left out."""
+        """Returns the seconds between the events around the last launch, without waiting for other trainers."""
         assert self._launched is not None, "something was launched"
         begin, end = self._launched
         end.synchronize()

@@ -1,4 +1,4 @@
-"""`Device`: what a trainer runs on, by the verbs of HyScale-GNN's Listing 1."""
+"""`Device`: the device of a trainer, with the verbs of HyScale-GNN's Listing 1."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class Device(ABC):
-    """One trainer's device. `send` may be called by any thread, the rest by the trainer's own alone.
+    """One trainer's device. Any thread may call `send`; only the trainer's own thread calls the other methods.
 
-    Above it is the application, which knows trainers, mini-batches and gradients, and no device; below it the hardware,
-    or what simulates it. A new kind is one module with a class of this, and its line in `KINDS` (`opening.py`).
+    The application above it knows trainers, mini-batches and gradients, but no devices. Below it is the hardware or a
+    simulation. A new kind is one module with a subclass, and a line in `KINDS` (`opening.py`).
 
     Args:
-        name: As people name it.
+        name: The device's name for people.
 
     Attributes:
         kind: Whether it has memory of its own behind a link.
-        memory: Where torch has its tensors: cpu, or cuda with its number.
-        threads: Of the host, that compute for it; where they are more than one, they may be changed between launches.
-        memory_bytes: Of its own memory; infinite where it uses the host's.
+        memory: The torch device of its tensors: cpu, or cuda with its number.
+        threads: Threads of the host that compute for it. If there are several, they may be changed between launches.
+        memory_bytes: Bytes of its own memory; infinite if it uses the host's.
         page_locked: Whether `send` copies from page-locked memory of the host.
-        is_simulated: Whether its seconds are of a virtual clock.
-        name: As given.
+        is_simulated: Whether its seconds come from a virtual clock.
+        name: The device's name for people.
     """
 
     kind: TrainerKind
@@ -51,53 +51,53 @@ class Device(ABC):
 
     @abstractmethod
     def running(self) -> AbstractContextManager[object]:
-        """Within it, the calling thread computes for this device, on the host's threads that are its own."""
+        """Makes the calling thread compute for this device within the context, on the device's host threads."""
 
     @abstractmethod
     def send(self, batch: MiniBatch) -> MiniBatch:
         """Returns `batch`, which is on the host, in the device's memory or on its way there.
 
-        Its `seconds.transfer` are those of the link where they are known by then. The caller may overwrite `batch.x`
-        only once the returned one is trained.
+        Sets `seconds.transfer` to the seconds of the link if they are known by then. The caller may overwrite `batch.x`
+        only once the returned batch is trained.
 
         Raises:
-            MemoryLimitError: It does not fit.
+            MemoryLimitError: The batch does not fit.
         """
 
     @abstractmethod
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
-        """Returns what `kernel` computes of `batch`, as `send` returned it; it may be on its way."""
+        """Runs `kernel` on a `batch` from `send`, which may still be on its way; returns its result."""
 
     @abstractmethod
     def execution_seconds(self) -> float:
-        """Returns what the last launch took, waiting for other trainers left out; waits for its end."""
+        """Waits for the last launch, and returns its seconds without the wait for other trainers."""
 
     @abstractmethod
     def transfer_seconds(self, batch: MiniBatch) -> float:
-        """Returns what it took to send `batch`, which has been trained; 0 where nothing is sent."""
+        """Returns the seconds of sending `batch`, which has been trained; 0 if nothing is sent."""
 
     def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
-        """Returns what the performance model takes an accelerator for; `profile` is what the probe found here.
+        """Returns the accelerator's speeds for the performance model; `profile` is this machine's, from the probe.
 
         Raises:
-            NotImplementedError: It is none.
+            NotImplementedError: The device is no accelerator.
         """
         raise NotImplementedError(f"{self.name} is no accelerator")
 
     def fits(self, counts: Counts) -> bool:
-        """Returns whether a share that holds so much fits into its memory, as far as that is known before it runs."""
+        """Returns whether a share with these counts fits into its memory, as far as that is known in advance."""
         return True
 
     def most_seeds(self) -> int | None:
-        """Returns how many seeds fit by the largest share so far, as more of them reach more nodes together.
+        """Returns the number of seeds that fit, by the largest share so far, as more seeds reach more nodes together.
 
-        None before there was one, and where the host's memory is used.
+        Returns None before the first share, and if the device uses the host's memory.
         """
         seeds, taken = self._largest
         return int(seeds * self.memory_bytes / taken) if taken else None
 
     def _took(self, batch: MiniBatch, nbytes: float) -> None:
-        """Notes that `batch` takes so many bytes of the device's memory."""
+        """Records the bytes of the device's memory that `batch` takes."""
         share = batch.subgraph.share
         seeds = batch.num_seeds if share is None else share.num_seeds
         if seeds >= self._largest[0]:
@@ -105,14 +105,14 @@ class Device(ABC):
 
     @abstractmethod
     def receive(self, values: Tensor) -> Tensor:
-        """Returns `values` in the host's memory, once they are all there."""
+        """Returns `values` in the host's memory, once they have all arrived."""
 
     def handshake(self, values: Tensor, exchange: Callable[[Tensor], Tensor]) -> None:
-        """Overwrites `values` by what all trainers' come to.
+        """Replaces `values` with the combined values of all trainers.
 
         Args:
-            values: In the device's memory.
-            exchange: Says DONE with the values in the host's memory, waits, and returns what is broadcast, there, too.
+            values: A tensor in the device's memory.
+            exchange: Says DONE with the values in the host's memory, waits, and returns the broadcast result there.
         """
         given = self.receive(values)
         begin = perf_counter()

@@ -1,4 +1,4 @@
-"""`open_devices`: the devices that are asked for by name."""
+"""`open_devices`: opens devices by name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.threads import pool
 
-#: The class of each kind, by its name. `open(name, argument, graph, task)` makes a device of what follows the colon, or
-#: raises a ValueError that says what must follow.
+#: The class of each kind, by its name. `open(name, argument, graph, task)` opens a device; `argument` follows the
+#: colon. It raises a ValueError that describes a valid argument.
 KINDS = {
     "cpu": "a3gnn.hybrid.devices.processor:ProcessorDevice",
     "cuda": "a3gnn.hybrid.devices.cuda:CudaDevice",
@@ -25,16 +25,16 @@ AUTO = "auto"
 
 
 def open_devices(names: Sequence[str], graph: Graph, task: Task) -> list[Device]:
-    """Returns the devices that `names` say.
+    """Opens the devices with these names.
 
     Args:
         names: Such as cpu:2, cuda:0 and sim:u250; auto alone is each GPU, and the processors.
-        graph: What is trained on.
-        task: What is trained.
+        graph: The graph.
+        task: The task.
 
     Raises:
-        UsageError: A name is none.
-        DeviceError: A device is not there.
+        UsageError: A name is not valid.
+        DeviceError: A device does not exist.
     """
     if list(names) == [AUTO]:
         names = _all_here()
@@ -45,17 +45,18 @@ def open_devices(names: Sequence[str], graph: Graph, task: Task) -> list[Device]
 
 
 def _all_here() -> list[str]:
-    """Returns each GPU, and the processors' threads but one for each of them, which launches its kernels."""
+    """Returns each GPU, and the processors, without one thread per GPU, which launches the GPU's kernels."""
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [f"cpu:{max(1, pool.usable_cores() - gpus)}", *(f"cuda:{gpu}" for gpu in range(gpus))]
 
 
 def _check_gpus(names: Sequence[str]) -> None:
-    """Does nothing where each GPU has one trainer.
+    """Checks that each GPU has one trainer.
 
     Raises:
-        UsageError: One has two. Autograd has one thread for each GPU: the first trainer's would wait there, within the
-            sums of batch statistics, for the second one's, which that thread would have to compute.
+        UsageError: A GPU has two trainers. Autograd has one thread per GPU, so they would deadlock: in the sums of
+            batch statistics, the first trainer would wait on that thread for the second one, which needs the same
+            thread.
     """
     gpus = [int(number) for kind, _, number in (name.partition(":") for name in names) if _is_gpu(kind, number)]
     for gpu in gpus:

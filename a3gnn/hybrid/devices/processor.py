@@ -1,4 +1,4 @@
-"""`ProcessorDevice`: threads of the host, by torch and the kernels of ours."""
+"""`ProcessorDevice`: threads of the host, with torch and our own kernels."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class ProcessorDevice(Device):
-    """Computes where the mini-batch was read; nothing is sent. See `Device`.
+    """Computes in the memory that the mini-batch was read to; nothing is sent. See `Device`.
 
     Args:
-        name: As people name it.
-        threads: Of torch and of our kernels.
+        name: The device's name for people.
+        threads: Threads of torch and of our kernels.
     """
 
     kind: TrainerKind = "processor"
@@ -37,22 +37,22 @@ class ProcessorDevice(Device):
 
     @classmethod
     def open(cls, name: str, argument: str, graph: Graph, task: Task) -> Self:
-        """Returns the device of cpu:THREADS; see `a3gnn.hybrid.devices.opening`."""
+        """Opens cpu:THREADS; see `a3gnn.hybrid.devices.opening`."""
         if not argument.isdecimal() or not int(argument):
             raise ValueError("cpu:THREADS, such as cpu:2")
         return cls(name, int(argument))
 
     def running(self) -> AbstractContextManager[object]:
-        """Within it, the calling thread has the device's threads: torch counts those of each thread apart (OpenMP)."""
+        """Gives the calling thread the device's threads within the context; torch counts per thread (OpenMP)."""
         self._held = self.threads
         return held(self.threads)
 
     def send(self, batch: MiniBatch) -> MiniBatch:
-        """Returns `batch`, which is where it is computed."""
+        """Returns `batch`, which is already in the right memory."""
         return batch
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
-        """Returns what `kernel` has computed of `batch`."""
+        """Runs `kernel` on `batch`, and returns its result."""
         if self._held != self.threads:
             self._held = self.threads
             pool.limit(self._held)
@@ -63,7 +63,7 @@ class ProcessorDevice(Device):
         return out
 
     def execution_seconds(self) -> float:
-        """Returns what the last launch took, waiting for other trainers left out."""
+        """Returns the seconds of the last launch, without the wait for other trainers."""
         return self._seconds
 
     def transfer_seconds(self, batch: MiniBatch) -> float:

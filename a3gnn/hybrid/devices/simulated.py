@@ -1,4 +1,4 @@
-"""`SimulatedDevice`: numbers by the host's processors, times by a simulated accelerator."""
+"""`SimulatedDevice`: computes on the host's processors, with the times of a simulated accelerator."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from a3gnn.units import format_size
 
 
 class SimulatedDevice(ProcessorDevice):
-    """Computes what the model is on one thread of the host, and tells the seconds that an accelerator would take.
+    """Computes on one thread of the host, and reports the seconds that an accelerator would take.
 
-    Its clock has one copy or one launch at a time: how they overlap, and share the host's memory, is for
-    `SimulatedTraining` to say. Attention and MLPs are taken for an aggregation and a product per layer. See `Device`.
+    Its clock has one copy or one launch at a time; `SimulatedTraining` models how they overlap and share the host's
+    memory. Attention and MLPs count as one aggregation and one product per layer. See `Device`.
 
     Args:
-        name: As people name it.
-        accelerator: Of which platform's.
-        model: The shape of the model that is trained.
+        name: The device's name for people.
+        accelerator: The accelerator of a simulated platform.
+        model: The shape of the trained model.
 
     Attributes:
-        clock: Seconds of all copies and launches so far.
+        clock: Virtual clock with the seconds of all copies and launches so far.
     """
 
     kind: TrainerKind = "accelerator"
@@ -52,7 +52,7 @@ class SimulatedDevice(ProcessorDevice):
 
     @classmethod
     def open(cls, name: str, argument: str, graph: Graph, task: Task) -> Self:
-        """Returns the device of sim:NAME; see `a3gnn.hybrid.devices.opening`."""
+        """Opens sim:NAME; see `a3gnn.hybrid.devices.opening`."""
         if argument not in ACCELERATORS:
             raise unknown_name(f"{option('trainers')} sim:NAME", argument, ACCELERATORS)
         hidden = [task.hidden_channels] * (task.num_layers - 1)
@@ -60,19 +60,19 @@ class SimulatedDevice(ProcessorDevice):
         return cls(name, ACCELERATORS[argument], SimulatedModel(widths, concatenates=task.model == "sage"))
 
     def speeds(self, profile: MachineProfile) -> AcceleratorSpeeds:
-        """Returns the constants of its platform."""
+        """Returns the accelerator's constants."""
         one = self._accelerator
         return AcceleratorSpeeds(one.flops_per_s, one.memory_bytes_per_s, one.link_bytes_per_s, one.pipelined)
 
     def fits(self, counts: Counts) -> bool:
-        """Returns whether training a share that holds so much takes no more than its memory."""
+        """Returns whether a share with these counts fits into the accelerator's memory during training."""
         return self._model.kept_bytes(counts) <= self.memory_bytes
 
     def send(self, batch: MiniBatch) -> MiniBatch:
         """Returns `batch`, with the seconds in which it passes the link.
 
         Raises:
-            MemoryLimitError: Training it takes more than the accelerator's memory.
+            MemoryLimitError: Training needs more than the accelerator's memory.
         """
         model, counts = self._shape(batch)
         needed, size = model.kept_bytes(counts), model.sent_bytes(counts)
@@ -85,7 +85,7 @@ class SimulatedDevice(ProcessorDevice):
         return dataclasses.replace(batch, seconds=dataclasses.replace(batch.seconds, transfer=self._sent(size)))
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
-        """Returns what `kernel` has computed of `batch`."""
+        """Runs `kernel` on `batch`, and returns its result."""
         out = super().launch(kernel, batch)
         model, counts = self._shape(batch)
         self._seconds = self._passed(lambda: self.clock.after(on_accelerator(self._accelerator, model, counts)))
@@ -96,17 +96,17 @@ class SimulatedDevice(ProcessorDevice):
         return batch.seconds.transfer
 
     def receive(self, values: Tensor) -> Tensor:
-        """Returns `values`, which pass the link."""
+        """Returns `values`, after the seconds in which they pass the link."""
         self._sent(values.nbytes)
         return values
 
     def _sent(self, size: float) -> float:
-        """Returns the seconds in which `size` bytes pass the link, which are then over."""
+        """Advances the clock until `size` bytes have passed the link; returns the seconds."""
         seconds = self._accelerator.link_latency_s + size / self._link.bytes_per_s
         return self._passed(lambda: self.clock.flow(size, size / seconds, {self._link: 1.0}))
 
     def _passed(self, begin: Callable[[], ClockEvent]) -> float:
-        """Returns the seconds until the event that `begin` returns, on the clock, which is then there."""
+        """Advances the clock until the event that `begin` returns; returns the seconds."""
         with self._lock:
             before = self.clock.now
             begin()
@@ -114,7 +114,7 @@ class SimulatedDevice(ProcessorDevice):
             return self.clock.now - before
 
     def _shape(self, batch: MiniBatch) -> tuple[SimulatedModel, Counts]:
-        """Returns what is computed of `batch`; rows of a table are what a last hop without edges would give."""
+        """Returns the work of `batch`; the rows of a table count as those of a last hop without edges."""
         counts, fused = counts_of(batch.subgraph), batch.aggregator is not None
         if len(counts.edges) < len(self._model.widths) - 1:
             counts = Counts((*counts.nodes, counts.input_nodes), (*counts.edges, 0.0))

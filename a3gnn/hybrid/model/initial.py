@@ -1,4 +1,4 @@
-"""Shares and threads to begin with: the division that the performance model predicts to be the fastest (section V)."""
+"""The first shares and threads: the division that the performance model predicts to be the fastest (section V)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def predict_on_processors(
 ) -> StageTimes:
     """Returns the predicted seconds of each stage, and of the iteration (Eqs. 6, 7, 9 to 13).
 
-    The paper has one trainer on the processors, whose gradients pass a link. Here nothing is sent, and gradients pass
-    the host's memory, which is what Eq. 13's bandwidth then is.
+    In the paper, one trainer is on the processors, and its gradients pass a link. Here nothing is sent, and gradients
+    pass the host's memory, so Eq. 13 uses that bandwidth.
 
     Args:
-        model: Of the platform; its accelerators are left alone.
+        model: The performance model of the platform; its accelerators are ignored.
         shares: Seeds of each trainer.
-        threads: Of each trainer.
+        threads: Threads of each trainer.
         sampling: Threads that sample a mini-batch.
-        loading: Threads that load one.
+        loading: Threads that load a mini-batch.
 
     Raises:
-        UsageError: There are not as many threads as shares.
+        UsageError: `threads` and `shares` differ in length, or are empty.
     """
     if len(shares) != len(threads) or not shares:
         raise UsageError(f"threads must be one number per share, got {tuple(threads)} for shares {tuple(shares)}")
@@ -56,14 +56,13 @@ def predict_on_processors(
 
 
 def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTimes) -> PerformanceModel:
-    """Returns `model` with the constants of each stage scaled by what one measured run took over `predicted`.
+    """Returns `model` with each stage's constants scaled by the ratio of a measured run to `predicted`.
 
-    Sampling and loading are scaled each for itself, arithmetic and aggregation together, by the slowest trainer. The
-    overhead is what the measured iteration took beyond its stages, if anything. Links and synchronisation stay as they
-    are.
+    Sampling and loading have a factor each; arithmetic and aggregation share one, by the slowest trainer. The overhead
+    becomes the part of the measured iteration beyond its stages, if any. Links and synchronization stay as they are.
 
     Raises:
-        UsageError: Sampling, loading or training of one of them takes no time.
+        UsageError: Sampling, loading or training takes no time in one of the runs.
     """
 
     def parts(times: StageTimes) -> tuple[float, float, float]:
@@ -80,7 +79,7 @@ def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTi
     changed = dataclasses.replace(
         speeds,
         sampling=lambda seeds, threads: sampling * sampled(seeds, threads),
-        # What bounds all threads together gives way where one stage alone was faster than it allows.
+        # The bound on all threads together is raised if one stage alone was faster than it allows.
         host_bytes_per_s=speeds.host_bytes_per_s / min(1.0, loading, training),
         load_bytes_per_s=speeds.load_bytes_per_s / loading,
         flops_per_s=speeds.flops_per_s / training,
@@ -91,7 +90,7 @@ def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTi
     return dataclasses.replace(model, speeds=changed)
 
 
-#: Of equally fast divisions the one with less work in all stages: this share of it counts.
+#: Breaks ties between equally fast divisions: this share of the work in all stages is added.
 _TIE = 1e-4
 
 
@@ -104,20 +103,20 @@ def initial_assignment(
     most_on_accelerators: int | None = None,
     train_on_processors: bool = True,
 ) -> Assignment:
-    """Returns the fastest division by `model`, of all on a grid.
+    """Returns the fastest division on a grid, by `model`.
 
     Accelerators have equal shares and sample equally much; the processors have the rest.
 
     Args:
-        model: Predicts.
+        model: The performance model.
         batch: Seeds of a mini-batch.
-        parts: Shares of the processors are multiples of 1 / `parts` of it.
-        sampled_parts: What accelerators sample, likewise; 0 samples on processors alone.
-        most_on_accelerators: The most seeds that fit into the accelerators' memory; None for no bound.
+        parts: The processors' shares are multiples of 1 / `parts` of the batch.
+        sampled_parts: Accelerators sample multiples of 1 / `sampled_parts` of the batch; 0 samples on processors alone.
+        most_on_accelerators: Most seeds that fit into the accelerators' memory; None for no bound.
         train_on_processors: False gives all seeds to the accelerators, the usual mapping.
 
     Raises:
-        UsageError: There are fewer than two threads, or three without accelerators.
+        UsageError: There are fewer than two threads, or fewer than three without accelerators.
     """
     devices = len(model.speeds.accelerators)
     least = 2 if devices else 3
@@ -132,7 +131,7 @@ def initial_assignment(
 
 
 def _fastest(model: PerformanceModel, shares: list[tuple[int, ...]], sampled: list[int], total: int) -> Assignment:
-    """Returns the fastest division; arrays have the axes shares, sampled, threads."""
+    """Returns the fastest division. The arrays have the axes shares, sampled, threads."""
     threads = [
         Threads(one, two, rest) for one, two in product(range(1, total), repeat=2) if (rest := total - one - two) >= 0
     ]

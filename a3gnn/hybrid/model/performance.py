@@ -26,21 +26,21 @@ from a3gnn.nvtps import mteps
 from a3gnn.sampling.counts import CountCurve, Counts
 from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
 
-#: Seconds of sampling so many seeds, by so many threads.
+#: Returns the seconds of sampling a number of seeds on a number of threads.
 ProcessorSampling: TypeAlias = Callable[[int, int], float]
-#: Seconds of sampling so many seeds, on one accelerator.
+#: Returns the seconds of sampling a number of seeds on one accelerator.
 AcceleratorSampling: TypeAlias = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSpeeds:
-    """One accelerator.
+    """The speeds of one accelerator.
 
     Attributes:
         flops_per_s: Multiplications and additions of matrix products.
-        memory_bytes_per_s: That aggregation reads out of its memory.
-        link_bytes_per_s: Between it and the host.
-        pipelined: Whether aggregation and update overlap: the operator of Eq. 10 is then the maximum, else the sum.
+        memory_bytes_per_s: Bandwidth of its memory in aggregation.
+        link_bytes_per_s: Bandwidth between it and the host.
+        pipelined: Whether aggregation and update overlap. The operator of Eq. 10 is then the maximum, else the sum.
     """
 
     flops_per_s: float
@@ -54,21 +54,21 @@ class PlatformSpeeds:
     """A host and its accelerators; bandwidths are effective ones, as the probe measures them.
 
     Attributes:
-        threads: Of the host.
-        speedup: How many times as fast as one thread so many are.
+        threads: Threads of the host.
+        speedup: Returns the speed of a number of threads, relative to one thread.
         host_bytes_per_s: Bandwidth of the host's memory (BW_host).
-        load_bytes_per_s: Feature rows that one thread loads.
-        flops_per_s: Multiplications and additions of matrix products, one thread.
-        memory_bytes_per_s: That aggregation reads, one thread.
-        accelerators: Those of the platform.
-        sampling: Measured: the paper has no equation for it.
-        accelerator_sampling: Likewise; None where accelerators don't sample.
+        load_bytes_per_s: Bytes of feature rows that one thread loads.
+        flops_per_s: Multiplications and additions of matrix products on one thread.
+        memory_bytes_per_s: Bytes that aggregation reads on one thread.
+        accelerators: The platform's accelerators.
+        sampling: Measured seconds of sampling, as the paper has no equation for it.
+        accelerator_sampling: Measured seconds of sampling on accelerators; None if they don't sample.
         sent_host_bytes: Bytes of the host's memory that a byte on a link takes. With a number, loading, trainers on
-            processors and copies share the host's bandwidth, which bounds an iteration from below; None leaves that
-            out, as the paper's equations do.
-        fused_bytes_per_s: Feature rows that one thread adds up, edge by edge, where loading sums the input layer's;
-            None charges distinct rows as they are loaded.
-        overhead_s: Seconds of an iteration in no stage, after propagation: the update of the weights, hand-overs.
+            processors and copies share the host's bandwidth, which bounds an iteration from below. None leaves this
+            bound out, as the paper's equations do.
+        fused_bytes_per_s: Bytes of feature rows that one thread sums, edge by edge, if loading sums the input layer's
+            rows. None charges distinct rows, as if they were loaded.
+        overhead_s: Seconds of an iteration outside all stages, after propagation: the weights' update, hand-overs.
     """
 
     threads: int
@@ -86,17 +86,17 @@ class PlatformSpeeds:
 
     @property
     def kinds(self) -> tuple[TrainerKind, ...]:
-        """What each trainer runs on: the processors, then the accelerators."""
+        """The kind of each trainer: the processors, then the accelerators."""
         return trainer_kinds(len(self.accelerators))
 
 
 def probed_speeds(hardware: Hardware, counts: CountCurve) -> PlatformSpeeds:
-    """Returns what the probe knows of a real machine: all its devices are taken to be like the first.
+    """Returns the speeds that the probe measured on a real machine; all its devices count as equal to the first.
 
-    The probe times arithmetic and traffic with all cores: a thread has its part of them. Sampling is estimated, as in
-    the surrogate, by one random read per sampled edge and node; measure it where that can be done. A copy to a device
-    reads the host's memory. Rows that loading sums are aggregated like any; the overhead is that of a step on a handful
-    of nodes.
+    The probe times arithmetic and traffic with all cores, so a thread gets its share of the result. As in the
+    surrogate, sampling is estimated by one random read per sampled edge and node; measure it where possible. A copy to
+    a device reads the host's memory. Rows that loading sums cost as much as in aggregation. The overhead is measured on
+    a step of a handful of nodes.
     """
     profile = hardware.profile
     whole = profile.copy_speedup(hardware.num_cores)
@@ -130,18 +130,18 @@ _VALUE = 4.0
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """The model that is trained.
+    """The shape of the trained model.
 
     Attributes:
         name: One of the built-in models.
         widths: Values per node: features, then the output of each layer.
-        fused_gather: Whether loading sums the input layer's rows as it reads them: then the trainers' first aggregation
-            is left out, and |V^1| rows are sent (GraphSAGE: twice as wide) in place of |V^0|.
-        maps_first: Whether layers map before they aggregate where that is narrower, as a3gnn's own do: then
-            min(f^(l-1), f^l) values per edge are read. False is Eq. 11, f^(l-1), which simulated platforms execute.
+        fused_gather: Whether loading sums the input layer's rows as it reads them. The trainers' first aggregation is
+            then left out, and |V^1| rows (GraphSAGE: twice as wide) are sent instead of |V^0|.
+        maps_first: Whether layers map before they aggregate if that is narrower, as a3gnn's own do. They then read
+            min(f^(l-1), f^l) values per edge. False is Eq. 11, f^(l-1), as simulated platforms execute it.
 
     Raises:
-        UsageError: There is no such model, or it can't be fused.
+        UsageError: There is no such model, or `fused_gather` is not possible with it.
     """
 
     name: str
@@ -157,7 +157,7 @@ class ModelShape:
 
     @property
     def operators(self) -> Operators:
-        """What a layer computes."""
+        """The operators of a layer."""
         return OPERATORS[self.name]
 
     @property
@@ -176,14 +176,14 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class PerformanceModel:
-    """Predicts what an iteration takes.
+    """Predicts the time of an iteration.
 
     Attributes:
-        shape: The model that is trained.
-        counts: What shares of a mini-batch hold.
-        speeds: Of the platform.
-        schedule: Which stages overlap.
-        passes: How often a step runs each layer: what is counted, as in the surrogate, or Eq. 10's.
+        shape: The shape of the trained model.
+        counts: Nodes and edges in shares of a mini-batch, by number of seeds.
+        speeds: The platform's speeds.
+        schedule: The stages that overlap.
+        passes: How often a step runs each layer: as counted in the surrogate, or as in Eq. 10.
     """
 
     shape: ModelShape
@@ -207,7 +207,7 @@ class PerformanceModel:
         return times.with_iteration(max(self.iteration(times), self.host_memory(assignment.shares)))
 
     def iteration(self, times: StageTimes) -> float:
-        """Returns the seconds from one mini-batch to the next where stages take `times` (Eq. 6), and our overhead."""
+        """Returns the seconds from one mini-batch to the next for stage times (Eq. 6), plus our overhead."""
         stages = times.by_stage
         stages["propagation"] += self.speeds.overhead_s
         return float(self.schedule.iteration_seconds(stages))
@@ -227,7 +227,7 @@ class PerformanceModel:
         """Returns the measured seconds of sampling `seeds` seeds on all accelerators.
 
         Raises:
-            UsageError: They don't sample.
+            UsageError: The accelerators don't sample.
         """
         if not seeds:
             return 0.0
@@ -236,9 +236,9 @@ class PerformanceModel:
         return self.speeds.accelerator_sampling(max(divide(seeds, [1.0] * len(self.speeds.accelerators))))
 
     def loading(self, shares: tuple[int, ...], threads: int) -> float:
-        """Returns T_load: the rows of all trainers, by the host's bandwidth or what the threads can use (Eq. 7).
+        """Returns T_load: the rows of all trainers, at the host's bandwidth or at the threads' speed (Eq. 7).
 
-        Where loading sums rows and it is known how fast, one row is read per edge, and GraphSAGE's own beside them.
+        If loading sums rows and `fused_bytes_per_s` is known, it reads one row per edge, and GraphSAGE's own rows too.
         """
         summed = self.speeds.fused_bytes_per_s
         if self.shape.fused_gather and summed is not None:
@@ -250,15 +250,15 @@ class PerformanceModel:
         return rows * self._row_bytes / min(self.speeds.host_bytes_per_s, used)
 
     def transfer(self, shares: tuple[int, ...]) -> tuple[float, ...]:
-        """Returns T_trans of each trainer (Eq. 8); 0 of processors."""
+        """Returns T_trans of each trainer (Eq. 8); 0 for processors."""
         sent = [self._sent_bytes(self.counts.at(share)) for share in shares[1:]]
         links = (device.link_bytes_per_s for device in self.speeds.accelerators)
         return (0.0, *(size / link for size, link in zip(sent, links, strict=True)))
 
     def host_memory(self, shares: tuple[int, ...]) -> float:
-        """Returns the seconds in which the host's memory moves all that an iteration needs; ours, not the paper's.
+        """Returns the seconds in which the host's memory moves all bytes of an iteration; ours, not the paper's.
 
-        That is 0 where `sent_host_bytes` is None.
+        Returns 0 if `sent_host_bytes` is None.
         """
         if self.speeds.sent_host_bytes is None:
             return 0.0
@@ -299,7 +299,7 @@ class PerformanceModel:
         return sum(self._read_bytes(layer, self.passes) for layer in self.shape.layers(counts))
 
     def _read_bytes(self, layer: LayerCost[float], passes: Passes) -> float:
-        """Returns the bytes that a trainer's aggregation reads: none in the first layer if loading sums its rows."""
+        """Returns the bytes that a trainer's aggregation reads; none in the first layer if loading sums its rows."""
         if layer.first and self.shape.fused_gather:
             return 0.0
         ops = self.shape.operators
@@ -317,11 +317,11 @@ class PerformanceModel:
 
 
 class PredictedDivision(NamedTuple):
-    """Shares and what they are predicted to take.
+    """Shares and their predicted times.
 
     Attributes:
         shares: Seeds of each trainer on the processors, then of each accelerator.
-        times: Predicted.
+        times: Predicted stage times.
     """
 
     shares: tuple[int, ...]
@@ -339,14 +339,15 @@ def fastest_division(
 ) -> PredictedDivision:
     """Returns the fastest division of `batch` seeds by `model`, which may leave processors or accelerators out.
 
-    Trainers of a kind have equal shares. Of equally fast divisions it is the one with the fewest seeds on processors.
+    Trainers of one kind have equal shares. Among equally fast divisions, the one with the fewest seeds on processors
+    wins.
 
     Args:
-        model: Of the platform, with its accelerators.
-        batch: Seeds.
-        threads: Of each trainer on the processors.
-        ahead: Threads that sample, and that load.
-        fits: Whether an accelerator can hold so many seeds.
+        model: The performance model of the platform.
+        batch: Seeds of a mini-batch.
+        threads: Threads of each trainer on the processors.
+        ahead: Threads for sampling, and as many for loading.
+        fits: Whether an accelerator can hold this many seeds.
         parts: The processors' shares are multiples of 1 / `parts` of the batch.
     """
     found = (

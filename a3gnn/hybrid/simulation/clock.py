@@ -1,8 +1,8 @@
 """`VirtualClock`: processes, events and shared bandwidth on a clock that jumps from one event to the next.
 
-It is small, and no library's: simpy has events and processes too, but its resources are slots and levels. What bounds a
-training iteration is bandwidth, which whoever uses it shares, so that rates change whenever a flow begins or ends; that
-would have to be written on top of simpy, and is most of this module.
+It does not use simpy, whose resources are slots and levels. A training iteration is bounded by bandwidth that its users
+share, so rates change whenever a flow begins or ends. That would have to be written on top of simpy, and is most of
+this module.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TypeAlias
 
 from a3gnn.errors import UsageError
 
-#: Of a flow's bytes: what is left of them by rounding counts as done.
+#: Share of a flow's bytes that counts as done, because rounding may leave it.
 _ROUNDING = 1e-9
 
 
 class ClockEvent:
-    """Something that happens once; processes wait for it by yielding it."""
+    """An event that happens once; processes wait for it by yielding it."""
 
     __slots__ = ("_waiting", "happened")
 
@@ -30,14 +30,14 @@ class ClockEvent:
         self._waiting: list[Callable[[], None]] = []
 
     def trigger(self) -> None:
-        """Lets it happen, and resumes who waits."""
+        """Makes it happen, and resumes those that wait."""
         self.happened = True
         waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()
 
     def then(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` once it has happened: at once if it has."""
+        """Calls `resume` once the event has happened, which may be at once."""
         if self.happened:
             resume()
         else:
@@ -49,11 +49,11 @@ Process: TypeAlias = Generator[ClockEvent, None, None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bandwidth:
-    """A resource that flows share, each as fast as any other that uses it, unless another bound holds it back.
+    """A resource shared by flows: each gets an equal rate unless another bound holds it back.
 
     Attributes:
-        name: Of the resource.
-        bytes_per_s: What all its flows together move.
+        name: Name of the resource.
+        bytes_per_s: Total rate of all flows.
     """
 
     name: str
@@ -76,7 +76,7 @@ class _Flow:
 class VirtualClock:
     """Runs processes, which are generators that yield the events they wait for.
 
-    Equal times are served in the order in which they were asked for, so a run is the same every time.
+    Events at equal times run in the order of their requests, so every run is the same.
     """
 
     def __init__(self) -> None:
@@ -134,11 +134,11 @@ class VirtualClock:
 
         Args:
             size: Bytes.
-            cap: The most bytes per second, if nobody else used the resources.
+            cap: Most bytes per second, if no other flow used the resources.
             uses: The resources, and the bytes of each that a byte of this flow takes.
 
         Raises:
-            UsageError: The flow could never end.
+            UsageError: The flow would never end.
         """
         bound = min([cap, *(resource.bytes_per_s / weight for resource, weight in uses.items() if weight > 0)])
         if not 0 < bound < math.inf:
@@ -153,14 +153,14 @@ class VirtualClock:
         return flow.done
 
     def _advance(self) -> None:
-        """Counts what flowed since rates changed last."""
+        """Updates all flows by the time since rates changed last."""
         passed = self.now - self._flows_at
         for flow in self._flows:
             flow.left -= flow.rate * passed
         self._flows_at = self.now
 
     def _share(self) -> None:
-        """Sets the rates of all flows, and when the next one ends."""
+        """Sets the rates of all flows, and schedules the next end."""
         set_rates(self._flows)
         self._next_end = next(self._order)
         if self._flows:
@@ -169,7 +169,7 @@ class VirtualClock:
             heapq.heappush(self._due, (self.now + max(ends, 0.0), this, lambda: self._end(this)))
 
     def _end(self, asked: int) -> None:
-        """Ends the flows that are done, unless rates have changed since this was `asked` for."""
+        """Ends the flows that are done, unless rates have changed since this end was scheduled."""
         if asked != self._next_end:
             return
         self._advance()
@@ -180,7 +180,7 @@ class VirtualClock:
             flow.done.trigger()
 
     def _is_done(self, flow: _Flow) -> bool:
-        """Returns whether only rounding is left of `flow`: by its bytes, or as its end can't be told from now."""
+        """Returns whether only rounding is left of `flow`, either in bytes or in time."""
         return flow.left <= _ROUNDING * flow.bytes or self.now + flow.left / flow.rate <= self.now
 
 
@@ -212,21 +212,21 @@ def set_rates(flows: list[_Flow]) -> None:
 
 
 class Slots:
-    """So many places, taken one at a time in the order in which they were asked for."""
+    """A number of places, granted one at a time in the order of the requests."""
 
     def __init__(self, free: int) -> None:
         self._free = free
         self._asked: list[ClockEvent] = []
 
     def take(self) -> ClockEvent:
-        """Returns the event at which a place is the caller's."""
+        """Returns the event at which the caller gets a place."""
         event = ClockEvent()
         self._asked.append(event)
         self._serve()
         return event
 
     def give(self) -> None:
-        """Gives a place back, or adds one."""
+        """Frees a place, or adds one."""
         self._free += 1
         self._serve()
 

@@ -1,4 +1,4 @@
-"""What trainers of a simulated platform execute: the operations of a step, one by one, and how long each takes."""
+"""The operations of a step on a simulated platform, one by one, and their seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from a3gnn.errors import UsageError
 from a3gnn.hybrid.simulation.platform import SimulatedAccelerator, SimulatedProcessor
 from a3gnn.sampling.counts import Counts
 
-#: Bytes of a value; of a node's id or an entry of the adjacency; that Adam reads and writes per parameter; of a line.
+#: Bytes of a value; of a node's id or an entry of the adjacency; of Adam's traffic per parameter; of a cache line.
 _VALUE, _ID, _ADAM, _LINE = 4.0, 4.0, 28.0, 64.0
 #: Bytes that an accelerator keeps per parameter: weight, gradient, two moments.
 _KEPT = 16.0
@@ -18,11 +18,11 @@ _KEPT = 16.0
 
 @dataclass(frozen=True, slots=True)
 class SimulatedModel:
-    """The shape of the model that is trained.
+    """The shape of the trained model.
 
     Attributes:
         widths: Values per node: features, then the output of each layer.
-        concatenates: Whether a node's own row is an operand of the update beside the aggregate (GraphSAGE).
+        concatenates: Whether the update also takes a node's own row, beside the aggregate (GraphSAGE).
         fused_gather: Whether the host sums the input layer's rows while it loads them.
     """
 
@@ -44,25 +44,25 @@ class SimulatedModel:
 
     @property
     def operands(self) -> int:
-        """Rows of the previous layer's width that the update of a node multiplies."""
+        """Rows of the previous layer's width that a node's update multiplies."""
         return 2 if self.concatenates else 1
 
     def loaded_bytes(self, counts: Counts) -> float:
         """Returns the bytes that loading reads for a trainer: cache lines of its rows, or its edges' if it sums them.
 
-        Rows that are no multiple of a line begin anywhere in one.
+        A row whose size is not a multiple of a line may begin anywhere in a line.
         """
         rows = counts.layers[0][2] if self.fused_gather else counts.input_nodes
         size = _VALUE * self.widths[0]
         return rows * (size if size % _LINE == 0 else size + _LINE - _VALUE)
 
     def sent_bytes(self, counts: Counts) -> float:
-        """Returns the bytes that are sent to a trainer: features, ids and adjacency."""
+        """Returns the bytes sent to a trainer: features, ids and adjacency."""
         rows = self.operands * counts.layers[0][1] if self.fused_gather else counts.input_nodes
         return _VALUE * self.widths[0] * rows + sampled_bytes(counts)
 
     def kept_bytes(self, counts: Counts) -> float:
-        """Returns the bytes that a mini-batch takes in an accelerator's memory while it is trained."""
+        """Returns the bytes of a mini-batch in an accelerator's memory during training."""
         outputs = zip(counts.layers, self.widths, self.widths[1:], strict=False)
         kept = sum(nodes * (self.operands * wide + 2 * out) for (_, nodes, _), wide, out in outputs)
         return self.sent_bytes(counts) + _VALUE * kept + _KEPT * self.parameters
@@ -75,15 +75,15 @@ def sampled_bytes(counts: Counts) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One kernel, or function on the host.
+    """A kernel, or a function on the host.
 
     Attributes:
         flops: Multiplications and additions.
-        moved_bytes: Read and written, out of the memory beside the trainer.
-        chip_bytes: Intermediate results: of `moved_bytes`, what stays on the chip where kernels are pipelined.
-        rows: Of the matrix product; 0 for one that aggregates, activates or updates weights.
-        layer: Whose it is; aggregation and update of one layer and direction are pipelined.
-        backward: Its direction.
+        moved_bytes: Bytes read from and written to the memory beside the trainer.
+        chip_bytes: The part of `moved_bytes` that stays on the chip if kernels are pipelined: intermediate results.
+        rows: Rows of a matrix product; 0 for other operations (aggregation, activation, update of weights).
+        layer: The layer. Aggregation and update of one layer and direction are pipelined.
+        backward: Whether it belongs to the backward pass.
     """
 
     flops: float
@@ -95,7 +95,7 @@ class Operation:
 
 
 def operations(model: SimulatedModel, counts: Counts) -> Iterator[Operation]:
-    """Yields what a trainer executes for one mini-batch: forward, backward, optimiser."""
+    """Yields a trainer's operations for one mini-batch: forward, backward, optimizer."""
     layers = list(zip(counts.layers, model.widths, model.widths[1:], strict=False))
     for number, ((_, nodes, edges), wide, out) in enumerate(layers):
         rows = nodes * model.operands * wide
@@ -118,11 +118,11 @@ def operations(model: SimulatedModel, counts: Counts) -> Iterator[Operation]:
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """What a step takes on the processors.
+    """The cost of a step on the processors.
 
     Attributes:
-        seconds: If nobody else used the host's memory.
-        moved_bytes: That it moves meanwhile.
+        seconds: Seconds, if nothing else used the host's memory.
+        moved_bytes: Bytes that the step moves.
     """
 
     seconds: float
@@ -130,7 +130,7 @@ class HostWork:
 
 
 def on_processor(processor: SimulatedProcessor, threads: int, model: SimulatedModel, counts: Counts) -> HostWork:
-    """Returns what a step on so many threads takes: each operation is bound by arithmetic or by memory."""
+    """Returns the cost of a step on `threads` threads; each operation is bound by arithmetic or by memory."""
     speed = processor.speed(threads)
     bandwidth = min(processor.memory_bytes_per_s, speed * processor.load_bytes_per_s)
     seconds = moved = 0.0
@@ -158,10 +158,10 @@ def on_accelerator(device: SimulatedAccelerator, model: SimulatedModel, counts: 
 
 
 def sampling_on_processor(processor: SimulatedProcessor, threads: int, counts: Counts) -> float:
-    """Returns the seconds in which so many threads sample what `counts` holds."""
+    """Returns the seconds in which `threads` threads sample the edges in `counts`."""
     return sum(counts.edges) / (processor.speed(threads) * processor.sampled_edges_per_s)
 
 
 def sampling_on_accelerator(device: SimulatedAccelerator, counts: Counts) -> float:
-    """Returns the seconds in which `device` samples what `counts` holds, if it does nothing else."""
+    """Returns the seconds in which an otherwise idle `device` samples the edges in `counts`."""
     return device.launch_s + sum(counts.edges) / device.sampled_edges_per_s

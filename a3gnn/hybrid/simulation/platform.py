@@ -1,4 +1,4 @@
-"""What a simulated platform is made of: processors, accelerators, their memory and links."""
+"""The parts of a simulated platform: processors, accelerators, their memory and links."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class SimulatedProcessor:
     """All processors of the host, as one pool of threads.
 
     Attributes:
-        threads: That can run at once.
+        threads: Threads that can run at once.
         flops_per_s: Multiplications and additions per second, of one thread.
         load_bytes_per_s: Feature bytes that one thread gathers per second, out of cache.
         sampled_edges_per_s: Edges that one thread samples per second.
         memory_bytes_per_s: Bandwidth of the host's memory, which loading, trainers and transfers share.
-        thread_loss: Of t threads each works at 1 / (1 + thread_loss (t - 1)) of its speed alone.
+        thread_loss: Each of t threads works at 1 / (1 + thread_loss (t - 1)) of its speed alone.
         launch_s: Seconds to start one operation of a model.
     """
 
@@ -45,7 +45,7 @@ class SimulatedProcessor:
         real_number("thread_loss", self.thread_loss, "per thread")
 
     def speed(self, threads: int) -> float:
-        """Returns how many times as fast as one thread so many are."""
+        """Returns the speed of `threads` threads, relative to one thread."""
         return threads / (1 + self.thread_loss * max(threads - 1, 0))
 
 
@@ -56,16 +56,16 @@ class SimulatedAccelerator:
     Attributes:
         flops_per_s: Multiplications and additions per second.
         memory_bytes_per_s: Bandwidth of its memory.
-        memory_bytes: Its size.
+        memory_bytes: Size of its memory.
         link_bytes_per_s: Bandwidth of its link to the host.
         link_latency_s: Seconds before the first byte of a copy arrives.
         launch_s: Seconds to start one kernel.
         sampled_edges_per_s: Edges that it samples per second; 0 if it can't.
         samples_beside: Whether sampling has circuits of its own (an FPGA), or takes the device's time (a GPU).
-        pipelined: Whether aggregation streams into the update (an FPGA): then each operation costs the slower of both,
-            intermediate results stay on the chip, and `flush_s` is paid.
+        pipelined: Whether aggregation streams into the update (an FPGA). Each operation then costs the slower of both,
+            intermediate results stay on the chip, and `flush_s` is added.
         flush_s: Seconds to drain the pipeline of kernels after each layer.
-        half_rows: Rows of a matrix product at which it reaches half of the speed.
+        half_rows: Rows at which a matrix product reaches half of its peak speed.
     """
 
     flops_per_s: float
@@ -90,13 +90,13 @@ class SimulatedAccelerator:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPlatform:
-    """A host and its accelerators. The processors are one trainer, each accelerator is one.
+    """A host and its accelerators. All processors are one trainer, and so is each accelerator.
 
     Attributes:
-        processor: The host's.
-        accelerators: Any number.
-        sent_host_bytes: Bytes of the host's memory bandwidth that a byte on a link takes: 1 where a copy reads memory,
-            0 as in the paper ("they utilize different memory channels").
+        processor: The host's processors.
+        accelerators: The accelerators; may be empty.
+        sent_host_bytes: Bytes of the host's memory bandwidth that a byte on a link takes: 1 if a copy reads memory, 0
+            as in the paper ("they utilize different memory channels").
         jitter: Standard deviation of the logarithm of each operation's seconds.
     """
 
@@ -112,7 +112,7 @@ class SimulatedPlatform:
 
     @property
     def kinds(self) -> tuple[TrainerKind, ...]:
-        """What each trainer runs on: the processors, then the accelerators."""
+        """The kind of each trainer: the processors, then the accelerators."""
         return trainer_kinds(len(self.accelerators))
 
     @property

@@ -25,19 +25,19 @@ from a3gnn.nvtps import mteps
 from a3gnn.sampling.counts import CountCurve, Counts
 from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 
-#: What is measured: each stage, and the part of propagation in which gradients are exchanged.
+#: Each stage, and the part of propagation that exchanges gradients.
 MeasuredStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation"]
 
 
 class SimulatedSpan(NamedTuple):
-    """Some work of one stage for one mini-batch.
+    """Work of one stage for one mini-batch.
 
     Attributes:
-        stage: Whose work it is.
+        stage: The stage.
         batch: Number of the mini-batch, from 0.
-        trainer: Place of the trainer for which or on which it is; None for all.
+        trainer: Place of the trainer that the work is on or for; None for all trainers.
         begin: Seconds on the virtual clock.
-        end: Likewise.
+        end: Seconds on the virtual clock.
     """
 
     stage: MeasuredStage
@@ -52,11 +52,11 @@ class Trace:
     """A run on the virtual clock.
 
     Attributes:
-        spans: In the order in which they ended.
-        ends: When each mini-batch was trained, in seconds.
+        spans: The spans, in the order in which they ended.
+        ends: Seconds at which each mini-batch was trained.
         edges: Edges that all trainers traversed for each mini-batch, as in Eq. 5.
         times: Stage times of each mini-batch.
-        assignments: Of each mini-batch.
+        assignments: Assignment of each mini-batch.
     """
 
     spans: list[SimulatedSpan] = field(default_factory=list)
@@ -69,22 +69,22 @@ class Trace:
         """Returns the seconds from one mini-batch to the next while the pipeline is full.
 
         Args:
-            skipped: The first mini-batches, which fill it.
-            drained: The last ones, which have it to themselves.
+            skipped: Mini-batches at the start, which fill the pipeline; at least 1.
+            drained: Mini-batches at the end, which share the pipeline with no later one.
 
         Raises:
-            UsageError: None is skipped, or nothing is left.
+            UsageError: `skipped` is 0, or no mini-batch is left.
         """
         ends = self._full(skipped, drained)
         return (ends[-1] - ends[0]) / (len(ends) - 1)
 
     def mteps(self, skipped: int, drained: int = 0) -> float:
-        """Returns millions of traversed edges per second (Eq. 5); arguments and errors are `seconds_per_batch`'s."""
+        """Returns millions of traversed edges per second (Eq. 5); takes the arguments of `seconds_per_batch`."""
         ends = self._full(skipped, drained)
         return mteps(sum(self.edges[skipped : skipped + len(ends) - 1]), ends[-1] - ends[0])
 
     def _full(self, skipped: int, drained: int) -> list[float]:
-        """Returns the ends that count, after that of the last mini-batch that is skipped."""
+        """Returns the ends of the mini-batches that count, preceded by the end of the last skipped one."""
         whole_number("skipped", skipped, 1, "the first one fills the pipeline")
         whole_number("drained", drained, 0)
         whole_number("mini-batches", len(self.ends), skipped + drained + 1, f"{skipped} and {drained} do not count")
@@ -97,12 +97,12 @@ _VALUE = 4.0
 
 @dataclass(slots=True, eq=False)
 class BatchInFlight:
-    """A mini-batch on its way.
+    """A mini-batch in the pipeline.
 
     Attributes:
-        number: From 0.
-        assignment: How it is divided, from when it was sampled.
-        seconds: What was measured so far, by stage and trainer; None stands for all trainers.
+        number: Its number, from 0.
+        assignment: Its division, fixed when it was sampled.
+        seconds: Measured seconds so far, by stage and trainer; the trainer None stands for all trainers.
     """
 
     number: int
@@ -110,7 +110,7 @@ class BatchInFlight:
     seconds: dict[tuple[str, int | None], float] = field(default_factory=dict)
 
     def times(self, iteration: float | None) -> StageTimes:
-        """Returns what the stages took, and `iteration`, the seconds since the mini-batch before was trained."""
+        """Returns the measured stage times, with `iteration`, the seconds since the mini-batch before was trained."""
         kinds = self.assignment.kinds
 
         def of(stage: str) -> tuple[float, ...]:
@@ -133,12 +133,12 @@ class StageWork:
     """Does a stage's work for a mini-batch: takes time on the platform's resources, and measures it.
 
     Args:
-        clock: On which time passes.
-        platform: Whose resources are used.
+        clock: The virtual clock.
+        platform: The platform with the resources.
         model: The model's shape.
-        counts: What shares hold.
-        seed: Of the jitter.
-        trace: Takes the spans.
+        counts: Nodes and edges in shares of a mini-batch, by number of seeds.
+        seed: Seed of the jitter.
+        trace: Receives the spans.
     """
 
     def __init__(
@@ -154,13 +154,13 @@ class StageWork:
         self._random = np.random.default_rng(seed)
         self._memory = Bandwidth("host memory", platform.processor.memory_bytes_per_s)
         devices = range(len(platform.accelerators))
-        #: Full duplex: to each accelerator, and from it.
+        #: Full duplex: one link to each accelerator, and one from it.
         self._links = {
             (place, way): Bandwidth(f"link {way} accelerator {place}", platform.accelerators[place].link_bytes_per_s)
             for place in devices
             for way in ("to", "from")
         }
-        #: Of a device's own time: one second each second.
+        #: A device's own time: one second per second.
         self._devices = [Bandwidth(f"accelerator {place}", 1.0) for place in devices]
 
         self._stages = {
@@ -175,7 +175,7 @@ class StageWork:
         return self._stages[stage](batch)
 
     def counts(self, batch: BatchInFlight) -> list[Counts]:
-        """Returns what each trainer's share of `batch` holds."""
+        """Returns the counts of each trainer's share of `batch`."""
         return [self._counts.at(share) for share in batch.assignment.shares]
 
     def _sampling(self, batch: BatchInFlight) -> Process:
@@ -193,7 +193,7 @@ class StageWork:
         yield self._clock.all_of(self._clock.start(part) for part in parts)
 
     def _on_device(self, batch: BatchInFlight, place: int, seeds: int) -> Process:
-        """Samples on an accelerator, and sends what was sampled to the host, for loading."""
+        """Samples on an accelerator, and sends the samples to the host for loading."""
         device, counts = self._platform.accelerators[place], self._counts.at(seeds)
         seconds = self._jittered(sampling_on_accelerator(device, counts))
         beside = self._clock.after(seconds) if device.samples_beside else self._device_time(place, seconds)

@@ -19,13 +19,13 @@ from a3gnn.units import format_size
 
 
 def needed_bytes(model: SimulatedModel, counts: CountCurve, schedule: Schedule, seeds: int) -> float:
-    """Returns the bytes of an accelerator that trains `seeds` seeds, and holds those which wait for it."""
+    """Returns the bytes of an accelerator that trains `seeds` seeds, with the mini-batches that wait in its memory."""
     found = counts.at(seeds)
     return model.kept_bytes(found) + schedule.transferred * model.sent_bytes(found)
 
 
 def most_seeds(device: SimulatedAccelerator, model: SimulatedModel, counts: CountCurve, schedule: Schedule) -> int:
-    """Returns the largest share that fits into `device`, of what was counted."""
+    """Returns the largest share that fits into `device`, up to the largest counted one."""
     low, high = 0, counts.seeds[-1]
     while low < high:
         middle = (low + high + 1) // 2
@@ -40,7 +40,7 @@ def check_memory(
     """Checks that every accelerator holds its share.
 
     Raises:
-        MemoryLimitError: One does not.
+        MemoryLimitError: A share does not fit.
     """
     for place, (device, seeds) in enumerate(zip(platform.accelerators, assignment.shares[1:], strict=True)):
         needed = needed_bytes(model, counts, schedule, seeds) if seeds else 0.0
@@ -52,29 +52,29 @@ def check_memory(
             )
 
 
-#: Mini-batches that fill the pipeline, whose mean counts, and that drain it. A multiple of 2 and 3, for stages that
+#: Mini-batches that fill the pipeline, whose mean counts, and that drain it. A multiple of 2 and 3, because stages that
 #: hinder each other may take turns over several mini-batches.
 _FILL, _COUNTED, _DRAIN = 6, 6, 4
 
 
 class DividesWork(Protocol):
-    """Who decides how mini-batches are divided."""
+    """Decides the division of mini-batches."""
 
     def assignment(self) -> Assignment | None:
-        """Returns how the mini-batch that is about to be sampled is divided; None ends the run."""
+        """Returns the division of the next mini-batch to sample; None ends the run."""
 
     def measured(self, assignment: Assignment, times: StageTimes) -> None:
-        """Is told what the stages took of a mini-batch that was divided so, once it is trained."""
+        """Receives the stage times of a mini-batch with this division, once it is trained."""
 
 
 class Static:
-    """One division for so many mini-batches."""
+    """One division for a number of mini-batches."""
 
     def __init__(self, assignment: Assignment, batches: int) -> None:
         self._assignment, self._left = assignment, batches
 
     def assignment(self) -> Assignment | None:
-        """Returns the division, as often as asked for at first."""
+        """Returns the division, until the mini-batches are used up."""
         self._left -= 1
         return self._assignment if self._left >= 0 else None
 
@@ -84,17 +84,17 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTraining:
-    """What is trained on which simulated platform.
+    """A training run on a simulated platform.
 
-    Nothing is computed but time. Trainers that compute on the CPU, in a simulated accelerator's place, can do so in
-    `DividesWork.measured`, which is called once per mini-batch, in order, with the division that it had.
+    Only time is computed. To train a model in a simulated accelerator's place, train in `DividesWork.measured`: it is
+    called once per mini-batch, in order, with the mini-batch's division.
 
     Attributes:
         platform: The host and its accelerators.
         model: The model's shape.
-        counts: What shares of a mini-batch hold.
-        schedule: Which stages overlap.
-        seed: Of the jitter.
+        counts: Nodes and edges in shares of a mini-batch, by number of seeds.
+        schedule: The stages that overlap.
+        seed: Seed of the jitter.
     """
 
     platform: SimulatedPlatform
@@ -104,10 +104,10 @@ class SimulatedTraining:
     seed: int = 0
 
     def run(self, division: DividesWork) -> Trace:
-        """Trains until `division` ends it.
+        """Trains until `division` ends the run.
 
         Raises:
-            UsageError: An assignment is of other trainers.
+            UsageError: An assignment does not fit the platform.
             MemoryLimitError: An accelerator can't hold its share.
         """
         pipeline = _Pipeline(self, division)
@@ -117,7 +117,7 @@ class SimulatedTraining:
         """Checks that `assignment` can run here.
 
         Raises:
-            UsageError: It is of other trainers, or more threads, or lets accelerators sample that can't.
+            UsageError: It has other trainers, has more threads, or lets accelerators sample that can't.
             MemoryLimitError: An accelerator can't hold its share.
         """
         platform = self.platform

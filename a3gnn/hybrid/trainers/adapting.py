@@ -1,4 +1,4 @@
-"""Who changes the shares and threads of real trainers while they train, and by which schedule."""
+"""Controllers that change the shares and threads of real trainers during training, and their schedules."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def dividing_of(
     *,
     independent: bool,
 ) -> Dividing:
-    """Returns how the mini-batches of `assignment` come to `devices`.
+    """Returns how the mini-batches of `assignment` are divided among `devices`.
 
     Args:
-        devices: Of each trainer.
-        assignment: The seeds of each.
-        config: How is trained.
-        watch: Knows who works at what.
-        prefetch: How far each stage is ahead of the next; None where `config`'s mode and workers say it.
+        devices: The device of each trainer.
+        assignment: The seeds of each trainer.
+        config: The training configuration.
+        watch: Receives the stage that each thread works at.
+        prefetch: How far each stage is ahead of the next; None to follow `config`'s mode and workers.
         independent: Whether each share is sampled for itself.
 
     Raises:
-        UsageError: Shares are not one per trainer, or not of `batch_size` seeds together.
+        UsageError: Shares are not one per trainer, or do not sum to `batch_size`.
     """
     if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
         raise UsageError(
@@ -59,7 +59,7 @@ def dividing_of(
 
 
 def stage_threads(devices: Sequence[Device], prefetch: Schedule) -> int:
-    """Returns the threads of each stage that is ahead: an equal part of the cores that trainers leave, one at least."""
+    """Returns the threads of each stage that runs ahead: an equal part of the cores left by trainers, at least one."""
     ahead = max(1, len(prefetch.groups) - 1)
     return max(1, (pool.usable_cores() - sum(device.threads for device in devices)) // ahead)
 
@@ -72,12 +72,12 @@ _BY_MODE = {
 
 
 def schedule_of(config: TrainConfig, prefetch: Schedule | None) -> Schedule:
-    """Returns which stages overlap: by `prefetch`, or without it by `config.parallel_mode`."""
+    """Returns the stages that overlap: `prefetch`, or by default those of `config.parallel_mode`."""
     return _BY_MODE[config.parallel_mode] if prefetch is None else prefetch
 
 
 def _filling(config: TrainConfig, prefetch: Schedule | None) -> int:
-    """Returns how many mini-batches fill the pipeline: those ahead, and the first one."""
+    """Returns the number of mini-batches that fill the pipeline: those that run ahead, and the first one."""
     if prefetch is not None:
         return sum(prefetch.depths) + 1
     return 1 if config.parallel_mode == "sequential" else config.num_workers + 1
@@ -92,7 +92,7 @@ def adaptation_of(
     *,
     independent: bool,
 ) -> Adaptation | None:
-    """Returns what has `controller` change the division that training begins with; None where there is none.
+    """Returns an adaptation of the first division by `controller`; None without a controller.
 
     Raises:
         UsageError: Each share is sampled for itself.
@@ -108,9 +108,9 @@ def adaptation_of(
 
 
 def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
-    """Returns `Balanced` among trainers of a kind, with `FittedScaling` between kinds.
+    """Returns `Balanced` among trainers of one kind, with `FittedScaling` between kinds.
 
-    Of the controllers between kinds that one is nearer to the best division (docs/hybrid.md, by simulation).
+    In simulation `FittedScaling` comes nearest to the best division between kinds (docs/hybrid.md).
     """
     schedule = schedule_of(config, prefetch)
     return Balanced(
@@ -122,7 +122,7 @@ def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch:
 
 
 def give_threads(devices: Sequence[Device], assignment: Assignment) -> None:
-    """Has each of `devices` use the threads that `assignment` gives it from the next mini-batch on."""
+    """Sets the threads of each device to those of `assignment`, from the next mini-batch on."""
     if assignment.trainer_threads:
         for device, threads in zip(devices, assignment.trainer_threads, strict=True):
             device.threads = threads

@@ -1,4 +1,4 @@
-"""`Trainers`: which trainers of this process are asked for, and what each has of a mini-batch."""
+"""`Trainers`: the requested trainers of this process, and the share of a mini-batch that each gets."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from a3gnn.threads import pool
 from a3gnn.training.checkpoint import SavedShares
 from a3gnn.units import count
 
-#: Parts of a mini-batch whose nodes and edges are counted; between them they are interpolated. Guess.
+#: Parts of a mini-batch in which nodes and edges are counted; between them they are interpolated. Guess.
 _COUNTED = (1 / 16, 1 / 4, 1 / 2, 1)
 
 
 class FirstShares(NamedTuple):
-    """The shares that training begins with.
+    """The shares at the start of training.
 
     Attributes:
         shares: Seeds of each trainer.
-        why: For people: which, and by what; None where trainers are of a kind and have equal shares.
+        why: A line for people on the choice; None if trainers are of one kind and have equal shares.
     """
 
     shares: tuple[int, ...]
@@ -61,21 +61,21 @@ def first_shares(
     ahead: int,
     kept: SavedShares | None = None,
 ) -> FirstShares:
-    """Returns equal shares of trainers of a kind; between processors and accelerators what is predicted the fastest.
+    """Returns equal shares among trainers of one kind, and the predicted fastest ones between kinds.
 
     Args:
-        devices: Of the trainers.
-        graph: What is trained on.
-        config: How.
-        task: What.
-        schedule: Which stages overlap.
-        hardware: Returns this machine with what the probe found; called where it matters.
-        ahead: Threads that sample, and that load.
-        kept: What a run that goes on began with: among trainers of the same kinds, these shares stand for what would be
-            predicted now.
+        devices: The trainers' devices.
+        graph: The graph.
+        config: The configuration.
+        task: The task.
+        schedule: The stages that overlap.
+        hardware: Returns this machine, probed; called only if shares are predicted.
+        ahead: Threads for sampling, and as many for loading.
+        kept: The first shares of the run that is resumed. They replace a prediction if the trainers' kinds are the
+            same.
     """
     batch, kinds = config.batch_size, [device.kind for device in devices]
-    if len(set(kinds)) == 1 or task.is_own:  # which several trainers refuse
+    if len(set(kinds)) == 1 or task.is_own:  # several trainers refuse such tasks later
         return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
     if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
         return FirstShares(kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as the run began with")
@@ -104,12 +104,12 @@ def _model(
     hardware: Hardware,
     seeds: int,
 ) -> PerformanceModel:
-    """Returns the model of this machine, with `accelerators` in place of the devices that the probe found."""
+    """Returns the performance model of this machine, with `accelerators` instead of the probed devices."""
     sampler = NeighbourSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
     counted = sorted({max(1, round(seeds * part)) for part in _COUNTED})
     counts = CountCurve.sampled(sampler, graph.train_ids, counted)
     widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)
-    # Shares' sums of dense rows are made while these are gathered, but of gcn, which weighs them by degrees.
+    # Dense rows are summed while they are gathered, except for gcn, which weighs them by degree.
     fused = OPERATORS[task.model].input_widths > 0 and task.model != "gcn" and not graph.features.is_sparse
     speeds = dataclasses.replace(
         probed_speeds(hardware, counts), accelerators=tuple(device.speeds(hardware.profile) for device in accelerators)
@@ -128,27 +128,27 @@ def _why(shares: Sequence[int], found: PredictedDivision) -> str:
     )
 
 
-#: What the numbers are that are asked for.
+#: What the numbers of an option mean, for error messages.
 _WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trainers:
-    """What `train` is told of trainers.
+    """The options of `train` for trainers.
 
     Attributes:
         names: auto, or devices such as cpu:2, cuda:0 and sim:u250, separated by commas; each is a trainer.
-        shares: Seeds of each, batch_size together; 0 leaves one out. None makes them equal among trainers of a kind,
-            and has the performance model divide between processors and accelerators.
-        sampling: whole samples mini-batches once and cuts them, so that any division equals one trainer; independent
+        shares: Seeds of each trainer, which sum to batch_size; 0 leaves one out. None makes them equal among trainers
+            of one kind, and lets the performance model divide between processors and accelerators.
+        sampling: whole samples a mini-batch once and cuts it, so that any division equals one trainer; independent
             samples each share for itself.
-        stall_s: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
+        stall_s: Seconds after which a trainer counts as lost if a stage of a mini-batch has not ended.
         adapt: Whether shares and threads change while training runs.
-        prefetch: By how many mini-batches sampling may be ahead of loading, loading of transfer, and transfer of
-            propagation; None leaves it to the configuration's mode and workers.
+        prefetch: Mini-batches by which sampling may be ahead of loading, loading of transfer, and transfer of
+            propagation. None leaves it to the configuration's mode and workers.
 
     Raises:
-        UsageError: A field is out of range, or shares are to change where each is sampled for itself.
+        UsageError: A field is out of range, or `adapt` is set without whole sampling.
     """
 
     names: str = AUTO
@@ -186,10 +186,10 @@ class Trainers:
         adapt: bool = False,
         prefetch: Sequence[int] | None = None,
     ) -> Trainers | None:
-        """Returns what is asked for; None where no trainers are.
+        """Returns the requested trainers; None if `names` is None.
 
         Raises:
-            UsageError: A field is out of range, or something is said of no trainers.
+            UsageError: A field is out of range, or options of trainers are given without trainers.
         """
         if names is not None:
             shares = None if shares is None else _whole("trainer_shares", shares, "0 leaves a trainer out")
@@ -204,7 +204,7 @@ class Trainers:
 
     @property
     def schedule(self) -> Schedule | None:
-        """Which stages overlap; None leaves it to the configuration's mode and workers."""
+        """The stages that overlap; None leaves it to the configuration's mode and workers."""
         return None if self.prefetch is None else Schedule(*self.prefetch)
 
     def on(
@@ -217,20 +217,20 @@ class Trainers:
         kept: SavedShares | None = None,
         hardware: Callable[[], Hardware] = probe_hardware,
     ) -> OpenTrainers:
-        """Returns the devices, and what each has of a mini-batch.
+        """Opens the devices, and divides a mini-batch among them.
 
         Args:
-            graph: What is trained on.
-            config: How.
-            task: What.
+            graph: The graph.
+            config: The configuration.
+            task: The task.
             processes: Processes of this training run.
-            kept: What the run that goes on began with, in place of what would be predicted now; None of a new one.
-            hardware: Returns this machine; called where shares are to be predicted.
+            kept: The first shares of the run that is resumed, instead of a prediction; None for a new run.
+            hardware: Returns this machine; called only if shares are predicted.
 
         Raises:
-            UsageError: A name is none, shares are not one per trainer or not `batch_size` together, one trainer is to
-                adapt, this process is one of several, or the graph is on graph servers.
-            DeviceError: A device is not there.
+            UsageError: A name is not valid, shares are not one per trainer or do not sum to `batch_size`, a single
+                trainer is to adapt, this process is one of several, or the graph is on graph servers.
+            DeviceError: A device does not exist.
         """
         if processes > 1:
             raise UsageError(
@@ -272,20 +272,20 @@ class Trainers:
 
 
 def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:
-    """Returns `numbers` as Python's integers: checkpoints and JSON hold no others."""
+    """Returns `numbers` as Python integers, because checkpoints and JSON hold no others."""
     if not isinstance(numbers, Iterable) or isinstance(numbers, str):
         raise UsageError(f"{option(name)} must be integers, {_WHAT[name]}, got {numbers!r}")
     return tuple(whole_number(option(name), number, 0, remedy) for number in numbers)
 
 
 class OpenTrainers(NamedTuple):
-    """What was asked for, on a machine, a graph and a configuration.
+    """Requested trainers, opened for a machine, a graph and a configuration.
 
     Attributes:
-        asked: It.
-        devices: Of each trainer.
+        asked: The request.
+        devices: The device of each trainer.
         assignment: The division of a mini-batch.
-        why: Why it is so, for people, where the performance model chose it.
+        why: A line for people on the division, if the performance model chose it.
     """
 
     asked: Trainers
@@ -295,7 +295,7 @@ class OpenTrainers(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """What people should know before it runs."""
+        """Lines for people before training runs."""
         threads, cores = sum(device.threads for device in self.devices), pool.usable_cores()
         said = [] if self.why is None else [self.why]
         if threads > cores:
@@ -307,5 +307,5 @@ class OpenTrainers(NamedTuple):
 
     @property
     def use_gpu(self) -> bool:
-        """Whether one of them is a GPU."""
+        """Whether a trainer is a GPU."""
         return any(device.memory.type != "cpu" for device in self.devices)

@@ -22,20 +22,21 @@ from a3gnn.training.learner import Replica
 
 
 class Synchroniser:
-    """A mutex, a condition, and how many trainers are DONE; the listing never sets that back, which is mended.
+    """A mutex, a condition and a counter of trainers that are DONE.
 
-    Each trainer says DONE when what is to be summed is in the host's memory. When all have, their values are added in
-    the order of the trainers, whoever came first, and the sum is broadcast. Trainers acknowledge a mini-batch when
-    their weights are updated; it ends when all have. Once one has failed, no update begins any more.
+    The paper's listing never resets the counter; this class does. A trainer says DONE when its values are in the host's
+    memory. Once all have, the values are summed in the order of the trainers, whichever came first, and the sum is
+    broadcast. A trainer acknowledges a mini-batch when its weights are updated; the mini-batch ends when all have. Once
+    a trainer has failed, no further update begins.
 
     Args:
-        size: Trainers.
-        watch: Does not count the time in which a trainer waits for others.
+        size: Number of trainers.
+        watch: Excludes the time in which a trainer waits for others.
 
     Attributes:
-        acknowledged: Trainers whose weights are those after the mini-batch under way.
-        updating: Those whose weights are neither those before it nor those after it.
-        seconds: That sums have taken so far.
+        acknowledged: Trainers whose weights are updated by the current mini-batch.
+        updating: Trainers in the middle of an update.
+        seconds: Total seconds of sums so far.
     """
 
     def __init__(self, size: int, watch: Watch) -> None:
@@ -50,10 +51,10 @@ class Synchroniser:
         self.seconds = 0.0
 
     def exchange(self, trainer: int, values: Tensor) -> Tensor:
-        """Says DONE for `trainer`, and returns the sum of all trainers' `values`, on the host; it is not to be changed.
+        """Says DONE for `trainer`, and returns the sum of all trainers' `values` on the host; do not modify it.
 
         Raises:
-            StoppedError: A trainer has failed, which the synchroniser's side is told.
+            StoppedError: A trainer has failed; `serve` raises its error.
         """
         with self._condition, self._watch.waiting(trainer):
             self._given[trainer] = values
@@ -67,10 +68,10 @@ class Synchroniser:
 
     @contextmanager
     def update(self, trainer: int) -> Iterator[None]:
-        """Within it `trainer` updates its weights, which it acknowledges in the end, unless it fails.
+        """Runs an update of `trainer`'s weights, and acknowledges it unless it fails.
 
         Raises:
-            StoppedError: Another one has failed before; nothing is to be updated.
+            StoppedError: Another trainer has failed before, so the update must not begin.
         """
         with self._condition:
             if self._failure is not None:
@@ -83,27 +84,27 @@ class Synchroniser:
             self._condition.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Stops all trainers that wait, or will; `serve` raises the first error."""
+        """Stops all trainers that wait now or later; `serve` raises the first error."""
         with self._condition:
             self._failure = self._failure or error
             self._condition.notify_all()
 
     def reset(self) -> None:
-        """Forgets what has failed, and whatever was under way: all trainers are as they are before a mini-batch."""
+        """Forgets failures and unfinished work: all trainers are as before a mini-batch."""
         with self._condition:
             self._given, self._done, self._failure = [None] * self._size, 0, None
             self.updating.clear()
 
     def begin(self) -> None:
-        """Begins a mini-batch, before any trainer has it."""
+        """Begins a mini-batch; call it before any trainer gets its share."""
         with self._condition:
             self.acknowledged.clear()
 
     def serve(self, check: Callable[[], None]) -> None:
-        """Sums what trainers give, as often as they do, until all have acknowledged the mini-batch.
+        """Sums the trainers' values, once or more, until all have acknowledged the mini-batch.
 
         Args:
-            check: Called every tenth of a second while nothing comes; what it raises ends the waiting.
+            check: Called every tenth of a second while nothing comes; an error that it raises ends the waiting.
         """
         with self._condition:
             while len(self.acknowledged) < self._size:
@@ -127,7 +128,7 @@ class Synchroniser:
 
 
 def none_is_whole(error: BaseException) -> A3GNNError:
-    """Returns the error where all trainers have stopped within an update, by `error`."""
+    """Returns the error for trainers that `error` stopped in the middle of an update."""
     return A3GNNError(
         f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
         f"{option('resume', True)}"
@@ -136,12 +137,12 @@ def none_is_whole(error: BaseException) -> A3GNNError:
 
 @dataclass(frozen=True, slots=True)
 class DevicePeers:
-    """The other trainers as one of them sees them: see `Peers`. Devices may be of different kinds.
+    """The other trainers, as seen by one of them; implements `Peers`. Devices may be of different kinds.
 
     Attributes:
-        trainer: Its place.
-        device: Its device.
-        synchroniser: Whom it hands its values over to.
+        trainer: The trainer's place.
+        device: The trainer's device.
+        synchroniser: Exchanges the trainers' values.
     """
 
     trainer: int
@@ -149,22 +150,22 @@ class DevicePeers:
     synchroniser: Synchroniser
 
     def sum(self, values: Tensor) -> None:
-        """Overwrites `values` by their sum over all trainers."""
+        """Replaces `values` with their sum over all trainers."""
         self.device.handshake(values, lambda given: self.synchroniser.exchange(self.trainer, given))
 
 
 class TrainerThread:
-    """Serves mini-batches until it is ended, or a trainer fails. What it raises, the synchroniser is told.
+    """Trains its share of each mini-batch until `end` or a failure. Passes its errors to the synchroniser.
 
     Args:
         peers: Its place, its device and its synchroniser.
-        replica: Its model and optimiser.
-        watch: Is told at what it works.
+        replica: Its model and optimizer.
+        watch: Receives the stage that it works at.
 
     Attributes:
-        loss: Of the last mini-batch, all shares together.
-        train_s: What propagation of its share took.
-        transfer_s: What sending that share took.
+        loss: Loss of the last mini-batch, all shares together.
+        train_s: Seconds of propagating its last share.
+        transfer_s: Seconds of sending that share.
     """
 
     def __init__(self, peers: DevicePeers, replica: Replica, watch: Watch) -> None:
@@ -175,15 +176,15 @@ class TrainerThread:
         self._thread.start()
 
     def give(self, share: MiniBatch) -> None:
-        """Has the trainer begin with `share`."""
+        """Makes the trainer begin with `share`."""
         self._given.put(share)
 
     def end(self) -> None:
-        """Has the thread end after what it has been given."""
+        """Makes the thread end after the shares that it has been given."""
         self._given.put(None)
 
     def has_ended(self) -> bool:
-        """Waits for the end of the thread as long as it comes back, and returns whether it has."""
+        """Waits for the thread to end unless it is late, and returns whether it has ended."""
         while self._thread.is_alive() and not self._watch.is_late(self._thread.ident):
             self._thread.join(TICK_S)
         return not self._thread.is_alive()
@@ -194,7 +195,7 @@ class TrainerThread:
                 while (share := self._given.get()) is not None:
                     self._train(share)
         except StoppedError:
-            pass  # who has failed says why
+            pass  # the failed trainer reports its own error
         except BaseException as error:
             self._peers.synchroniser.fail(error)
 

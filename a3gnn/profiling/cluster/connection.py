@@ -18,44 +18,44 @@ from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.option_names import option
 from a3gnn.profiling.cluster.kinds import START, MachineKind, machine_kinds
 
-#: Bytes of a piece: so many lie in Ray's object stores at a time. Guess.
+#: Bytes of one piece of a graph, which lies in Ray's object stores while it is sent. Guess.
 PIECE_BYTES = 16 << 20
 
 
 class GraphSource:
-    """An actor on the machine that a study runs on, from which machines get a graph that they don't have."""
+    """An actor on the study's machine, from which other machines fetch a graph."""
 
     def read(self, folder: str, name: str, offset: int) -> bytes:
-        """Returns the piece of the file `name` in the converted graph's folder that begins at byte `offset`."""
+        """Returns up to `PIECE_BYTES` of the file `name` in the converted graph's folder, from byte `offset` on."""
         with (Path(folder) / name).open("rb") as file:
             file.seek(offset)
             return file.read(PIECE_BYTES)
 
 
 def graph_files(folder: Path) -> dict[str, int]:
-    """Returns the graph's own files in `folder`, by name with their bytes; what was derived from it is left out."""
+    """Returns the graph's own files in `folder` with their sizes in bytes, without files derived from them."""
     return {path.name: path.stat().st_size for path in [*sorted(folder.glob("*.npy")), folder / "meta.json"]}
 
 
-#: Where the actors of all studies are.
+#: Ray's namespace of all studies' actors.
 _NAMESPACE = "a3gnn"
-#: Ray's clients, which are not in the cluster.
+#: Scheme of Ray's addresses for clients outside of the cluster.
 _CLIENT = "ray://"
 
 
 class Connection:
-    """Connects this process to a cluster, unless it is connected already: then that stays.
+    """Connects this process to a cluster; an existing connection is used, and stays open.
 
     Args:
-        address: HOST:PORT of the cluster's head; None for the cluster that runs on this machine, or $RAY_ADDRESS.
+        address: HOST:PORT of the cluster's head; None for the cluster of this machine, or $RAY_ADDRESS.
 
     Attributes:
-        ray: The module.
+        ray: The imported `ray` module.
 
     Raises:
         A3GNNError: No cluster answers.
         MissingDependencyError: Ray is not installed.
-        UsageError: The address is that of a server for clients outside of the cluster.
+        UsageError: The address is one for clients outside of the cluster.
     """
 
     def __init__(self, address: str | None = None) -> None:
@@ -70,12 +70,12 @@ class Connection:
             self._connect(address)
 
     def close(self) -> None:
-        """Ends the connection, and with it whatever this process has running in the cluster."""
+        """Ends the connection, and all work of this process in the cluster."""
         if self._own and self.ray.is_initialized():
             self.ray.shutdown()
 
     def kinds(self) -> dict[str, MachineKind]:
-        """Returns the kinds of machines that trials may be sent to now, by name.
+        """Returns the kinds of machines that now take trials, by name.
 
         Raises:
             UsageError: Machines of different hardware have one label.
@@ -83,9 +83,9 @@ class Connection:
         return machine_kinds(self.ray.nodes())
 
     def start_source(self, node: str) -> tuple[str, Any]:
-        """Returns an actor on this machine from which `node` gets graphs, by which the study there is counted.
+        """Starts an actor on this machine that sends graphs to `node`, and that counts as a study there.
 
-        Its name comes first. Names for one node sort by the time at which they were given.
+        Returns the actor's name and the actor. Names for one node sort by time of creation.
         """
         here = self.ray.get_runtime_context().get_node_id()
         name = f"{node}-{time.time_ns():020d}-{os.urandom(8).hex()}"
@@ -93,31 +93,31 @@ class Connection:
         return name, self.ray.remote(GraphSource).options(**options).remote()
 
     def end_source(self, source: Any) -> None:
-        """Ends such an actor, unless it has ended."""
+        """Ends an actor of `start_source`, unless it has ended."""
         with suppress(self.ray.exceptions.RayError):
             self.ray.kill(source)
 
     def studies(self, node: str, before: str | None = None) -> int:
-        """Returns how many studies have their trials run on `node`: each has an actor that is named for it.
+        """Returns the number of studies that run their trials on `node`: the actors named for it.
 
         Args:
-            node: Ray's id of it.
-            before: A name; actors whose names do not sort before it are left out.
+            node: Ray's id of the node.
+            before: Count only actors whose names sort before this one.
         """
         actors = self.ray.util.list_named_actors(all_namespaces=True)
         names = [actor["name"] for actor in actors if actor["namespace"] == _NAMESPACE]
         return sum(name.startswith(node) and (before is None or name < before) for name in names)
 
     def on(self, node: str) -> Any:
-        """Returns Ray's strategy that runs something on `node` or not at all."""
+        """Returns Ray's strategy that schedules on `node` or not at all."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         return NodeAffinitySchedulingStrategy(node, soft=False)
 
     def _connect(self, address: str | None) -> None:
-        # Ray would hide GPUs that it was not told of, and warns that this is going to change.
+        # Ray would hide GPUs that it was not given, and warns that this is going to change.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        # What it hears of lost machines it would print on stdout, which is for results; our own messages say it.
+        # Ray would print messages about lost machines to stdout, which is for results; we print our own.
         internal: Any = importlib.import_module("ray._private.worker")
         internal.print_to_stdstream = lambda *args, **options: None
         try:
@@ -135,7 +135,7 @@ class Connection:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Has SIGTERM do after the block what it did before: Ray sets a handler of its own."""
+    """Restores the handler of SIGTERM after the block, because Ray sets its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -21,18 +21,18 @@ from a3gnn.profiling.cluster.kinds import START, ClusterNode, only_kind
 from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.task import Task
 
-#: Seconds after which studies that chose at the same time are listed. Guess: an actor's name is, in milliseconds.
+#: Seconds until Ray lists the actors of studies that chose at the same time. Guess: Ray takes milliseconds.
 _SETTLE_S = 0.5
-#: How often a study chooses at most, then it stays. Guess: studies that begin meanwhile are few.
+#: A study stays at its machine after this many choices. Guess: few studies begin meanwhile.
 _MOST_CHOICES = 8
 
 
 class Place(NamedTuple):
-    """Where a study's trials run.
+    """The machine that runs a study's trials.
 
     Attributes:
-        machine: That which runs them.
-        source: The actor by which the study is counted there, and from which the machine gets graphs.
+        machine: The machine.
+        source: The actor that stands for the study in the count of studies, and sends graphs to the machine.
     """
 
     machine: ClusterNode
@@ -40,11 +40,11 @@ class Place(NamedTuple):
 
 
 def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Collection[str]) -> Place:
-    """Returns a place on the one of `machines` that has the fewest studies; one of those that were `lost` at last.
+    """Returns a place on the machine with the fewest studies; machines that were `lost` come last.
 
-    Studies that begin together see none of each other, and choose the same. So a study looks again once its own actor
-    is listed: where as many as two more began before it on its machine than another one has, it leaves for that. Those
-    that began before have names that sort before, so all agree on which of them leave.
+    Studies that begin together do not see each other, and choose the same machine. So a study looks again once its own
+    actor is listed. It leaves if more studies began before it on its machine than run on another one.
+    Names of earlier studies sort first, so all studies agree on who leaves.
     """
     choices = 0
     while True:
@@ -64,11 +64,11 @@ def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Colle
         cluster.end_source(source)
 
 
-#: Seconds after which someone who waits is told so. Guess.
+#: Seconds after which a waiting user is told the reason. Guess.
 _PATIENCE_S = 3.0
-#: Seconds between two looks at what a machine says. Guess.
+#: Seconds between two looks for a machine's messages. Guess.
 _POLL_S = 1.0
-#: How often a machine may be lost before something that is no trial is given up. Guess.
+#: Machines that may be lost before an order other than a trial is given up. Guess.
 _MOST_LOST = 3
 
 
@@ -79,14 +79,14 @@ class _LostError(Exception):
 class RayExecutor:
     """Runs trials on the machines of one kind in a Ray cluster: a `MachineExecutor`.
 
-    All trials of a study run on one machine, the one with the fewest studies when it begins; only when that is lost
-    they go on on another one of the kind. A trial takes all of the machine that Ray knows of, and its turn among
-    whatever else a3gnn runs there. There it runs as a `LocalExecutor` has it run.
+    All trials of a study run on one machine: the one with the fewest studies when it begins. If that machine is lost,
+    they continue on another one of the kind. A trial takes all of the machine that Ray knows of, and waits its turn
+    among a3gnn's other work there. It runs there as in a `LocalExecutor`.
 
     Args:
-        address: As `Connection` takes it.
-        machines: The name of the kind; None where the cluster has only one.
-        notify: Takes each line for people.
+        address: HOST:PORT of the cluster's head; None for the cluster of this machine, or $RAY_ADDRESS.
+        machines: The name of the kind; None if the cluster has only one.
+        notify: Receives lines for people.
 
     Attributes:
         kind: The machines, as they were at first.
@@ -94,7 +94,7 @@ class RayExecutor:
     Raises:
         A3GNNError: There is no cluster, or no machine for trials in it.
         MissingDependencyError: Ray is not installed.
-        UsageError: There is no such kind, or several where none was named.
+        UsageError: There is no such kind, or there are several and none was named.
     """
 
     def __init__(
@@ -123,16 +123,16 @@ class RayExecutor:
         self.close()
 
     def close(self) -> None:
-        """Ends what this study has running in the cluster, and the connection."""
+        """Ends this study's work in the cluster, and the connection."""
         self._leave()
         self._cluster.close()
 
     def probe(self) -> Hardware:
-        """Returns the machine with what a probe measured of it there (`probe_hardware`)."""
+        """Returns the machine's hardware, probed there (`probe_hardware`)."""
         return Hardware.from_dict(self._surely({"what": "probe"})["hardware"])
 
     def make_ready(self, graph: Graph, task: Task) -> float:
-        """Has the graph, which is on disk, and the kernels on the machine; returns the seconds that this took.
+        """Sends the graph, which is on disk, to the machine and compiles the kernels there; returns the seconds.
 
         Another machine gets them when the first trial runs there.
         """
@@ -141,12 +141,12 @@ class RayExecutor:
         return time.monotonic() - begun
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
-        """Returns what the trial found; an exception here, such as KeyboardInterrupt, ends it there.
+        """Returns the trial's outcome; an exception here, such as KeyboardInterrupt, ends the trial there.
 
-        A trial whose machine was lost has crashed, which is a failure by chance: the next one runs elsewhere.
+        A trial whose machine is lost counts as crashed, which is a failure by chance. The next one runs elsewhere.
 
         Raises:
-            A3GNNError: No machine of the kind is left, or the graph can't be had there.
+            A3GNNError: No machine of the kind is left, or the graph can't be sent.
         """
         setting = request.setting
         order = {
@@ -169,10 +169,10 @@ class RayExecutor:
         return Metrics.from_dict(found["metrics"]) if "metrics" in found else Failure.from_dict(found["failure"])
 
     def _settled(self) -> ClusterNode:
-        """Returns the machine that runs the trials; another one where that was lost.
+        """Returns the machine that runs the trials; chooses another one if that was lost.
 
         Raises:
-            A3GNNError: None of the kind is left.
+            A3GNNError: No machine of the kind is left.
         """
         kind = self._cluster.kinds().get(self.kind.name)
         alive = () if kind is None or kind.fingerprint != self.kind.fingerprint else kind.machines
@@ -197,7 +197,7 @@ class RayExecutor:
             self._source = None
 
     def _surely(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the result of an order that is no trial; where its machine is lost, another one carries it out."""
+        """Returns the result of an order other than a trial. If a machine is lost, another one runs the order."""
         for _ in range(_MOST_LOST):
             home = self._settled()
             try:
@@ -214,11 +214,11 @@ class RayExecutor:
         raise A3GNNError(f"{_MOST_LOST} machines were lost, the last one by: {lost}") from lost
 
     def _ask(self, home: ClusterNode, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the result of `order`, which `home` carries out when it is free; an exception here ends that.
+        """Runs `order` on `home` once it is free, and returns the result; an exception here ends the order there.
 
         Raises:
-            A3GNNError: It is refused there.
-            OutOfMemoryError: Ray's: the machine had none left.
+            A3GNNError: `home` refuses the order, or can't run it.
+            OutOfMemoryError: From Ray: the machine had no memory left.
             _LostError: The machine, or Ray's process there, ended.
         """
         ray = self._cluster.ray
@@ -246,7 +246,7 @@ class RayExecutor:
             raise
 
     def _followed(self, answers: Any, home: ClusterNode) -> dict[str, Any]:
-        """Returns the result among the `answers` of `home`, whose lines are passed on as they come."""
+        """Returns the result among the `answers` of `home`, and passes its lines on as they come."""
         ray, asked, told = self._cluster.ray, time.monotonic(), False
         while True:
             ready, _ = ray.wait([answers], timeout=_POLL_S)
@@ -270,7 +270,7 @@ class RayExecutor:
                 self._notify(content)
 
     def _sent_state(self, request: TrialRequest) -> dict[str, Any] | None:
-        """Returns the state from which the trial's curve goes on, as it is known here; None for a trial without."""
+        """Returns this machine's state of the trial's curve, to send with the order; None for a trial without one."""
         curve = request.plan.curve
         if not request.curve_state or curve is None or curve.whole:
             return None
@@ -282,6 +282,6 @@ def _no_memory(home: ClusterNode, error: Exception) -> str:
 
 
 def _needed(fingerprint: str, folder: str, task: Task) -> dict[str, Any]:
-    """Returns what of an order says which graph and which kernels it needs."""
+    """Returns the part of an order that names its graph and its task."""
     graph = {"fingerprint": fingerprint, "folder": folder, "files": graph_files(Path(folder))}
     return {"graph": graph, "task": task.to_dict()}

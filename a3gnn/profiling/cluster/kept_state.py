@@ -1,4 +1,4 @@
-"""States of learning curves, sent between the machine that a study runs on and those that run its trials."""
+"""Sends states of learning curves between a study's machine and the machines of its trials."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from a3gnn.storage.cache import cache_root
 
 
 def here(path: str) -> Path:
-    """Returns where this machine keeps the state that another one keeps at `path`."""
+    """Returns the path on this machine for the state that another machine keeps at `path`."""
     return cache_root() / "curves" / Path(path).name
 
 
 def digest(path: Path) -> str:
-    """Returns a hash of the state at `path`; "" where there is none."""
+    """Returns a hash of the state at `path`; "" if there is none."""
     try:
         return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
     except FileNotFoundError:
@@ -26,7 +26,7 @@ def digest(path: Path) -> str:
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Writes a state that arrived, whole or not at all.
+    """Writes a received state, whole or not at all.
 
     Raises:
         OSError: It can't be written.
@@ -36,7 +36,7 @@ def keep(path: Path, content: bytes) -> None:
 
 
 def keep_or_tell(path: Path, content: bytes, notify: Callable[[str], None]) -> None:
-    """Does so, or tells why not: the trial that the state came with is worth more than that."""
+    """Writes a received state, or notifies of the error, because the trial is worth more than its state."""
     try:
         keep(path, content)
     except OSError as error:
@@ -44,9 +44,9 @@ def keep_or_tell(path: Path, content: bytes, notify: Callable[[str], None]) -> N
 
 
 def sent(path: Path, ray: ModuleType, notify: Callable[[str], None]) -> dict[str, Any] | None:
-    """Returns the state at `path` as an order has it: its digest, and its content in Ray's object store.
+    """Returns the state at `path` for an order: its digest, and its content in Ray's object store.
 
-    None where it can't be sent, which is told: the trial learns its curve from the start.
+    Returns None, and notifies, if it can't be sent: the trial then learns its curve from the start.
     """
     try:
         known = digest(path)

@@ -1,4 +1,4 @@
-"""The kinds of machines in a Ray cluster, which their nodes' custom resources tell."""
+"""The kinds of machines in a Ray cluster, read from their nodes' custom resources."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from a3gnn.errors import A3GNNError, UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.option_names import option
 
-#: What stands for all kinds, where several can be asked for.
+#: The name for all kinds, where several are allowed.
 ALL = "all"
-#: The resource of a machine: its hardware's fingerprint, and its label if it has one. A trial takes all of it.
+#: The custom resource of a machine: its hardware's fingerprint, and its label if any. A trial takes all of it.
 _RESOURCE = re.compile("a3gnn-([0-9a-f]{16})(?:-(.+))?")
-#: The line that starts Ray on a machine as one that trials may be sent to.
+#: The command that starts Ray on a machine so that it takes trials.
 START = """ray start --address HEAD:PORT --resources "$(a3gnn machines --here)\""""
 
 
 class ClusterNode(NamedTuple):
-    """A node of the cluster that trials may be sent to.
+    """A node of the cluster that takes trials.
 
     Attributes:
-        node: Ray's id of it.
-        host: Its host's name.
-        cpus: Ray's count of its cores, which a trial takes all of.
-        gpus: Likewise, of its GPUs.
+        node: Ray's id of the node.
+        host: Name of its host.
+        cpus: Ray's count of its cores. A trial takes all of them.
+        gpus: Ray's count of its GPUs. A trial takes all of them.
     """
 
     node: str
@@ -36,18 +36,18 @@ class ClusterNode(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What people see of it; several nodes may be on one host."""
+        """The name for users; several nodes may be on one host."""
         return f"{self.host} ({self.node[:8]})"
 
 
 @dataclass(frozen=True, slots=True)
 class MachineKind:
-    """Machines of equal hardware, which are one machine as far as measurements go.
+    """Machines of equal hardware, which count as one machine in measurements.
 
     Attributes:
-        fingerprint: Of their hardware.
-        label: What the user calls them; "" for nothing.
-        machines: Those that are alive.
+        fingerprint: Fingerprint of their hardware.
+        label: The user's name for them; "" for none.
+        machines: The machines that are alive.
     """
 
     fingerprint: str
@@ -61,7 +61,7 @@ class MachineKind:
 
     @property
     def resource(self) -> str:
-        """The custom resource that each of them has one of."""
+        """Name of the custom resource; each machine has one unit of it."""
         return _resource(self.fingerprint, self.label)
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class MachineKind:
 
 
 def resources_of(hardware: Hardware) -> dict[str, int]:
-    """Returns what `ray start --resources` takes on a machine of this hardware."""
+    """Returns the argument of `ray start --resources` for a machine of this hardware."""
     return {_resource(hardware.fingerprint, hardware.label): 1}
 
 
@@ -79,7 +79,7 @@ def machine_kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[str, MachineKind]:
     """Returns the kinds of machines among the live `nodes`, by name.
 
     Args:
-        nodes: As `ray.nodes()` has them.
+        nodes: The list from `ray.nodes()`.
 
     Raises:
         UsageError: Machines of different hardware have one label.
@@ -102,15 +102,15 @@ def machine_kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[str, MachineKind]:
 
 
 def asked_kinds(kinds: Mapping[str, MachineKind], asked: str | None) -> list[MachineKind]:
-    """Returns the kinds that `asked` names.
+    """Returns the kinds named in `asked`.
 
     Args:
-        kinds: Those of the cluster, by name.
-        asked: Names with commas between them, or "all"; None for the only kind that there is.
+        kinds: The cluster's kinds, by name.
+        asked: Names separated by commas, or "all"; None for the only kind.
 
     Raises:
         A3GNNError: The cluster has no machine for trials.
-        UsageError: A name is not that of a kind, or nothing was asked for and there are several.
+        UsageError: There is no kind of a given name, or `asked` is None and there are several kinds.
     """
     if not kinds:
         raise A3GNNError(
@@ -129,7 +129,7 @@ def asked_kinds(kinds: Mapping[str, MachineKind], asked: str | None) -> list[Mac
 
 
 def only_kind(kinds: Mapping[str, MachineKind], asked: str | None) -> MachineKind:
-    """Returns the one kind that `asked` names; raises as `asked_kinds`, and a `UsageError` where it names several."""
+    """Returns the kind named in `asked`; raises as `asked_kinds`, and a `UsageError` if it names several."""
     chosen = asked_kinds(kinds, asked)
     if len(chosen) > 1:
         names = ", ".join(kind.name for kind in chosen)

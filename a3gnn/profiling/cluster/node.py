@@ -1,8 +1,8 @@
-"""What runs on a machine of the cluster, in a process of Ray's: it runs trials as a local study does.
+"""Runs trials on a machine of the cluster, in one of Ray's processes, as a local study does.
 
-A process of Ray's carries out one order at a time and is kept for the next, and with it the server that forks trials
-(`LocalExecutor`). When it ends, however it ends, that server's stdin is closed: it ends too, and the trial with it. It
-ends when its tune does, and when Ray does on its machine.
+Ray's process carries out one order at a time and then stays for the next. It keeps the server that forks trials
+(`LocalExecutor`). However the process ends, that closes the server's stdin, so the server and its trial end too. The
+process ends when its tune ends, and when Ray ends on its machine.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from a3gnn.version import __version__
 def received(
     fingerprint: str, files: Mapping[str, int], read: Callable[[str, int], bytes], notify: Callable[[str], None]
 ) -> Path:
-    """Returns the folder of a graph in this machine's cache folder; it is fetched where it is missing or damaged.
+    """Returns the folder of a graph in this machine's cache folder; fetches a missing or damaged graph first.
 
-    What arrives is compared with the fingerprint before it counts as there. What an interrupted fetch of it left goes.
+    The fetched graph must match the fingerprint before it counts. Remains of an interrupted fetch are removed.
 
     Args:
-        fingerprint: Of the graph's content.
-        files: Those of its converted folder, by name with their bytes.
-        read: Returns the next bytes of a file from an offset on, at least one of them.
-        notify: Takes each line for people.
+        fingerprint: Fingerprint of the graph's content.
+        files: The files of its converted folder, with their sizes in bytes.
+        read: Returns the bytes of a file from an offset on, at least one byte.
+        notify: Receives lines for people.
 
     Raises:
-        GraphError: It can't be written, or something else arrived; nothing is left then.
+        GraphError: It can't be written, or a different graph arrived; no files are left then.
     """
     folder = graph_folder(cache_root(), fingerprint)
     if _holds(folder, fingerprint):
@@ -104,17 +104,17 @@ def _check(folder: Path, fingerprint: str) -> None:
         )
 
 
-#: began: the machine was free. line: for people. result: of the order. refused: an `A3GNNError`'s message. broken: the
-#: traceback of any other error.
+#: began: the machine was free. line: a line for people. result: the order's result. refused: the message of an
+#: `A3GNNError`. broken: the traceback of any other error.
 NodeMessage = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
 Notify = Callable[[str], None]
 
-#: Ray sets it to the cores that it counts, which need not be those that a local trial would use.
+#: Ray sets it to the cores that it counts, which may differ from the cores of a local trial.
 _SET_BY_RAY = "OMP_NUM_THREADS"
 
 
 class _Here:
-    """What this process keeps between orders."""
+    """The state that this process keeps between orders."""
 
     def __init__(self) -> None:
         self.notify: Notify = lambda line: None
@@ -124,14 +124,14 @@ class _Here:
 
 
 def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[NodeMessage]:
-    """Yields what is said as `order` is carried out; its result, or why there is none, comes last.
+    """Carries out `order`, and yields its messages; the last one is the result or an error.
 
     Args:
-        order: What is done ("probe", "make_ready" or "run_trial") and what that takes, as JSON types; the
-            fingerprint of the hardware and the versions that are expected here.
-        source: The actor that has the graph (`GraphSource`).
+        order: The task ("probe", "make_ready" or "run_trial") and its arguments, as JSON types, with the hardware's
+            fingerprint and the versions from `expected`.
+        source: The `GraphSource` actor that has the graph.
     """
-    die_with_parent()  # Ray's own look for that takes a process that has ended for one that runs, where nobody reaps it
+    die_with_parent()  # Ray's own check takes an ended parent for a running one if nobody reaps it
     said: SimpleQueue[NodeMessage] = SimpleQueue()
     threading.Thread(target=_carry_out, args=(order, source, said), daemon=True).start()
     yield "began", None
@@ -143,7 +143,7 @@ def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[NodeMess
 
 
 def expected(fingerprint: str) -> dict[str, Any]:
-    """Returns what of an order says where and by which versions it may be carried out."""
+    """Returns the part of an order that names the hardware and versions that may carry it out."""
     return {"fingerprint": fingerprint, "versions": _versions()}
 
 
@@ -175,7 +175,7 @@ def _probe(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]
 
 
 def _make_ready(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]:
-    """Has the graph and the kernels here that trials of the order's task need; returns the graph's folder."""
+    """Fetches the graph and compiles the kernels for the order's task; returns the graph's folder."""
     import ray
 
     def read(name: str, offset: int) -> bytes:
@@ -190,7 +190,7 @@ def _make_ready(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str,
 
 
 def _run_trial(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]:
-    """Runs the order's trial; returns its outcome, the state of its curve where that is new, and seconds of waiting."""
+    """Runs the order's trial; returns its outcome, its curve's state if that is new, and the seconds of waiting."""
     begun, waited = time.monotonic(), seconds_waited()
     folder = _make_ready(here, order, source)["folder"]
     request = TrialRequest.from_dict(order["request"])
@@ -210,7 +210,7 @@ def _run_trial(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, 
 
 
 def _with_state(path: Path, sent: Mapping[str, Any]) -> str:
-    """Returns the digest of the state at `path`, which is that of the study where it has one."""
+    """Updates the state at `path` to the study's, if the study has one, and returns its digest."""
     found = kept_state.digest(path)
     if not sent["digest"] or found == sent["digest"]:
         return found
@@ -243,7 +243,7 @@ def _refuse_hardware(machine: Hardware, fingerprint: str) -> None:
 
 
 def _undo_threads() -> None:
-    """Forgets the number of threads that Ray has set, unless whoever started Ray has."""
+    """Forgets the number of threads that Ray set, unless the user set one before Ray started."""
     with open("/proc/self/environ", "rb") as file:
         given = {entry.partition(b"=")[0] for entry in file.read().split(b"\0")}
     if _SET_BY_RAY.encode() not in given:

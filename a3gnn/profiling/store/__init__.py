@@ -1,1 +1,1 @@
-"""Where measurements are kept, exported, imported and shipped."""
+"""The store of measurements, and their export, import and shipped files."""

@@ -1,4 +1,4 @@
-"""Files and stores of measurements, checked row by row."""
+"""Checks files and stores of measurements, row by row."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from a3gnn.profiling.store.provenance import Provenance, line_hash
 from a3gnn.profiling.store.store import ProfileStore, key_columns
 from a3gnn.task import Task
 
-#: The fields of a row; beside them it has metrics, or a failure.
+#: The fields of a row. It also has either metrics or a failure.
 _FIELDS = {"config", "task", "graph", "hardware", "accuracy_budget", "seconds", "version", "created", "id"}
 _OUTCOMES = {"metrics", "failure"}
-#: Rows that were stored before measurements had ids have none.
+#: Rows stored before measurements had ids lack these.
 _OPTIONAL = {"id"}
-#: What an annotation takes.
+#: The Python types that each annotation accepts.
 _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "str": (str,), "bool": (bool,)}
-#: What must be positive, as its logarithm is fitted.
+#: Metrics that must be positive, because their logarithm is fitted.
 _POSITIVE = ("throughput_epochs_per_s", "peak_host_bytes")
 
 
 class ExaminedRow(NamedTuple):
-    """What a row is.
+    """The result for one row.
 
     Attributes:
-        measurement: What it holds; None where anything is wrong with it.
-        faults: What is: the rule and what was found, each.
+        measurement: The row's measurement; None if the row has a fault.
+        faults: The rule and the value found, for each fault.
     """
 
     measurement: Measurement | None
@@ -42,10 +42,10 @@ class ExaminedRow(NamedTuple):
 
 
 def examine_row(text: str) -> ExaminedRow:
-    """Returns the measurement in `text`, JSON, or all that is wrong with it.
+    """Returns the measurement in the JSON `text`, or all its faults.
 
-    Its fields must be those of a measurement, of their types and schema versions, every number must be finite, and each
-    hash must be that of what it is a hash of: the machine's fingerprint, and an id that is made of the row's content.
+    All fields must have the names, types and schema versions of a measurement, and numbers must be finite. The
+    machine's fingerprint, and an id made from the row's content, must match their content.
     """
     try:
         fields: Any = json.loads(text)
@@ -67,7 +67,7 @@ def examine_row(text: str) -> ExaminedRow:
 
 
 def _names(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yields which fields are missing, and which are none of a measurement's."""
+    """Yields missing and unknown fields."""
     names = set(fields)
     for name in sorted(_FIELDS - _OPTIONAL - names):
         yield f"must have the field {name!r}"
@@ -78,7 +78,7 @@ def _names(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _not_finite(value: Any, place: str = "") -> Iterator[str]:
-    """Yields where in JSON types a number is not finite."""
+    """Yields the places of numbers that are not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         yield f"{place} must be finite, got {value}"
     elif isinstance(value, dict):
@@ -90,9 +90,9 @@ def _not_finite(value: Any, place: str = "") -> Iterator[str]:
 
 
 def _mistyped(found: Any, place: str = "") -> Iterator[str]:
-    """Yields which fields of a dataclass, and of those in it, have another type than they are declared with.
+    """Yields the fields of a dataclass, nested ones included, whose values do not have the declared type.
 
-    Configurations and tasks are left out, as they check themselves.
+    Skips configurations and tasks, which check themselves.
     """
     for field in dataclasses.fields(found):
         value, name = getattr(found, field.name), f"{place}{field.name}"
@@ -105,7 +105,7 @@ def _mistyped(found: Any, place: str = "") -> Iterator[str]:
 
 
 def _fits(value: Any, declared: str) -> bool:
-    """Returns whether `value` is of a `declared` type; of types that are not plain, whoever made it has checked."""
+    """Returns whether `value` has a `declared` type; types other than plain ones were checked when they were made."""
     kind = declared.removesuffix(" | None")
     if value is None:
         return kind != declared
@@ -144,32 +144,32 @@ def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} must be {own}, the hash of what the row holds, got {stored}"
 
 
-#: The name of what is wrong with a file as a whole.
+#: The row of a fault that concerns the whole file.
 _FILE = "file"
 
 
 class Fault(NamedTuple):
-    """What is wrong with a row.
+    """A fault of a row.
 
     Attributes:
-        row: Which: `line 17` of a file, `row 17` of a store, or `file`.
-        reason: The rule, and what was found.
+        row: `line 17` of a file, `row 17` of a store, or `file`.
+        reason: The rule, and the value found.
     """
 
     row: str
     reason: str
 
     def describe(self) -> str:
-        """Returns it in a line."""
+        """Returns the fault as one line."""
         return f"{self.row}: {self.reason}"
 
 
 class Checked(NamedTuple):
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        sound: The measurements with which nothing is wrong, by their row, in their order.
-        faults: What is wrong with others, and with the file as a whole.
+        sound: The measurements without faults by row, in order.
+        faults: The faults of other rows, and of the whole file.
     """
 
     sound: dict[str, Measurement]
@@ -177,18 +177,18 @@ class Checked(NamedTuple):
 
     @property
     def num_rows(self) -> int:
-        """Rows that were looked at."""
+        """Number of checked rows."""
         return len(self.sound) + len({fault.row for fault in self.faults} - {_FILE})
 
     def with_faults(self, faults: Iterable[Fault]) -> Checked:
-        """Returns it with further `faults`, whose rows are no longer sound."""
+        """Returns the result with further `faults`; their rows no longer count as sound."""
         more = tuple(faults)
         wrong = {fault.row for fault in more}
         return Checked({row: one for row, one in self.sound.items() if row not in wrong}, (*self.faults, *more))
 
 
 def check_file(path: str | Path) -> Checked:
-    """Returns what is sound and what is wrong in a file of measurements; where it has provenance, by its hashes too.
+    """Checks a file of measurements, also against the hashes in its provenance if it has one.
 
     Raises:
         StoreError: The file can't be read.
@@ -199,10 +199,10 @@ def check_file(path: str | Path) -> Checked:
 
 
 def check_store(store: ProfileStore) -> Checked:
-    """Returns what is sound and what is wrong in a store: rows, and the columns by which they are found.
+    """Checks the rows of a store, and the columns by which they are found.
 
     Raises:
-        StoreError: It can't be read.
+        StoreError: The store can't be read.
     """
     rows = {f"row {row['id']}": row for row in store.raw_rows()}
     checked = _checked((name, row["payload"]) for name, row in rows.items())
@@ -215,7 +215,7 @@ def check_store(store: ProfileStore) -> Checked:
 
 
 def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
-    """Returns what is sound and what is wrong in `rows`: each one's name and text."""
+    """Checks `rows`, pairs of a name and a text."""
     sound: dict[str, Measurement] = {}
     faults: list[Fault] = []
     first: dict[str, tuple[str, str]] = {}
@@ -233,7 +233,7 @@ def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
 
 
 def _changed(provenance: Provenance, lines: dict[int, str]) -> Iterator[Fault]:
-    """Yields which rows are none of those that were exported, and how many of these are missing."""
+    """Yields rows that were not exported as they are now, and the number of missing rows."""
     exported = set(provenance.hashes)
     for number, text in lines.items():
         if line_hash(text) not in exported:
@@ -242,15 +242,15 @@ def _changed(provenance: Provenance, lines: dict[int, str]) -> Iterator[Fault]:
         yield Fault(_FILE, f"must hold the {len(provenance.hashes):,} rows that were exported, got {len(lines):,}")
 
 
-#: So many faults are named in an error. Guess.
+#: Most faults named in an error. Guess.
 _NAMED = 5
 
 
 def export_rows(store: ProfileStore, path: Path) -> int:
-    """Writes every row of `store` to `path`, with provenance, and returns their number.
+    """Writes every row of `store` to `path`, with provenance, and returns the number of rows.
 
     Raises:
-        StoreError: Something is wrong with a row, or the file can't be written; nothing was changed.
+        StoreError: A row has a fault, or the file can't be written; nothing was changed.
     """
     found = check_store(store)
     _refuse(found, "nothing was exported; a3gnn profiles check names every fault")
@@ -258,17 +258,17 @@ def export_rows(store: ProfileStore, path: Path) -> int:
 
 
 def import_rows(path: Path, place: str) -> tuple[int, int]:
-    """Adds the rows of a file to a store: all or none; returns how many were added, and how many were in the file.
+    """Adds the rows of a file to a store, all or none; returns the number of added rows, and of rows in the file.
 
-    A store holds one row per configuration, task, graph, hardware and version: one that is there already stays, and
-    another of the same is left out.
+    A store holds one row per configuration, task, graph, hardware and version. An existing row stays, and a new one
+    with the same key is left out.
 
     Args:
         path: The file.
-        place: The store's path or SQLAlchemy URL; it is made where there is none, and the file is sound.
+        place: The store's path or SQLAlchemy URL. A missing store is made if the file is sound.
 
     Raises:
-        StoreError: Something is wrong with the file or a row of it, or the store can't be written; it is as it was.
+        StoreError: The file or a row has a fault, or the store can't be written; the store is unchanged.
     """
     found = check_file(path)
     _refuse(found, f"nothing was imported; a3gnn profiles check {path} names every fault")

@@ -1,4 +1,4 @@
-"""The profile store's tables, and how its database is opened."""
+"""The profile store's tables, and the opening of its database."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from a3gnn.errors import StoreError
 
 T = TypeVar("T")
 
-#: Seconds that whoever finds a file locked waits for it.
+#: Seconds to wait for a locked file.
 PATIENCE_SECONDS = 60
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.25
-#: SQLite's primary result codes for what another connection holds.
+#: SQLite's primary result codes for a lock held by another connection.
 _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def make_whole(path: Path, fill: Callable[[Path], None]) -> None:
-    """Makes the database at `path`, where there is none: it appears with all that `fill` puts into it, or not at all.
+    """Makes a missing database at `path`: it appears with everything that `fill` writes, or not at all.
 
-    Of several processes that do so at once, the first one's is taken. Where the file system has no links nothing is
-    made.
+    If several processes do so at once, the first one's database stays. On a file system without links nothing is made.
 
     Args:
         path: The file.
-        fill: Fills a new database at the path that it is given, and closes it.
+        fill: Fills a new database at the given path, and closes it.
 
     Raises:
         OSError: The folder can't be written.
@@ -44,21 +43,21 @@ def make_whole(path: Path, fill: Callable[[Path], None]) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
         draft = Path(scratch) / path.name
         fill(draft)
-        with suppress(OSError):  # another process was first, or there are no links here
+        with suppress(OSError):  # another process was first, or the file system has no links
             os.link(draft, path)
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:
-    """Has SQLite write ahead (readers beside a writer, no torn rows) and reach the disk at every commit."""
+    """Turns on SQLite's write-ahead log (readers beside a writer, no torn rows) and a sync at every commit."""
     with closing(connection.cursor()) as cursor:
-        # A change of the mode needs the file alone, and is refused at once, whatever the connection's timeout.
+        # To change the mode needs the file alone. SQLite refuses at once, whatever the connection's timeout.
         if patiently(lambda: cursor.execute("PRAGMA journal_mode").fetchone())[0] != "wal":
             patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
         cursor.execute("PRAGMA synchronous=FULL")
 
 
 def patiently(function: Callable[[], T]) -> T:
-    """Returns what `function` returns; while it finds the database locked it is called again, for a minute at most."""
+    """Returns the result of `function`, which is called again while the database is locked, for at most a minute."""
     end, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE_S
     while True:
         try:
@@ -75,9 +74,9 @@ def _is_held(error: Any) -> bool:
     return isinstance(cause, sqlite3.OperationalError) and cause.sqlite_errorcode & 0xFF in _HELD
 
 
-#: Version of the tables below; a store of another one is refused.
+#: Version of the tables below; a store of another version is refused.
 STORE_SCHEMA_VERSION = 1
-#: The key of PostgreSQL's lock that is held while tables are made. Any number does that nobody else takes.
+#: PostgreSQL's advisory lock while tables are made. Any number does that no other program uses.
 _MAKING_TABLES = 0xA3622
 
 TABLES = sa.MetaData()
@@ -102,10 +101,10 @@ ROWS = sa.Table(
 
 
 def open_database(place: str) -> sa.Engine:
-    """Returns the engine of the store at `place`, a path or an SQLAlchemy URL; tables are made in an empty database.
+    """Opens the store at `place`, a path or an SQLAlchemy URL; makes the tables in an empty database.
 
     Raises:
-        StoreError: `place` can't be opened, holds something else, or a store of another schema version.
+        StoreError: `place` can't be opened, is no store, or is a store of another schema version.
     """
     url = database_url(place)
     sqlite = url.drivername.startswith("sqlite")
@@ -132,7 +131,7 @@ def database_url(place: str) -> sa.URL:
     """Returns the URL of a store at `place`, a path or an SQLAlchemy URL; opens and makes nothing.
 
     Raises:
-        StoreError: No store can be there: it is a folder, or not a URL of a database that can be reached here.
+        StoreError: `place` is a folder, or not the URL of a supported database.
     """
     if "://" not in place:
         if Path(place).is_dir():
@@ -156,13 +155,13 @@ def writing(engine: sa.Engine) -> sa.Engine:
 
 
 def one_at_a_time(connection: sa.Connection) -> None:
-    """Has other processes that make tables wait until the transaction of `connection` ends; SQLite does by itself."""
+    """Makes other processes wait with their tables until this transaction ends; SQLite does so by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING_TABLES)))
 
 
 def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreError:
-    """Returns what people see of a database's `error`."""
+    """Turns a database's `error` into one for users."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     place = engine.url.render_as_string(hide_password=True)
     return StoreError(
@@ -180,7 +179,7 @@ def _engine(url: sa.URL, sqlite: bool) -> sa.Engine:
 
 
 def _plain_file(url: sa.URL) -> Path | None:
-    """Returns the file that `url` names, or None for a database in memory and for one with options of its own."""
+    """Returns the file that `url` names, or None for a database in memory or a URL with options."""
     name = url.database or ":memory:"
     return None if name == ":memory:" or name.startswith("file:") or url.query else Path(name)
 
@@ -222,7 +221,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _make_crash_safe(connection: Any, record: object) -> None:
-    connection.isolation_level = None  # transactions begin in `_begin`, not where the driver thinks fit
+    connection.isolation_level = None  # `_begin` begins transactions, not the driver
     write_ahead(connection)
 
 

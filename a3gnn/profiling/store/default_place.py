@@ -1,8 +1,8 @@
-"""Where `a3gnn profile` keeps measurements, and `a3gnn profiles` and `a3gnn recommend` look for them."""
+"""The default store of `a3gnn profile`, `a3gnn profiles` and `a3gnn recommend`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-#: A file below the working folder, where nothing else is asked for.
+#: A file below the working folder.
 DEFAULT_STORE = Path("runs") / "profiles.db"

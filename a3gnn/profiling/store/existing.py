@@ -1,4 +1,4 @@
-"""`existing_store`: stores that are read, and never made."""
+"""`existing_store`: opens stores that exist, and never makes one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from a3gnn.profiling.store.store import ProfileStore
 
 
 def existing_store(place: str | Path | None = None) -> ProfileStore | None:
-    """Returns the store at `place`, a path or an SQLAlchemy URL, opened; makes no file.
+    """Opens the store at `place`, a path or an SQLAlchemy URL; makes no file.
 
     Args:
-        place: Where it is; None for `DEFAULT_STORE`, if there is one, and else for no store.
+        place: The store; None for `DEFAULT_STORE` if that exists, else for no store.
 
     Raises:
-        StoreError: There is none at `place`, or it can't be opened.
+        StoreError: There is no store at `place`, or it can't be opened.
     """
     if place is None:
         return ProfileStore.open(DEFAULT_STORE) if DEFAULT_STORE.exists() else None
@@ -30,10 +30,10 @@ def existing_store(place: str | Path | None = None) -> ProfileStore | None:
 
 
 def existing_rows(place: str | Path | None = None) -> list[Measurement]:
-    """Returns the measurements of the present version in the store at `place`, as `existing_store` takes it.
+    """Returns the measurements of the current version in the store at `place`; see `existing_store`.
 
     Raises:
-        StoreError: There is none at `place`, or it can't be read.
+        StoreError: There is no store at `place`, or it can't be read.
     """
     opened = existing_store(place)
     if opened is None:

@@ -1,4 +1,4 @@
-"""Measurements as JSON lines: how profiles are shipped, exported and imported."""
+"""Measurements as JSON lines: the format of shipped, exported and imported profiles."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from a3gnn.storage.atomic import replacing
 
 
 class RowLines(NamedTuple):
-    """The lines of a file of measurements, not looked at yet.
+    """The unparsed lines of a file of measurements.
 
     Attributes:
-        provenance: Where they come from, if the file says so.
+        provenance: The origin of the rows, if the file states it.
         rows: Each row's line, by its number in the file, from 1 on.
     """
 
@@ -27,17 +27,17 @@ class RowLines(NamedTuple):
 
 
 def write_measurements(path: str | Path, measurements: Iterable[Measurement], *, provenance: bool = False) -> int:
-    """Writes one JSON object a line to `path` (gzip if it ends in .gz), and returns the number of rows.
+    """Writes one JSON object per line to `path` (gzip if it ends in .gz), and returns the number of rows.
 
     The file appears whole or not at all. Without provenance, equal measurements give equal files.
 
     Args:
         path: The file.
         measurements: Its rows.
-        provenance: Whether a first line says when and by what they were exported, and holds their hashes.
+        provenance: Begin with a line that states the origin of the rows and holds their hashes.
 
     Raises:
-        StoreError: It can't be written.
+        StoreError: The file can't be written.
     """
     path, rows = Path(path), list(measurements)
     lines = [json.dumps(measurement.to_dict(), sort_keys=True) for measurement in rows]
@@ -76,7 +76,7 @@ def read_lines(path: str | Path) -> RowLines:
 
 
 def read_measurements(path: str | Path) -> Iterator[Measurement]:
-    """Yields the measurements of `write_measurements`.
+    """Yields the measurements in a file of `write_measurements`.
 
     Raises:
         StoreError: The file can't be read, or a line is not a measurement; the message names the line.
@@ -93,14 +93,14 @@ def _parse(line: str, place: str) -> Measurement:
 
 
 def shipped_profiles() -> Path | None:
-    """Returns the folder of the shipped profiles: in the package if it was built, beside it in a checkout, or None."""
+    """Returns the folder of the shipped profiles, in a built package or beside it in a checkout; None if missing."""
     package = Path(__file__).parents[2]
     folders = (package / "_profiles", package.parent / "profiles")
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def shipped_measurements() -> list[Measurement]:
-    """Returns every shipped measurement once, files in the order of their names; empty where none are shipped."""
+    """Returns every shipped measurement once, with files in the order of their names; empty if none are shipped."""
     folder = shipped_profiles()
     files = sorted(folder.glob("*.jsonl.gz")) if folder else []
     return distinct(measurement for file in files for measurement in read_measurements(file))

@@ -1,4 +1,4 @@
-"""`Provenance`: the first line of an exported file, which says where the rows after it come from."""
+"""`Provenance`: the first line of an exported file, which describes the origin of its rows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from a3gnn.version import __version__
 
 
 class Holding(NamedTuple):
-    """Measurements of one graph and model on one machine.
+    """The stored measurements of one graph and model on one machine.
 
     Attributes:
         graph: The graph's name.
-        model: What was trained.
+        model: The model's name.
         hardware: The machine.
-        rows: How many measurements there are.
-        failed: How many of them failed.
+        rows: Number of measurements.
+        failed: Number of failures among them.
         versions: Their measurement versions.
-        measured: When the first and the last of them were made, ISO 8601, UTC.
+        measured: Times of the first and the last measurement, ISO 8601, UTC.
     """
 
     graph: str
@@ -40,12 +40,12 @@ class Holding(NamedTuple):
     measured: tuple[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types; of the machine its fingerprint."""
+        """Returns the fields as JSON types, with the machine's fingerprint as `hardware`."""
         return self._asdict() | {"hardware": self.hardware.fingerprint}
 
 
 def holdings(measurements: Iterable[Measurement]) -> list[Holding]:
-    """Returns what there is of each graph, model and machine, in the order of their first rows."""
+    """Groups measurements by graph, model and machine, in the order of their first rows."""
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
     for row in measurements:
         setting = row.setting
@@ -72,16 +72,16 @@ _NAME = "provenance"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where exported rows come from.
+    """The origin of exported rows.
 
     Attributes:
         a3gnn: The version that exported them.
-        exported: When, ISO 8601, UTC.
+        exported: Time of the export, ISO 8601, UTC.
         graphs: Names of their graphs.
-        machines: What they were measured on.
+        machines: Descriptions of their machines.
         versions: Their measurement versions.
-        measured: When the first and the last of them were made, ISO 8601, UTC; empty without rows.
-        hashes: A hash of each row's line, in their order, by which a changed or lost row shows.
+        measured: Times of the first and the last measurement, ISO 8601, UTC; empty without rows.
+        hashes: A hash of each row's line, in order, which shows changed and lost rows.
     """
 
     a3gnn: str
@@ -94,7 +94,7 @@ class Provenance:
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement], lines: Sequence[str]) -> Self:
-        """Returns the provenance of `measurements`, which are exported now as `lines`, without their line ends."""
+        """Returns the provenance of `measurements`, exported now as `lines` without line ends."""
         made = sorted(row.created for row in measurements)
         return cls(
             a3gnn=__version__,
@@ -107,15 +107,15 @@ class Provenance:
         )
 
     def to_line(self) -> str:
-        """Returns the line of the file, without its end."""
+        """Returns the file's first line, without its end."""
         return json.dumps({_NAME: dataclasses.asdict(self)}, sort_keys=True)
 
     @classmethod
     def from_line(cls, line: str) -> Self | None:
-        """Returns the provenance in `line`; None where it is none.
+        """Returns the provenance in `line`; None if it is another kind of line.
 
         Raises:
-            StoreError: It is one of another version, or was changed.
+            StoreError: The provenance is of another version, or was changed.
         """
         try:
             fields: Any = json.loads(line)
@@ -137,7 +137,7 @@ def line_hash(line: str) -> str:
 
 
 def describe_machine(hardware: Hardware) -> str:
-    """Returns what a machine is, beginning with its fingerprint."""
+    """Describes a machine in a line that begins with its fingerprint."""
     device = f"{hardware.num_devices} x {hardware.device}" if hardware.has_device else "no GPU"
     label = f", labelled {hardware.label}" if hardware.label else ""
     return (

@@ -1,4 +1,4 @@
-"""Where measurements are kept: a table in SQLite, or in any database that SQLAlchemy reaches."""
+"""`ProfileStore`: measurements in a table of SQLite, or of any database that SQLAlchemy supports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEY = ("config", "task", "graph", "hardware", "accuracy_budget", "version")
 class ProfileStore:
     """Measurements, one row for each configuration, task, graph, hardware, accuracy budget and version.
 
-    Several processes may read and write one store at a time. A row is there wholly or not at all, whenever a process
+    Several processes may read and write one store at a time. A row is stored wholly or not at all, whenever a process
     ends. Open with `ProfileStore.open`; close it, or use it as a context manager.
     """
 
@@ -35,10 +35,10 @@ class ProfileStore:
 
     @classmethod
     def open(cls, place: str | Path) -> Self:
-        """Returns the store at `place`, a path or an SQLAlchemy URL; it is made where there is none.
+        """Opens the store at `place`, a path or an SQLAlchemy URL; makes it if it is missing.
 
         Raises:
-            StoreError: There is something else at `place`, a store of another schema version, or no access.
+            StoreError: `place` is no store or a store of another schema version, or there is no access.
         """
         return cls(open_database(str(place)))
 
@@ -55,14 +55,14 @@ class ProfileStore:
             return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
 
     def close(self) -> None:
-        """Gives the database's connections back."""
+        """Closes the database's connections."""
         self._engine.dispose()
 
     def add(self, measurement: Measurement) -> None:
-        """Keeps `measurement`; it takes the place of one with the same key.
+        """Stores `measurement`, in place of a measurement with the same key.
 
         Raises:
-            StoreError: It can't be written (no room, no permission); what was stored before is still there.
+            StoreError: It can't be written (no room, no permission); the stored rows are unchanged.
         """
         self._write([measurement], replace=True)
 
@@ -72,7 +72,7 @@ class ProfileStore:
         Args:
             config: The configuration.
             setting: The task, the graph and the machine.
-            accuracy_budget: Epochs that the trial was asked to train.
+            accuracy_budget: Epochs that the trial was to train.
         """
         found = self._select(_same(_key_of(config, setting, accuracy_budget, MEASUREMENT_VERSION)))
         return found[0] if found else None
@@ -92,7 +92,7 @@ class ProfileStore:
             task: The task.
             graph: The graph's fingerprint.
             hardware: The hardware's fingerprint.
-            accuracy_budget: Epochs that the trials were asked to train.
+            accuracy_budget: Epochs that the trials were to train.
             version: Measurement version; rows of other versions are readable but not comparable.
         """
         asked = {
@@ -106,19 +106,19 @@ class ProfileStore:
         return self._select(sa.and_(sa.true(), *conditions))
 
     def export_jsonl(self, path: str | Path) -> int:
-        """Writes every row as a JSON line to `path` (gzip if it ends in .gz) and returns their number."""
+        """Writes every row as a JSON line to `path` (gzip if it ends in .gz) and returns the number of rows."""
         return write_measurements(path, self.rows(version=None))
 
     def add_missing(self, measurements: Iterable[Measurement]) -> int:
-        """Adds those of `measurements` whose keys are not stored yet, all or none, and returns their number.
+        """Adds those of `measurements` whose keys are not stored yet, all or none; returns their number.
 
         Raises:
-            StoreError: They can't be written; what was stored before is still there.
+            StoreError: They can't be written; the stored rows are unchanged.
         """
         return self._write(measurements, replace=False)
 
     def remove(self, measurement: Measurement) -> None:
-        """Removes what is stored under the key of `measurement`, if anything is.
+        """Removes the row with the key of `measurement`, if there is one.
 
         Raises:
             StoreError: It can't be written.
@@ -127,7 +127,7 @@ class ProfileStore:
             connection.execute(sa.delete(ROWS).where(_same(key_columns(measurement))))
 
     def raw_rows(self) -> list[dict[str, Any]]:
-        """Returns the table's rows as they are, by column, in the order of their arrival, for whoever checks them."""
+        """Returns the table's rows unparsed, by column, in the order of their arrival, so that they can be checked."""
         with self._errors("read"), self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(sa.select(ROWS).order_by(ROWS.c.id)).mappings()]
 
@@ -179,7 +179,7 @@ def _row(measurement: Measurement) -> dict[str, Any]:
 
 
 def _key_of(config: TrainConfig, setting: Setting, accuracy_budget: int, version: int) -> dict[str, Any]:
-    """Returns the columns of a row that tell it from others, by `_KEY`."""
+    """Returns the key columns of a row, by the names in `_KEY`."""
     return dict(zip(_KEY, (config.key(), *setting.key(), accuracy_budget, version), strict=True))
 
 

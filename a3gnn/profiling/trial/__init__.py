@@ -1,1 +1,1 @@
-"""One trial: what it is asked, how it runs and is timed, and how it fails."""
+"""One trial: its request, its run, its timing and its failures."""

@@ -1,4 +1,4 @@
-"""`CurveRules`: where a learning curve ends."""
+"""`CurveRules`: the rules by which a learning curve ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from a3gnn.profiling.trial.request import CurvePlan
 
 @dataclass(frozen=True, slots=True)
 class CurveRules:
-    """Where the curve of one configuration ends, by what is asked for and how fast the configuration trains.
+    """Where the curve of one configuration ends, from the plan and the configuration's speed.
 
     Attributes:
-        plan: What is asked for.
-        pace: How fast it trains.
+        plan: The plan for the curve.
+        pace: The configuration's set-up time and speed.
         batches_per_epoch: Mini-batches of an epoch.
     """
 
@@ -26,15 +26,15 @@ class CurveRules:
 
     @classmethod
     def of(cls, plan: CurvePlan, metrics: Metrics) -> CurveRules:
-        """Returns the rules of `plan` for what was measured."""
+        """Returns the rules of `plan` for a configuration with these metrics."""
         return cls(plan, metrics.pace, metrics.batches_per_epoch)
 
     def end(self, curve: LearningCurve, due: int) -> CurveEnd | None:
-        """Returns why `curve` is trained no further, or None where it is.
+        """Returns the reason why `curve` ends here, or None if it is trained on.
 
         Args:
-            curve: What is known of it; its `ended` is of no matter.
-            due: Mini-batches of its next point.
+            curve: The known curve; its `ended` is ignored.
+            due: Mini-batches at its next point.
         """
         plan = self.plan
         if (missed := self._missed(curve)) is not None:
@@ -52,17 +52,17 @@ class CurveRules:
 
     @property
     def _needs_a_point(self) -> bool:
-        """Whether the first point is trained however little time there is: others refer to it, or it is tested."""
+        """Whether the first point is trained even without time for it, because others refer to it or it is tested."""
         return self.plan.until_plateau or self.plan.most_epochs is not None or self.plan.whole
 
     def cut(self, curve: LearningCurve, first: int) -> LearningCurve | None:
-        """Returns the part of `curve` that these rules would have trained, and why it ends there.
+        """Returns the part of `curve` that these rules would have trained, with the reason for its end.
 
-        None where they would have trained on from its last point.
+        Returns None if they would have trained on after its last point.
 
         Args:
-            curve: What is known of it.
-            first: Mini-batches of the first point of such a curve.
+            curve: The known curve.
+            first: Mini-batches at the first point of such a curve.
         """
         for length in range(len(curve.batches) + 1):
             part = LearningCurve(curve.batches[:length], curve.val_accuracy[:length], curve.ended)
@@ -71,9 +71,9 @@ class CurveRules:
         return None
 
     def _missed(self, curve: LearningCurve) -> CurveEnd | None:
-        """Returns why the configuration is out of the race: too slow, or a hurdle missed; None where it is in it.
+        """Returns why the configuration has lost: too slow, or a hurdle missed; None if it has not.
 
-        A hurdle is missed at the first point after its seconds.
+        A hurdle is checked at the first point after its seconds.
         """
         if self.pace.batches_per_s < self.plan.least_throughput * self.batches_per_epoch:
             return CurveEnd.SLOWER

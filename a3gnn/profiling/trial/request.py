@@ -1,4 +1,4 @@
-"""What a trial is asked to do."""
+"""`TrialRequest`: the request for a trial, with its plan."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from a3gnn.measurement import Failure, FailureKind
 from a3gnn.quick import QUICK
 from a3gnn.setting import Setting
 
-#: What torch says when an allocation fails; on the CPU it raises a plain RuntimeError.
+#: Messages of torch when an allocation fails; on the CPU it raises a plain RuntimeError.
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory")
 _INVALID = (ConfigError, GraphError, DeviceError, MissingDependencyError)
-#: Characters of a traceback that are kept: its end says what happened.
+#: Characters kept of a traceback; its end shows the error.
 DETAIL_CHARACTERS = 2000
 
 
@@ -36,12 +36,12 @@ def failure_of(error: BaseException) -> Failure:
 
 
 class Hurdle(NamedTuple):
-    """What a curve must have reached by some time to be trained on.
+    """An accuracy that a curve must have reached by some time.
 
     Attributes:
-        seconds: Of training, by the configuration's own pace, set-up included.
-        val_accuracy: The least best validation accuracy by then, in [0, 1].
-        missed: Why a curve that misses it ends.
+        seconds: Seconds of training by the configuration's own pace, set-up included.
+        val_accuracy: Least best validation accuracy by then, in [0, 1].
+        missed: The reason recorded for a curve that misses it.
     """
 
     seconds: float
@@ -50,24 +50,24 @@ class Hurdle(NamedTuple):
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Self:
-        """Returns the hurdle of its fields in their order, as JSON types."""
+        """Returns the hurdle of a JSON list of its fields, in order."""
         seconds, val_accuracy, missed = fields
         return cls(seconds, val_accuracy, CurveEnd(missed))
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePlan:
-    """How far a trial trains its learning curve; all seconds are of training, evaluation left out.
+    """How far a trial trains its learning curve. All seconds are of training, without evaluation.
 
     Attributes:
-        most_seconds: Seconds of training by the configuration's own pace, set-up included.
-        until_plateau: Whether it ends where the curve has stopped rising.
-        target: Validation accuracy in [0, 1] at which it ends; None trains on.
-        hurdles: Where one is missed the curve ends.
-        least_throughput: Epochs per second below which the configuration can't win, and no curve is trained.
-        most_epochs: Epochs at which it ends, or None.
-        whole: Whether it is trained afresh whatever is known of it, and test accuracy evaluated once at its end, from
-            the weights of its best point.
+        most_seconds: Most seconds of training by the configuration's own pace, set-up included.
+        until_plateau: End when the curve has stopped rising.
+        target: End at this validation accuracy, in [0, 1]; None trains on.
+        hurdles: The curve ends if it misses one.
+        least_throughput: A configuration below these epochs per second can't win, and trains no curve.
+        most_epochs: End after this many epochs, or None.
+        whole: Train from the start, whatever is known of the curve. At its end, evaluate test accuracy once, with the
+            weights of the best point.
 
     Raises:
         UsageError: A value is out of range.
@@ -89,26 +89,25 @@ class CurvePlan:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the plan of `dataclasses.asdict`."""
+        """Returns the plan of the fields from `dataclasses.asdict`."""
         return from_fields(cls, dict(fields) | {"hurdles": tuple(map(Hurdle.from_json, fields["hurdles"]))})
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """How long a trial warms up, is timed and trains, and what it may use; `docs/measurement.md` explains each.
+    """How long a trial warms up, is timed and trains, and its limits; see `docs/measurement.md`.
 
     Attributes:
         curve: How far the learning curve is trained; None times mini-batches alone.
         warmup_batches: Mini-batches before the timed ones.
-        timed_seconds: Seconds of timed mini-batches in all windows together, at least.
-        windows: Timed windows, each of which gives a replicate of the throughput.
-        least_timed_batches: Timed mini-batches per window, at least; short epochs are repeated.
-        timeout_s: Seconds after which a trial is ended, stolen ones left out (`a3gnn.process.worker`).
-        host_limit_bytes: Anonymous memory at which it is ended, or None.
-        device_limit_bytes: Device memory that it may take, context included, or None.
-        evaluation_bytes: What evaluating a model of the user's may take at a time; None for a share of the machine's.
-        trains: Whether it trains a point more where all that is asked for of the curve is known: its peak is then that
-            of a training.
+        timed_seconds: Least seconds of timed mini-batches in all windows together.
+        windows: Timed windows, each of which gives one replicate of the throughput.
+        least_timed_batches: Least timed mini-batches per window; short epochs are repeated.
+        timeout_s: Seconds after which a trial is ended, without stolen ones (`a3gnn.process.worker`).
+        host_limit_bytes: Anonymous memory at which a trial is ended, or None.
+        device_limit_bytes: Most device memory, context included, or None.
+        evaluation_bytes: Most memory for evaluating a user's model at a time; None for a share of the machine's.
+        trains: Train one more point even if the requested curve is already known, so that the peak includes training.
 
     Raises:
         UsageError: A value is out of range.
@@ -138,7 +137,7 @@ class TrialPlan:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the plan of `dataclasses.asdict`."""
+        """Returns the plan of the fields from `dataclasses.asdict`."""
         curve = fields["curve"]
         return from_fields(cls, dict(fields) | {"curve": None if curve is None else CurvePlan.from_dict(curve)})
 
@@ -149,11 +148,11 @@ class TrialRequest:
 
     Attributes:
         config: The canonical configuration.
-        setting: What to train, on which graph and machine.
-        graph_folder: Where the converted graph lies.
+        setting: The task, the graph and the machine.
+        graph_folder: Folder of the converted graph.
         plan: How to measure.
-        known_curve: The curve of a training with the same learning key, as far as it is known; None where nothing is.
-        curve_state: Where the state lies that extends that curve, and is kept at this one's end; "" keeps none.
+        known_curve: The known curve of a training with the same learning key, or None.
+        curve_state: Path of the state that extends that curve and is updated at the new end; "" keeps no state.
     """
 
     config: TrainConfig

@@ -1,4 +1,4 @@
-"""`Timing`: throughput from timed windows of mini-batches, those that other work disturbs timed again."""
+"""`Timing`: throughput from timed windows of mini-batches. Windows disturbed by other work are timed again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Step = TypeVar("Step")
 
 @dataclass(frozen=True, slots=True)
 class Epochs(Generic[Step]):
-    """The epochs that a trainer trains.
+    """The epochs of a trainer.
 
     Attributes:
         steps: Trains the epoch of that number and yields after each mini-batch; it may be left early.
-        starts: Indices of the mini-batches that begin the epoch of that number, or a part in it.
+        starts: Indices of the mini-batches that begin an epoch or, in it, a part of the graph.
         batches: Mini-batches of an epoch.
     """
 
@@ -35,18 +35,18 @@ class Epochs(Generic[Step]):
 
 @dataclass(frozen=True, slots=True)
 class Window(Generic[Step]):
-    """Seconds of the mini-batches that were timed, from asking for each to its being trained on.
+    """Seconds of timed mini-batches, each from its request to the end of its training step.
 
-    What is told of them is as without the time that was stolen meanwhile.
+    The properties leave out time stolen by the hypervisor.
 
     Attributes:
-        first: The first ones of an epoch and, where the graph is partitioned, of each part: they wait for the pipeline
-            to fill and for the part's features.
-        other: All others.
+        first: The first mini-batches of an epoch and, if the graph is partitioned, of each part. They wait for the
+            pipeline to fill and for the part's features.
+        other: All other mini-batches.
         endings: From the last mini-batch of a whole epoch to the epoch's end.
-        starts_per_epoch: First mini-batches in an epoch.
-        steps: What was yielded after each mini-batch.
-        stretch: How many times as long everything took for the time that was stolen (`stolen_time.stretch`).
+        starts_per_epoch: Number of first mini-batches in an epoch.
+        steps: The values yielded after each mini-batch.
+        stretch: Factor by which stolen time made everything slower (`stolen_time.stretch`).
     """
 
     first: list[float]
@@ -66,14 +66,14 @@ class Window(Generic[Step]):
         seconds: float,
         clock: Callable[[], float],
     ) -> Self:
-        """Returns a window that begins with an epoch, after which both `seconds` and enough mini-batches have passed.
+        """Times a window from the start of an epoch until `seconds` and `least_batches` mini-batches have passed.
 
         Args:
-            epochs: What is trained.
+            epochs: The epochs to train.
             numbers: Gives the number of each epoch; short ones are repeated.
-            least_batches: Mini-batches, at least.
-            seconds: Seconds, at least.
-            clock: Seconds from any origin.
+            least_batches: Least number of mini-batches.
+            seconds: Least seconds.
+            clock: Returns seconds from any origin.
         """
         window = cls([], [], [], len(epochs.starts(0)), [])
         begun = clock()
@@ -87,7 +87,7 @@ class Window(Generic[Step]):
                     (window.first if index in firsts else window.other).append(now - last)
                     window.steps.append(step)
                     enough = len(window.steps) >= least_batches and now - begun >= seconds
-                    if enough and index + 1 < epochs.batches:  # the last one of an epoch is followed by its ending
+                    if enough and index + 1 < epochs.batches:  # after an epoch's last mini-batch its ending is timed
                         break
                     last = now
                 else:
@@ -96,21 +96,21 @@ class Window(Generic[Step]):
 
     @property
     def batch_s(self) -> float:
-        """Mean seconds of a mini-batch without what is paid once an epoch or part."""
+        """Mean seconds of a mini-batch, without the costs paid once per epoch or part."""
         return fmean(self.other if self._first_are_slower else [*self.first, *self.other]) / self.stretch
 
     @property
     def epoch_overhead_s(self) -> float:
-        """Mean seconds of an epoch beside its mini-batches: the first ones' excess, and the ending.
+        """Mean seconds of an epoch outside its mini-batches: the excess of the first ones, and the ending.
 
-        Where all mini-batches are first ones the excess can't be told from the work, and counts as work.
+        If all mini-batches are first ones, their excess can't be told from the work and counts as work.
         """
         ending = fmean(self.endings) if self.endings else 0.0
         excess = fmean(self.first) / self.stretch - self.batch_s if self._first_are_slower else 0.0
         return self.starts_per_epoch * excess + ending / self.stretch
 
     def throughput(self, batches_per_epoch: int) -> float:
-        """Returns epochs per second: of the timed epochs if they are whole, extrapolated from their batches if not."""
+        """Returns epochs per second: measured if whole epochs were timed, else extrapolated from mini-batches."""
         return 1.0 / (self.batch_s * batches_per_epoch + self.epoch_overhead_s)
 
     @property
@@ -118,25 +118,25 @@ class Window(Generic[Step]):
         return bool(self.first and self.other) and fmean(self.first) > fmean(self.other)
 
 
-#: Windows beyond the plan's that are timed where others disturb, at most. Guess: by default a trial on a machine that
-#: is never quiet then times twice as long.
+#: Most windows timed beyond the plan's because of disturbances. Guess: by default, a trial on a machine that is never
+#: quiet then takes twice as long.
 MOST_REPEATS = 0 if QUICK else 3
-#: Other processes disturb a window in which they took more than this share of the machine's cores,
+#: Other processes disturb a window in which they take more than this share of the machine's cores,
 _DISTURBING_SHARE = 0.1
-#: and more than these seconds of them: the kernel counts by ticks of a hundredth on each core. Guess.
+#: and more than these core-seconds, because the kernel counts in ticks of a hundredth on each core. Guess.
 _LEAST_DISTURBING_S = 0.05
-#: Stolen time is taken out of a window; beyond this share of the cores too roughly, so that it disturbs as well. Guess.
+#: Stolen time is subtracted from a window. Beyond this share of the cores that is too rough: it disturbs too. Guess.
 _DISTURBING_STOLEN_SHARE = 0.3
 
 
 class Clocks(NamedTuple):
-    """What windows are timed by.
+    """The clocks that time windows.
 
     Attributes:
-        other_seconds: Gives the seconds of cores that others have taken since any time, those stolen included.
-        stolen_seconds: Gives the seconds of cores that the hypervisor has given to other machines since then.
+        other_seconds: Core-seconds that others have taken from any origin, stolen ones included.
+        stolen_seconds: Core-seconds that the hypervisor has given to other machines, from the same origin.
         cores: Cores of the machine.
-        clock: Gives seconds since any time.
+        clock: Seconds from any origin.
     """
 
     other_seconds: Callable[[], float]
@@ -147,11 +147,11 @@ class Clocks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing(Generic[Step]):
-    """The windows that count, and how many were disturbed.
+    """The windows that count, and the number of disturbed ones.
 
     Attributes:
-        windows: As many as the plan asks for, in their order: the least disturbed of those that were timed.
-        disturbed: Windows, whether they count or not, that others disturbed.
+        windows: The least disturbed of the timed windows, in order; as many as the plan asks for.
+        disturbed: Number of disturbed windows, whether they count or not.
         batches_per_epoch: Mini-batches of an epoch.
     """
 
@@ -166,29 +166,29 @@ class Timing(Generic[Step]):
 
     @property
     def throughput(self) -> float:
-        """Their median, epochs per second."""
+        """Median epochs per second of the windows."""
         return median(self.replicates)
 
     @property
     def epoch_overhead_s(self) -> float:
-        """Median over the windows of the seconds of an epoch beside its mini-batches."""
+        """Median over the windows of an epoch's seconds outside its mini-batches."""
         return median(window.epoch_overhead_s for window in self.windows)
 
     @property
     def steps(self) -> list[Step]:
-        """What was yielded after each mini-batch of the windows."""
+        """The values yielded after each mini-batch of the windows."""
         return [step for window in self.windows for step in window.steps]
 
     def mean_seconds(self, seconds: Callable[[Step], float]) -> float:
-        """Returns the mean of what `seconds` gives of each step, without the time that was stolen."""
+        """Returns the mean of `seconds` over all steps, without stolen time."""
         return fmean(seconds(step) / window.stretch for window in self.windows for step in window.steps)
 
 
 def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Clocks) -> Timing[Step]:
-    """Returns the timing of whole mini-batches after a warm-up, in `plan.windows` windows.
+    """Times whole mini-batches after a warm-up, in `plan.windows` windows.
 
-    Each begins with an epoch and takes its share of `plan.timed_seconds`, or longer. One that others disturb is timed
-    again; where `MOST_REPEATS` do not suffice, the least disturbed count.
+    Each window begins with an epoch and takes its share of `plan.timed_seconds`, or longer. A disturbed window is timed
+    again. If `MOST_REPEATS` more windows are not enough, the least disturbed ones count.
     """
     numbers = count()
     _warm_up(epochs, numbers, plan.warmup_batches)
@@ -201,7 +201,7 @@ def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Clocks) -> Timi
 
 
 class _Timed(NamedTuple, Generic[Step]):
-    """A window, whether others disturbed it, and the share of the cores that they took."""
+    """A window, whether it was disturbed, and the share of the cores that others took."""
 
     window: Window[Step]
     disturbed: bool

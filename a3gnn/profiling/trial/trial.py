@@ -1,4 +1,4 @@
-"""A trial, as it runs in its own process: warm-up, timed windows of mini-batches, the learning curve."""
+"""A trial in its own process: warm-up, timed windows of mini-batches, the learning curve."""
 
 from __future__ import annotations
 
@@ -34,17 +34,16 @@ from a3gnn.training.trainer import Trainer
 
 
 def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[str, Any]:
-    """Returns the fields of `Metrics` that tell of the learning curve, as JSON types.
+    """Trains the learning curve, and returns its fields of `Metrics` as JSON types.
 
-    What is known of it is extended as far as `rules` let it, by a point at least where the plan `trains`. Where nothing
-    is trained, one point is made all the same, so that its memory is seen: that of validation, and of the best weights
-    beside the model's. A whole curve is trained from its start and keeps no state: the state that is kept may have come
-    further.
+    The known curve is extended as far as `rules` allow, by at least one point if the plan `trains`. If nothing is
+    trained, one point is evaluated all the same, so that the trial's peak includes validation and a copy of the best
+    weights. A whole curve is trained from its start and keeps no state, because the stored state may be further.
 
     Args:
-        trainer: Whatever it has trained.
-        rules: Where the curve ends.
-        request: The trial's.
+        trainer: The trainer, which may have trained before.
+        rules: Rules for the curve's end.
+        request: The trial's request.
     """
     whole = rules.plan.whole
     first = first_point(trainer)
@@ -62,7 +61,7 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
         return rules.end(curve, due) if reached is None else reached.ended
 
     found = train_curve(trainer, known, first=first, should_end=should_end, state=state, whole=whole)
-    if not found.eval_seconds:  # the state had come further than was known
+    if not found.eval_seconds:  # the stored state was further than the known curve
         trainer.validate()
     return {
         "curve": found.curve.to_dict(),
@@ -76,11 +75,11 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
 
-    `argument["prepare_seconds"]` is what `prepare_parts` and `prepare_table` returned together.
+    `argument["prepare_seconds"]` is the sum of the seconds from `prepare_parts`, `prepare_table` and `prepare_halves`.
 
-    Returns `{"metrics": ...}`, the fields of `Metrics`, of the host's memory the peak alone that this process knows,
-    which whoever watches it from outside completes (`a3gnn.profiling.executor.joined`), or `{"failure": ...}`.
-    Where a kernel had to be compiled, nothing measured counts: then it returns `{}` as soon as all have been needed.
+    Returns `{"metrics": ...}`, the fields of `Metrics`, or `{"failure": ...}`. Of the host's memory, the metrics have
+    only the peak that this process knows; `a3gnn.profiling.executor.joined` adds the peak seen from outside. If a
+    kernel had to be compiled, no measurement counts: returns `{}` as soon as all kernels have been needed.
     """
     try:
         request = TrialRequest.from_dict(argument["request"])
@@ -91,9 +90,9 @@ def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_parts(argument: dict[str, Any]) -> dict[str, Any]:
-    """Partitions the graph at `argument["graph_folder"]` as `argument["config"]` says, which is kept beside the graph.
+    """Partitions the graph at `argument["graph_folder"]` for `argument["config"]`; the parts stay beside the graph.
 
-    Returns `{"seconds": ...}`, what that takes, whether it was done now or before; or `{"failure": ...}`.
+    Returns `{"seconds": ...}`, the time this takes, now or when it was first done; or `{"failure": ...}`.
     """
     try:
         graph, config = Graph.load(argument["graph_folder"]), TrainConfig.from_dict(argument["config"])
@@ -103,9 +102,9 @@ def prepare_parts(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_table(argument: dict[str, Any]) -> dict[str, Any]:
-    """Makes the table that the input layer of the task `argument["task"]` reads, which is kept beside the graph.
+    """Makes the table that the input layer of the task `argument["task"]` reads; it stays beside the graph.
 
-    Takes and returns what `prepare_parts` does otherwise.
+    Takes the arguments of `prepare_parts` too, and returns the same fields.
     """
     try:
         graph, task = Graph.load(argument["graph_folder"]), Task.from_dict(argument["task"])
@@ -115,7 +114,7 @@ def prepare_table(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
-    """Makes the features of float16 that are kept beside the graph; takes and returns what `prepare_parts` does."""
+    """Writes the float16 features beside the graph. Takes and returns the same fields as `prepare_parts`."""
     try:
         graph = Graph.load(argument["graph_folder"])
         return {"seconds": halves_seconds(graph, graph.features, "features")}
@@ -124,10 +123,10 @@ def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
-    """Returns what a trial found whose files took `before_s` seconds to make, or None if kernels were compiled."""
+    """Returns the metrics of a trial whose files took `before_s` seconds to make, or None if kernels were compiled."""
     _limit_device(request)
     if request.setting.task.is_own:
-        Factory.of(request.setting.task.model).load()  # what importing it takes, trainings don't count as set-up either
+        Factory.of(request.setting.task.model).load()  # imports it before set-up is timed, as trainings do
     graph = Graph.load(request.graph_folder)
     begin = perf_counter()
     with _trainer(graph, request, scratch) as trainer:
@@ -139,7 +138,7 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
         asked = request.plan.curve
         if compilations.happened:
             if asked is not None:
-                trainer.validate()  # for its kernels
+                trainer.validate()  # compiles validation's kernels too
             return None
         found = _metrics(timing, setup_s, trainer.cache_bytes)
         if asked is not None:
@@ -168,7 +167,7 @@ def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
 
 
 def _metrics(timing: Timing[Step], setup_s: float, cache_bytes: int) -> dict[str, Any]:
-    """Returns the fields of `Metrics` that are known without a curve, as JSON types."""
+    """Returns the fields of `Metrics` that need no curve, as JSON types."""
     steps = timing.steps
     nodes = sum(step.input_nodes for step in steps)
     stages = (field.name for field in dataclasses.fields(StageSeconds))
@@ -192,7 +191,7 @@ def _metrics(timing: Timing[Step], setup_s: float, cache_bytes: int) -> dict[str
 
 
 def _limit_device(request: TrialRequest) -> None:
-    """Holds torch's allocator to the device limit less the context, so that passing it raises out of memory."""
+    """Limits torch's allocator to the device limit minus the context, so that more raises out of memory."""
     hardware, limit = request.setting.hardware, request.plan.device_limit_bytes
     if not hardware.has_device or limit is None:
         return
@@ -206,7 +205,7 @@ def _limit_device(request: TrialRequest) -> None:
 
 
 def _peak_device_bytes(request: TrialRequest) -> int:
-    """Returns the most that torch's allocator reserved on the device, and the context; 0 without a device."""
+    """Returns the peak of torch's reserved device memory plus the context; 0 without a device."""
     hardware = request.setting.hardware
     if not hardware.has_device:
         return 0

@@ -1,1 +1,1 @@
-"""How the service's tables came to be, step by step: Alembic brings a database of any released schema to this one."""
+"""Migrations of the service's tables: Alembic brings a database of any released schema to the current one."""

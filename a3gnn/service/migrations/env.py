@@ -1,4 +1,4 @@
-"""What Alembic runs: the steps, on the connection that `a3gnn.service.database` has opened."""
+"""Alembic's entry: runs the migrations on the connection opened by `a3gnn.service.database`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a study or a training, as server-sent events."""
+"""Events of a study or a training, as server-sent events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a3gnn.service.service import Service
 router = APIRouter(responses=PROBLEMS)
 LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the last event that was read.")]
 
-#: So many may read at once.
+#: Most open streams.
 _MOST_READERS = 1000
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},

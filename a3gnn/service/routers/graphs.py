@@ -1,4 +1,4 @@
-"""Graphs: registered by path or description, or uploaded; looked at on arrival."""
+"""Graphs: registered by path or recipe, or uploaded; examined on arrival."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int) -> 
     """Writes a request's body to the file at `path`.
 
     Raises:
-        Problem: It has more than `most` bytes, or the disk has no room for it.
+        ProblemDetails: It has more than `most` bytes, or the disk has no room for it.
     """
     got = 0
     try:

@@ -1,4 +1,4 @@
-"""Measurements that predictions stand on, and the machines that they were made on."""
+"""The measurements that predictions rest on, and their machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from a3gnn.service.routers.graphs import write_bounded
 
 router = APIRouter(tags=["measurements"], responses=PROBLEMS)
 
-#: Bytes of measurements that may be sent at once. Guess: a row takes some 5 KB.
+#: Most bytes of measurements in one request. Guess: a row takes some 5 KB.
 _MOST_BYTES = 64 << 20
 
 

@@ -26,24 +26,24 @@ from a3gnn.service.service import Service
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
 
-#: What a page may do: run this server's scripts, and ask this server.
+#: A page may run this server's scripts and send requests to this server only.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _ON_A_PAGE = 50
-#: Graphs that the form lists at once.
+#: Graphs that the form lists on one page.
 _GRAPHS_IN_FORM = 200
-#: Characters that a number in the form may have, more than any that is taken has; Python reads up to 4,300 digits.
+#: Lengths of a number in the form. All valid numbers are shorter; Python parses up to 4,300 digits.
 _LENGTHS = range(1, 201)
-#: What the buttons above a study's page do.
+#: The actions of the buttons above a study's page.
 _ACTIONS: dict[str, Callable[[Service, int], object]] = {
     "stop": lambda service, study: service.stop("study", study),
     "resume": lambda service, study: resume_study(service, study),
     "train": lambda service, study: add_training(service, study),
     "delete": lambda service, study: service.delete("study", study),
 }
-#: Seconds for which a browser keeps scripts and styles.
+#: Seconds for which a browser caches scripts and styles.
 _KEPT_S = 3600
 
 
@@ -119,32 +119,32 @@ async def start_by_form(service: Asked, request: Request) -> Response:
 
 
 def _form(service: Service, given: dict[str, str], wrong: str = "", before: int | None = None) -> str:
-    """Returns the form with what was filled in, and the graphs that it finds: the newest, or those before a number."""
+    """Returns the form with its values, and one page of matching graphs: the newest, or those before a number."""
     graphs = service.graphs.newest(before, _GRAPHS_IN_FORM, given.get("find", "")[:200])
     older = graphs[-1].id if len(graphs) == _GRAPHS_IN_FORM else None
     chosen = _typed(given).get("graph")
     if isinstance(chosen, int) and 1 <= chosen <= MOST and all(graph.id != chosen for graph in graphs):
-        with suppress(ProblemDetails):  # there is none of this number, which the form says
+        with suppress(ProblemDetails):  # no such graph: the order reports that
             graphs.append(service.graphs.get(chosen))
     return start_page(graphs, given, wrong, older)
 
 
 def _typed(given: dict[str, str]) -> dict[str, Any]:
-    """Returns what was filled in as a request would have it; what is no number, or longer than one, stays text."""
+    """Returns the form's values, typed as in a request. Text that is no number, or too long for one, stays text."""
     found: dict[str, Any] = dict(given)
     for name, kind in (("graph", int), ("max_accuracy_drop", float)):
         if len(given.get(name, "")) in _LENGTHS:
             try:
                 found[name] = kind(found[name])
             except ValueError:
-                continue  # which the order then says
+                continue  # the order reports that
     if given.get("budget", "").isdecimal() and len(given["budget"]) in _LENGTHS:
         found["budget"] = int(given["budget"])
     return found
 
 
 def _done(service: Service, asked: str, study: int) -> None:
-    """Does what a button says."""
+    """Runs the action of a button."""
     if asked not in _ACTIONS:
         raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
     _ACTIONS[asked](service, study)

@@ -47,11 +47,11 @@ def add_study(service: Asked, order: StudyOrder) -> Response:
 
 
 def start(service: Service, order: StudyOrder) -> Job:
-    """Returns the study of `order`, in the queue.
+    """Puts the study of `order` into the queue, and returns it.
 
     Raises:
-        A3GNNError: Something of it is not what it must be.
-        Problem: Likewise.
+        A3GNNError: An option is not valid.
+        ProblemDetails: An option is not valid, or the queue is full.
     """
     arguments = order.arguments(service.settings)
     graph = _graph(service, order)
@@ -203,7 +203,7 @@ def _taken_away(content: bytes, study: int, name: str, media_type: str) -> Respo
 
 
 def _figure(trial: Mapping[str, Any], sort: str) -> tuple[bool, float]:
-    """Returns what trials are sorted by: those without the figure come last."""
+    """Returns the sort key of a trial; trials without the figure come last."""
     measurement = trial["measurement"]
     metrics = measurement.get("metrics")
     if sort == "seconds":

@@ -1,4 +1,4 @@
-"""Ask and tell: studies whose trials someone's own trainer runs."""
+"""Ask and tell: studies whose trials the user's own trainer runs."""
 
 from __future__ import annotations
 

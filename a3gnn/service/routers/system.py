@@ -1,4 +1,4 @@
-"""Whether the server lives, what it counts, and the way in for browsers."""
+"""The server's health, its metrics, the login of browsers, and the description of the API."""
 
 from __future__ import annotations
 

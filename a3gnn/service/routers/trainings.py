@@ -1,4 +1,4 @@
-"""Trainings with what studies chose; POST /studies/{study}/train starts one."""
+"""Trainings of studies' choices; POST /studies/{study}/train starts one."""
 
 from __future__ import annotations
 

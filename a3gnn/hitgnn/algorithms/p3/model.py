@@ -18,18 +18,18 @@ from a3gnn.seeding import derive
 
 
 class Swapping(Protocol):
-    """Ranks that send each other pieces; all of them make the same calls, in the same order."""
+    """Ranks that exchange tensors; all of them make the same calls, in the same order."""
 
     @property
     def rank(self) -> int:
-        """Which one this is, from 0."""
+        """This rank's number, from 0."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of ranks."""
 
     def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Sends a piece to each rank, and returns what each has sent here; see `a3gnn.ranks.peers`."""
+        """Sends a piece to each rank, and returns the pieces from all ranks; see `a3gnn.ranks.peers`."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Moved:
     """Bytes to and from other ranks.
 
     Attributes:
-        sent: To others.
-        received: From others.
+        sent: Bytes to others.
+        received: Bytes from others.
     """
 
     sent: int = 0
@@ -46,13 +46,13 @@ class Moved:
 
     @property
     def nbytes(self) -> int:
-        """Both."""
+        """Bytes in both directions."""
         return self.sent + self.received
 
 
 @dataclass(slots=True)
 class SplitTraffic:
-    """What a rank has sent and received so far; what it keeps for itself is not counted.
+    """The bytes that a rank has sent and received so far, without those it sends itself.
 
     Attributes:
         structures: Node ids and edges of the input layers.
@@ -66,7 +66,7 @@ class SplitTraffic:
 
 
 def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:
-    """Returns what `ranks.swap` does, and counts what leaves and enters this rank in `moved`."""
+    """Calls `ranks.swap`, and adds the bytes that leave and enter this rank to `moved`."""
     received = ranks.swap(pieces, sizes)
     for rank, (piece, other) in enumerate(zip(pieces, received, strict=True)):
         if rank != ranks.rank:
@@ -76,16 +76,17 @@ def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved:
 
 
 def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
-    """Returns the sum of all ranks' partial products of this rank's mini-batch, in the order of ranks, flat.
+    """Returns the sum of all ranks' partial products of this rank's mini-batch, flat, added in the order of ranks.
 
-    Backward, the sum's gradient goes to all ranks: it is that of each rank's partial product. So every rank must call
-    `backward` on what depends on its sum, also where that is empty as it has no mini-batch.
+    In the backward pass, the sum's gradient goes to all ranks, because it is the gradient of each partial product. So
+    every rank must call `backward` on a value that depends on its sum, even if the sum is empty because the rank has no
+    mini-batch.
 
     Args:
-        ranks: All of them; every one calls this.
-        partial: What this rank's columns contribute to each rank's mini-batch, flat, of one dtype; empty for none. All
-            ranks' for one mini-batch are of one size.
-        traffic: Where bytes are counted.
+        ranks: All ranks; every one calls this.
+        partial: This rank's contribution to each rank's mini-batch, flat, of one dtype; empty for a rank without one.
+            Contributions to one mini-batch have the same size on all ranks.
+        traffic: Counts the bytes.
     """
     total: Tensor = _Summed.apply(ranks, traffic, *partial)  # type: ignore[no-untyped-call]
     return total
@@ -110,10 +111,10 @@ class _Summed(torch.autograd.Function):
 
 
 class ColumnPart(NamedTuple):
-    """What a rank knows of some rank's mini-batch.
+    """The input of the first layer for some rank's mini-batch.
 
     Attributes:
-        block: The input layer's.
+        block: The input layer's block.
         x: This rank's columns of the input nodes' features, dense, of the weights' dtype, shape (num_src, width).
     """
 
@@ -122,24 +123,24 @@ class ColumnPart(NamedTuple):
 
 
 class SplitModel(nn.Module):
-    """Computes the input layer of all ranks' mini-batches by its own columns, and the other layers of its own one.
+    """Computes the input layer of all ranks' mini-batches with its own columns, and the other layers of its own one.
 
-    The input layer's maps are linear in the features, so that what all ranks' columns make adds up to the whole: it is
+    The input layer's maps are linear in the features, so the results of all ranks' columns sum to the whole. They are
     summed before the bias, attention and everything else that is not linear. (HitGNN's Listing 3 concatenates after the
-    update, which is wrong for such features.) The rank that a mini-batch belongs to goes on from the sum.
+    update, which is wrong for such features.) The rank of a mini-batch continues with the sum.
 
-    Weights of the input layer's maps are each rank's own, and so are their gradients, which are complete: they count
-    every rank's mini-batch. All others are everywhere, and their gradients must be summed over ranks.
+    Each rank has its own weights of the input layer's maps. Their gradients are complete, because they include every
+    rank's mini-batch. All ranks have the other weights, whose gradients must be summed over ranks.
 
     Args:
         model: The whole model, equal on all ranks; its input layer is narrowed in place to this rank's columns.
-        ranks: All of them.
+        ranks: All ranks.
         columns: This rank's first column of the features, and the one past its last.
 
     Attributes:
-        model: As given, narrowed.
-        columns: As given.
-        traffic: What was sent and received so far, but for what makes things whole.
+        model: The narrowed model.
+        columns: This rank's first column of the features, and the one past its last.
+        traffic: Bytes sent and received so far, without those of `whole`.
     """
 
     def __init__(self, model: Model, ranks: Swapping, columns: tuple[int, int]) -> None:
@@ -152,19 +153,19 @@ class SplitModel(nn.Module):
     def forward(
         self, parts: Sequence[ColumnPart | None], blocks: Sequence[LayerBlock] = (), *, seed: int = 0
     ) -> Tensor:
-        """Returns the logits of the seeds of this rank's mini-batch, shape (num_seeds, num_classes); every rank calls.
+        """Returns the logits of this rank's seeds, shape (num_seeds, num_classes); every rank calls it.
 
-        A rank without a mini-batch gets none, (0, num_classes), and must call `backward` on their sum all the same: the
-        others wait for it there.
+        A rank without a mini-batch gets shape (0, num_classes), and must still call `backward` on the logits' sum,
+        because the others wait for it there.
 
         Args:
-            parts: Of each rank's mini-batch, in their order; None for one that has none in this iteration.
-            blocks: This rank's, of the layers after the input layer.
-            seed: Decides what is dropped in this rank's mini-batch in training.
+            parts: The part of each rank's mini-batch, in order; None for a rank without one in this iteration.
+            blocks: This rank's blocks of the layers after the input layer.
+            seed: Decides dropout in this rank's mini-batch during training.
 
         Raises:
-            UsageError: There is not a part for each rank, one has other columns than this rank, or the ranks' columns
-                are not all columns, each once.
+            UsageError: There is not one part per rank, a part has other columns than this rank, or the ranks' columns
+                do not cover all columns exactly once.
         """
         own = parts[self._ranks.rank] if len(parts) == self._ranks.size else None
         found = self.first_layer(parts, derive(seed, "layer", 0))
@@ -174,9 +175,9 @@ class SplitModel(nn.Module):
         return self.model.rest(found, list(blocks), seed, found.dtype)
 
     def first_layer(self, parts: Sequence[ColumnPart | None], seed: int = 0) -> Tensor:
-        """Returns the input layer's output for this rank's mini-batch, (num_dst, out_channels); as `forward` otherwise.
+        """Returns the input layer's output for this rank's mini-batch, (num_dst, out_channels); see `forward`.
 
-        A rank without a mini-batch gets an empty tensor, on whose sum it must call `backward`.
+        A rank without a mini-batch gets an empty tensor, and must call `backward` on its sum.
         """
         self._check(parts)
         self._all_columns()
@@ -193,7 +194,7 @@ class SplitModel(nn.Module):
         return first.complete(own.block, whole, seed)
 
     def _all_columns(self) -> list[tuple[int, int]]:
-        """Returns every rank's columns, which the ranks tell each other the first time; every rank calls it."""
+        """Returns every rank's columns, exchanged in the first call; every rank calls it."""
         if not self._told:
             told = self._ranks.swap([torch.tensor(self.columns)] * self._ranks.size, [2] * self._ranks.size)
             self._told = _checked([(int(one[0]), int(one[1])) for one in told], self._num_features)
@@ -201,20 +202,20 @@ class SplitModel(nn.Module):
 
     @property
     def split_weights(self) -> list[nn.Parameter]:
-        """The weights that are this rank's own, whose gradients are complete."""
+        """The weights that only this rank has, whose gradients are complete."""
         return [self.model.get_parameter(name) for name in self._names]
 
     @property
     def shared_weights(self) -> list[nn.Parameter]:
-        """The weights that all ranks have, whose gradients are to be summed."""
+        """The weights that all ranks have, whose gradients must be summed."""
         split = {id(weight) for weight in self.split_weights}
         return [weight for weight in self.model.parameters() if id(weight) not in split]
 
     def whole(self, columns: Tensor) -> Tensor:
-        """Returns a matrix of all columns from this rank's, such as weights or moments of theirs; every rank calls.
+        """Returns a matrix with the columns of all ranks, such as weights or their moments; every rank calls it.
 
         Args:
-            columns: Shape (n_rows, width), of one dtype and number of rows everywhere.
+            columns: This rank's columns, shape (n_rows, width); the dtype and n_rows are the same on all ranks.
         """
         rows, flat = len(columns), columns.detach().contiguous().flatten()
         sizes = [rows * (end - first) for first, end in self._all_columns()]
@@ -230,7 +231,7 @@ class SplitModel(nn.Module):
         return {name: self.whole(value) if name in self._names else value for name, value in state.items()}
 
     def load_whole_state(self, state: dict[str, Any]) -> None:
-        """Sets the model's weights from the state dict of a whole model, of which this rank takes its columns."""
+        """Loads this rank's part of a whole model's state dict."""
         first, end = self.columns
         own = {name: value[:, first:end] if name in self._names else value for name, value in state.items()}
         self.model.load_state_dict(own)
@@ -251,7 +252,7 @@ class SplitModel(nn.Module):
 
 
 def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[int, int]]:
-    """Returns `columns` of all ranks, which are each of `num_features` once, and one at least of each rank."""
+    """Checks and returns all ranks' `columns`: each rank has one or more, and each of `num_features` occurs once."""
     bounds = [0, *(bound for one in sorted(columns) for bound in one), num_features]
     if bounds[::2] == bounds[1::2] and all(first < end for first, end in columns):
         return columns
@@ -263,7 +264,7 @@ def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[in
 
 
 def _narrow(layer: Layer, low: int, high: int) -> list[str]:
-    """Leaves `layer` columns `low` to `high` of its input, and returns the names of its maps' weights in a `Model`."""
+    """Narrows `layer` to columns `low` to `high` of its input; returns the names of its maps' weights in a `Model`."""
     mapping = {id(weight) for weight in layer.input_weights}
     names = [name for name, weight in layer.named_parameters() if id(weight) in mapping]
     for name in names:

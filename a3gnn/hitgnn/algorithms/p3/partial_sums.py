@@ -1,4 +1,4 @@
-"""`PartialSums`: P3's exchange, as training by ranks calls it."""
+"""`PartialSums`: P3's exchange of partial sums, for training by ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from a3gnn.training.built_in import BuiltIn
 
 
 class SplitOptimizer:
-    """Updates this rank's weights, and has the state of all ranks' as of when it was last gathered.
+    """Updates this rank's weights, and keeps all ranks' state as of the last `gather`.
 
     Args:
         inner: Adam over the weights of `split.model`, in their order.
@@ -40,7 +40,7 @@ class SplitOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Of the optimiser within."""
+        """The parameter groups of the inner optimizer."""
         return self._inner.param_groups
 
     @param_groups.setter
@@ -48,7 +48,7 @@ class SplitOptimizer:
         self._inner.param_groups = groups
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients."""
+        """Clears the gradients."""
         self._inner.zero_grad(set_to_none)
 
     def step(self) -> None:
@@ -56,15 +56,15 @@ class SplitOptimizer:
         self._inner.step()
 
     def gather(self) -> None:
-        """Has `state_dict` return the state of now; every rank calls it."""
+        """Gathers the current state for `state_dict`; every rank calls it."""
         self._state = self._mapped(self._inner.state_dict(), self._split.whole)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the whole model's state as of the last `gather`, or as it was loaded."""
+        """Returns the whole model's state as of the last `gather` or load."""
         return self._state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Sets the state of a whole model, of which this rank takes its columns."""
+        """Loads this rank's part of a whole model's state."""
         first, end = self._split.columns
         self._inner.load_state_dict(self._mapped(state_dict, lambda whole: whole[:, first:end]))
         self._state = state_dict
@@ -90,7 +90,7 @@ class InputStructure(NamedTuple):
     Attributes:
         n_id: Global ids of the input nodes, int32, shape (num_src,).
         indptr: int32, shape (num_dst + 1,); destinations are the first of the sources.
-        indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
+        indices: In-neighbors as positions in `n_id`, int32, shape (num_edges,).
     """
 
     n_id: NDArray[np.int32]
@@ -99,10 +99,10 @@ class InputStructure(NamedTuple):
 
     @classmethod
     def of(cls, subgraph: Subgraph) -> Self:
-        """Returns that of a whole mini-batch, or of what a rank without seeds keeps step with.
+        """Returns the structure of a whole mini-batch, or of the empty share of a rank without seeds.
 
         Raises:
-            UsageError: It is a share of one, whose degrees and dropout are the whole's.
+            UsageError: It is a share of a mini-batch, whose degrees and dropout belong to the whole.
         """
         if subgraph.share is not None and subgraph.share.num_seeds:
             raise UsageError(
@@ -113,7 +113,7 @@ class InputStructure(NamedTuple):
         return cls(subgraph.n_id, block.indptr, block.indices)
 
     def block(self, *, with_degrees: bool, device: torch.device | str = "cpu") -> LayerBlock:
-        """Returns the input layer's block on `device`, with the sampled in-degrees of its sources if asked for."""
+        """Returns the input layer's block on `device`, optionally with the sampled in-degrees of its sources."""
         indptr, indices = (torch.from_numpy(array).to(device) for array in (self.indptr, self.indices))
         return input_block(indptr, indices, len(self.n_id), with_degrees=with_degrees)
 
@@ -122,9 +122,9 @@ def share_structures(ranks: Swapping, own: InputStructure | None, moved: Moved) 
     """Returns the structures of all ranks' mini-batches, in their order; every rank calls it.
 
     Args:
-        ranks: All of them.
-        own: Of this rank's mini-batch; None where it has none.
-        moved: Where bytes are counted.
+        ranks: All ranks.
+        own: Structure of this rank's mini-batch; None if it has none.
+        moved: Counts the bytes.
     """
     arrays = tuple(np.empty(0, dtype=np.int32) for _ in InputStructure._fields) if own is None else own
     lengths = torch.tensor([len(array) for array in arrays])
@@ -144,19 +144,19 @@ def _split(lengths: list[int], content: NDArray[np.int32]) -> InputStructure | N
 
 
 class PartialSums(Exchange):
-    """Has each rank compute the input layer of all mini-batches by its own columns of features; see `Exchange`.
+    """Computes the input layer of all mini-batches on each rank, with the rank's columns of features; see `Exchange`.
 
-    Each rank is told the input nodes and edges of all mini-batches, and reads its columns of their features from its
-    own store. It keeps and trains these columns of the input layer's weights alone: no rank sums their gradients.
+    Each rank receives the input nodes and edges of all mini-batches, and reads its columns of their features from its
+    own store. It has and trains only these columns of the input layer's weights, so no rank sums their gradients.
 
     Args:
         learner: Its model is narrowed in place.
         ranks: All ranks.
-        stored: The columns that this one has.
-        features: Reads them.
+        stored: The columns of this rank.
+        features: Reads these columns.
 
     Attributes:
-        split: The model that is trained.
+        split: The trained model.
     """
 
     def __init__(self, learner: BuiltIn, ranks: TorchRanks, stored: Stored, features: FeatureStore) -> None:
@@ -171,7 +171,7 @@ class PartialSums(Exchange):
 
     @property
     def exchanged(self) -> Exchanged:
-        """What was exchanged so far."""
+        """The traffic so far."""
         traffic = self.split.traffic
         return Exchanged(self._rows, traffic.activations.nbytes + traffic.gradients.nbytes, traffic.structures.nbytes)
 
@@ -186,13 +186,13 @@ class PartialSums(Exchange):
         return self._whole
 
     def optimizer(self, inner: Optimizer) -> SplitOptimizer:
-        """Returns `inner`, of this rank's weights, with the state of the whole model's; see `Exchange.optimizer`."""
+        """Wraps `inner`, which updates this rank's weights, with the whole model's state; see `Exchange.optimizer`."""
         self._optimizer = SplitOptimizer(inner, self.split)
         return self._optimizer
 
     @torch.no_grad()
     def gather(self) -> None:
-        """Has `whole` and the optimiser's state be those of now; every rank calls it."""
+        """Updates `whole` and the optimizer's state; every rank calls it."""
         state = self.split.whole_state()
         for name, value in self._whole.state_dict().items():
             value.copy_(state[name])
@@ -210,6 +210,6 @@ class PartialSums(Exchange):
         return logits
 
     def _part(self, structure: InputStructure, like: Tensor) -> ColumnPart:
-        """Returns the part of another rank's mini-batch, on the device and of the dtype of `like`."""
+        """Returns the part of another rank's mini-batch, with the device and dtype of `like`."""
         block = structure.block(with_degrees=self.split.model.layers[0].needs_degrees, device=like.device)
         return ColumnPart(block, self._features.read(structure.n_id).x.to(like))

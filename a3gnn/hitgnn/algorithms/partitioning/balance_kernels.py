@@ -1,4 +1,4 @@
-"""The compiled loop that moves nodes out of parts with too many."""
+"""The compiled loop that moves nodes out of parts that are too large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
 
-# An entry of the heap is a cost and a node: cost * 2^32 + node.
+# An entry of the heap packs a cost and a node: cost * 2^32 + node.
 _BITS, _NODE = 32, (1 << 32) - 1
 
 
@@ -22,19 +22,19 @@ def move_excess(
     parts: NDArray[np.int32],
     held: NDArray[np.int64],
 ) -> None:
-    """Moves nodes out of parts that hold more than `limit`, the one whose move adds fewest cut edges first.
+    """Moves nodes out of parts that hold more than `limit`; the node whose move adds the fewest cut edges goes first.
 
-    A move lowers its neighbours' costs by two at most, and raises others' where a part has filled up. So neighbours are
-    entered two lower; a cost is computed when its entry comes up, and entered anew where it is higher: what is moved is
-    always the cheapest.
+    A move lowers its neighbors' costs by at most two, and raises costs of other nodes if a part has filled up. So
+    neighbors are entered with a cost that is two lower. When an entry comes up, its cost is computed; if that is
+    higher, the node is entered again. The node that moves is thus always the cheapest.
 
     Args:
-        indptr: The symmetrised graph's.
-        indices: The symmetrised graph's.
-        movable: Nodes that may move, shape (num_nodes,); parts over the limit have enough of them.
-        limit: What a part may hold; num_parts * limit is at least what all hold.
-        parts: Part of each node, changed.
-        held: What each part holds, which a movable node counts in, changed.
+        indptr: The symmetrized graph's row starts.
+        indices: The symmetrized graph's neighbors.
+        movable: Whether each node may move, shape (num_nodes,); parts over the limit have enough of them.
+        limit: Most nodes that a part may hold; num_parts * limit is at least the number that all parts hold.
+        parts: Part of each node, changed in place.
+        held: Number of counted nodes in each part, movable ones included, changed in place.
     """
     toward = np.zeros(len(held), dtype=np.int64)
     bound = np.zeros(len(parts), dtype=np.int64)
@@ -48,7 +48,7 @@ def move_excess(
         entry = heappop(heap)
         v, cost = entry & _NODE, entry >> _BITS
         home = parts[v]
-        if held[home] <= limit or cost != bound[v]:  # its part is within the limit, or it was entered anew
+        if held[home] <= limit or cost != bound[v]:  # its part is within the limit, or it was entered again
             continue
         now, target = _cheapest(indptr, indices, v, parts, held, limit, toward)
         if now > cost:
@@ -75,7 +75,7 @@ def _cheapest(
     limit: int,
     toward: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Returns the cut edges that moving `v` adds, and to which part: the one with room and most of its neighbours.
+    """Returns the cut edges added by moving `v`, and the target: the part that has room and most of its neighbors.
 
     Ties go to the part that holds least, then to the lower one. `toward` must be zero before, and is zero after.
     """

@@ -1,7 +1,7 @@
 """DistDGL's partitioner: METIS, balanced in nodes and in train nodes.
 
-`pymetis.part_graph` has one constraint: given two weights per node it takes the first half of them for all nodes,
-without an error. The library that it is built on has more, and is called here by ctypes.
+`pymetis.part_graph` has one constraint: given two weights per node, it uses the first half of the array for all nodes,
+without an error. The METIS library below it has more constraints, and is called here by ctypes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from a3gnn.graphs.partitioning.metis import cut_by_metis, metis_seed, out_of_mem
 from a3gnn.hitgnn.algorithms.partitioning.balance_kernels import move_excess
 from a3gnn.hitgnn.algorithms.partitioning.pagraph import check_parts
 
-# METIS 5's metis.h: the number of options, and the status of success and of missing memory.
+# From METIS 5's metis.h: the number of options, and the status codes of success and of too little memory.
 _NUM_OPTIONS, _OK, _NO_MEMORY = 40, 1, -3
-# Up to so many parts METIS bisects, as pymetis does and METIS's manual advises; beyond, it cuts k ways at once.
+# METIS bisects up to this many parts, as pymetis does and METIS's manual advises; beyond, it cuts k ways at once.
 _MOST_BISECTED = 8
 _FUNCTIONS = "METIS_PartGraphRecursive", "METIS_PartGraphKway"
 
 
 def has_two_constraints() -> bool:
-    """Returns whether the installed pymetis lets METIS's functions be called: not where it hides its symbols."""
+    """Returns whether METIS's functions can be called; some builds of pymetis hide their symbols."""
     return _library() is not None
 
 
@@ -39,13 +39,13 @@ def two_constraint_parts(
 ) -> NDArray[np.int32]:
     """Returns the part of each node, int32, shape (num_nodes,), by METIS with two weights per node.
 
-    METIS aims at 1.03 times the mean in both at most, and doesn't always reach it.
+    METIS aims at no more than 1.03 times the mean in both, and does not always reach it.
 
     Args:
-        both_ways: The symmetrised graph.
-        is_train: Which nodes are train nodes, shape (num_nodes,); one at least.
+        both_ways: The symmetrized graph.
+        is_train: Whether each node is a train node, shape (num_nodes,); at least one is.
         num_parts: At least 2.
-        seed: METIS's.
+        seed: METIS's seed.
 
     Raises:
         MemoryError: METIS had too little memory.
@@ -89,12 +89,12 @@ def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-#: A part may have this many percent of the mean.
+#: Most nodes of a part, in percent of the mean.
 _PERCENT = 105
 
 
 def part_limit(total: int, num_parts: int) -> int:
-    """Returns how many of `total` nodes a part may have: 1.05 times the mean, and the mean rounded up at least.
+    """Returns the most of `total` nodes that a part may have: 1.05 times the mean, or the mean rounded up if larger.
 
     Below 20 per part the second is larger: three train nodes over two parts are two and one.
     """
@@ -106,15 +106,17 @@ def balanced(
 ) -> NDArray[np.int32]:
     """Returns `parts` with nodes moved until no part exceeds `part_limit` in nodes or in train nodes.
 
-    Train nodes first, then others, which leaves train nodes as they are. The node whose move adds fewest cut edges
-    goes next, to the part with most of its neighbours that has room. A part within both limits loses no node, so
-    that parts which are balanced already are returned as they are. It always succeeds: a part with too many nodes has
-    some that are no train nodes, and some part has room. O((nodes + edges of moved nodes) log nodes) time.
+    Train nodes move first. Then other nodes move, which leaves train nodes as they are. The node whose move adds the
+    fewest cut edges goes next, to the part that has room and most of its neighbors. A part within both limits loses no
+    node, so balanced parts are returned as they are.
+
+    This always succeeds: a part with too many nodes has some that are no train nodes, and some part has room.
+    O((nodes + edges of moved nodes) log nodes) time.
 
     Args:
-        both_ways: The symmetrised graph.
+        both_ways: The symmetrized graph.
         parts: Part of each node, int32, shape (num_nodes,); not changed.
-        is_train: Which nodes are train nodes, bool, same shape.
+        is_train: Whether each node is a train node, bool, same shape.
         num_parts: Number of parts.
     """
     moved = parts.copy()
@@ -126,29 +128,29 @@ def balanced(
     return moved
 
 
-# Nodes per part at least, below which METIS may get a graph without nodes to bisect. Guess.
+# Least nodes per part; with fewer, METIS may get a graph without nodes to bisect. Guess.
 _LEAST_PER_PART = 8
 
 
 def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int32]:
     """Returns the part of each node, int32 in [0, parts), shape (num_nodes,), cutting few edges.
 
-    No part has more than 1.05 times the mean of the nodes, nor of the train nodes; where that is not even the mean
-    rounded up (below 20 per part), no more than that. Three train nodes over two parts are two and one, and with fewer
-    train nodes than parts some parts have none: nothing more even is possible.
+    No part has more than 1.05 times the mean of the nodes, or of the train nodes. If that is below the mean rounded up
+    (fewer than 20 per part), the mean rounded up is the limit. Three train nodes over two parts are two and one. With
+    fewer train nodes than parts, some parts have none.
 
-    METIS cuts twice, once with two weights per node, 1 and whether it is a train node (DistDGL's "multi-constraint"),
-    and once with none, and may miss bounds. From each result nodes move at least cost in cut edges until both hold
-    (`balanced`), and that with fewer cut edges is returned. A pymetis that hides its library's symbols cuts once,
-    without weights. Edges count alike in both directions, self loops don't. Parts of fewer than 8 nodes, too small for
-    METIS, start as consecutive nodes.
+    METIS cuts twice: once with two weights per node, 1 and whether it is a train node (DistDGL's "multi-constraint"),
+    and once without weights. It may miss bounds. In each result, nodes then move at the least cost in cut edges until
+    both bounds hold (`balanced`), and the result with fewer cut edges is returned. If pymetis hides its library's
+    symbols, METIS cuts only once, without weights. Both directions of an edge count alike, and self-loops do not count.
+    Parts of fewer than 8 nodes, too small for METIS, start as consecutive nodes.
 
-    Memory is METIS's: the edges in RAM several times over. Deterministic given graph, parts, seed and METIS's version.
+    METIS needs memory for the edges several times over. Deterministic given graph, parts, seed and METIS's version.
 
     Args:
         graph: Any graph.
         parts: From 1 to the number of nodes.
-        seed: METIS's.
+        seed: METIS's seed.
 
     Raises:
         UsageError: `parts` is out of range.
@@ -162,7 +164,7 @@ def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int
     try:
         both_ways = symmetrised(graph)
         found = [balanced(both_ways, cut, is_train, parts) for cut in _cuts(both_ways, is_train, parts, seed)]
-    except (MemoryError, RuntimeError) as error:  # given a valid graph, memory is all that METIS raises for
+    except (MemoryError, RuntimeError) as error:  # on a valid graph, METIS raises only for lack of memory
         raise out_of_memory(graph, error, "algorithm 'pagraph' needs some bytes per node") from error
     return min(found, key=lambda one: cut_edges(graph.indptr, graph.indices, one))
 

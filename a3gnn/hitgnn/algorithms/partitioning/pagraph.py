@@ -1,4 +1,4 @@
-"""PaGraph's partitioner: train nodes dealt out greedily, each with its in-neighbourhood."""
+"""PaGraph's partitioner: assigns train nodes greedily, each with its in-neighborhood."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_parts(graph: Graph, parts: int) -> None:
     """Checks that `graph` can be cut into `parts` parts.
 
     Raises:
-        UsageError: It is no integer from 1 to the number of nodes.
+        UsageError: `parts` is no integer from 1 to the number of nodes.
     """
     whole_number("parts", parts, 1, "one per rank")
     if parts > graph.num_nodes:
@@ -31,9 +31,10 @@ class PaGraphParts(NamedTuple):
     """PaGraph's partition, in which a node may be in several parts.
 
     Attributes:
-        home: Part of each node, int32 in [0, parts), shape (num_nodes,): a train node's own; another node's, the
-            first that took it up. Nodes that no train node reaches fill up the parts with fewest homes.
-        sizes: |PV_i|: nodes that part i needs, other parts' homes included, int64, shape (parts,).
+        home: Part of each node, int32 in [0, parts), shape (num_nodes,): a train node's own part; another node's first
+            part with a train node that reaches it. Nodes that no train node reaches fill the parts with the fewest
+            homes.
+        sizes: |PV_i|, the number of nodes that part i needs, other parts' homes included, int64, shape (parts,).
     """
 
     home: NDArray[np.int32]
@@ -41,7 +42,7 @@ class PaGraphParts(NamedTuple):
 
 
 def pagraph_partition(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> NDArray[np.int32]:
-    """Returns the part of each node, int32 in [0, parts), shape (num_nodes,): `pagraph_parts`' home.
+    """Returns the part of each node, int32 in [0, parts), shape (num_nodes,): `home` of `pagraph_parts`.
 
     Raises:
         UsageError: `parts` or `hops` is out of range.
@@ -50,23 +51,24 @@ def pagraph_partition(graph: Graph, parts: int, seed: int = 0, hops: int = 2) ->
 
 
 def pagraph_parts(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> PaGraphParts:
-    """Deals out train nodes one by one, each to the part i with the highest score (PaGraph, section 3.4).
+    """Assigns train nodes one by one, each to the part i with the highest score (PaGraph, section 3.4).
 
         |TV_i ∩ IN(v)| (TV_avg - |TV_i|) / |PV_i|
 
-    where TV_i are the train nodes that part i has, TV_avg the train nodes per part, IN(v) the in-neighbours of v within
-    `hops` hops, and PV_i the nodes of part i: its train nodes and their IN. Three choices are ours: train nodes come in
-    random order; a part without nodes scores 0; ties, as of zeros, go to the part with fewest train nodes, then with
-    fewest nodes, then to the lower one. So no part has more train nodes than the mean rounded up; other nodes are as
-    even as the neighbourhoods happen to be.
+    TV_i are the train nodes of part i, TV_avg is the number of train nodes per part, IN(v) are the in-neighbors of v
+    within `hops` hops, and PV_i are the nodes of part i: its train nodes and their IN.
 
-    Time is that of reading every train node's whole neighbourhood, memory 17 bytes per node and a bit per node and
+    Three choices are ours. Train nodes come in random order. A part without nodes scores 0. Ties, such as zeros, go to
+    the part with the fewest train nodes, then the fewest nodes, then the lower number. So no part has more train nodes
+    than the mean rounded up; other nodes are as even as the neighborhoods happen to be.
+
+    Time is that of reading every train node's whole neighborhood. Memory is 17 bytes per node and a bit per node and
     part. Deterministic given graph, parts, seed and hops.
 
     Args:
         graph: Any graph.
         parts: From 1 to the number of nodes.
-        seed: Decides the order in which train nodes are dealt out.
+        seed: Decides the order of the train nodes.
         hops: At least 1: the layers of the model in PaGraph; HitGNN's have 2.
 
     Raises:
@@ -82,7 +84,7 @@ def pagraph_parts(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> PaG
 
 
 def _fill_up(counts: NDArray[np.int64], extra: int) -> NDArray[np.int32]:
-    """Returns the parts of `extra` more nodes, int32, ascending, which make the smallest of `counts` even."""
+    """Returns parts for `extra` more nodes, int32, ascending, so that the smallest of `counts` become even."""
     level = np.sort(counts)
     room = level * np.arange(len(level)) - np.concatenate([[0], np.cumsum(level)[:-1]])  # below the k-th smallest
     filled = int(np.searchsorted(room, extra, side="right"))  # parts that get some

@@ -13,19 +13,19 @@ from a3gnn.storage.compiled import njit
 def deal_out(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int32], num_parts: int, hops: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Returns the part of each node, int32, -1 where no train node reaches it, and the nodes of each part, int64.
+    """Returns the part of each node, int32, -1 if no train node reaches it, and the size of each part, int64.
 
     Args:
-        indptr: The graph's.
-        indices: The graph's.
-        order: The train nodes, as they are dealt out.
-        num_parts: Parts.
-        hops: Of the in-neighbourhoods.
+        indptr: The graph's row starts.
+        indices: The graph's in-neighbors.
+        order: The train nodes, in the order of their assignment.
+        num_parts: Number of parts.
+        hops: Hops of the in-neighborhoods.
     """
     num_nodes = len(indptr) - 1
     home = np.full(num_nodes, -1, dtype=np.int32)
-    owner = np.full(num_nodes, -1, dtype=np.int32)  # of train nodes alone: what TV_i holds
-    member = np.zeros((num_nodes, (num_parts + 7) // 8), dtype=np.uint8)  # a bit per part: what PV_i holds
+    owner = np.full(num_nodes, -1, dtype=np.int32)  # only of train nodes: the members of TV_i
+    member = np.zeros((num_nodes, (num_parts + 7) // 8), dtype=np.uint8)  # a bit per part: the members of PV_i
     seen, reach = np.full(num_nodes, -1, dtype=np.int32), np.empty(num_nodes, dtype=np.int32)
     train, sizes = np.zeros(num_parts, dtype=np.int64), np.zeros(num_parts, dtype=np.int64)
     common = np.zeros(num_parts, dtype=np.int64)
@@ -54,7 +54,7 @@ def deal_out(
 
 @njit(nogil=True, cache=True)
 def _highest(common: NDArray[np.int64], train: NDArray[np.int64], sizes: NDArray[np.int64], mean: float) -> int:
-    """Returns the part with the highest score; ties go to fewest train nodes, then to fewest nodes, then to the lower.
+    """Returns the part with the highest score; ties go to the fewest train nodes, the fewest nodes, the lower number.
 
     Args:
         common: |TV_i ∩ IN(v)| of each part.
