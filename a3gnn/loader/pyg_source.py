@@ -118,7 +118,7 @@ def has_moved(x: torch.Tensor, graph: Graph) -> bool:
 
 
 def _of_data(data: Data, weight_attr: str | None) -> Source:
-    """Returns the edges and attributes of `data`."""
+    """Returns the source for `data`; labels and masks may hold any values, because only their lengths are checked."""
     adjacency = TransposedAdjacency(data.adj_t) if data.get("adj_t") is not None else None
     edge_index, like = _edge_index(data, adjacency)
     num_nodes = data.num_nodes
