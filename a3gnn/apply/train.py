@@ -130,7 +130,7 @@ def train(
         ConfigError: The tuned.json or the checkpoint is missing, broken or belongs to something else.
         GraphError: The graph can't be read.
         DeviceError: The configuration needs a GPU and there is none.
-        MemoryLimitError: The memory limit was passed. This message and those of the errors below say how to continue.
+        MemoryLimitError: The memory limit was passed. This error and the errors below say how to continue.
         GraphServerError: A graph server can't be reached any more.
         KeyboardInterrupt: Ctrl-C was pressed.
         PeerLostError: One of several processes that train together has ended.

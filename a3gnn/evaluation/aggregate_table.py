@@ -140,8 +140,8 @@ def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) 
 def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> float:
     """Returns the seconds to make the table; afterwards the table is stored beside the graph and verified.
 
-    For an existing table, it returns the noted seconds. If none were noted, it makes the table again. Arguments and
-    errors are those of `aggregate_table`.
+    For an existing table, it returns the noted seconds. If none were noted, it makes the table again. For arguments and
+    errors see `aggregate_table`.
     """
     aggregate_table(graph, aggregator, around)
     return seconds_of_making(_folder(graph, aggregator), partial(_make, graph, aggregator, around))

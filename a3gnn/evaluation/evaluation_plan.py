@@ -129,7 +129,7 @@ def _sampled_batches(
 def _sampled_extent(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> tuple[float, float]:
     """Estimates the numbers of nodes and edges in passes over sampled neighborhoods of `count` nodes.
 
-    The estimate assumes distinct nodes; the numbers are those of `Extent`.
+    It assumes distinct nodes, and counts as `Extent` does.
     """
     nodes = edges = 0.0
     frontier = reached = float(count)

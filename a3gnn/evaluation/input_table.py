@@ -66,7 +66,7 @@ def table_rows(
 def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
     """Returns the seconds to make a task's table; afterwards the table is stored beside `graph`, a graph on disk.
 
-    Errors are those of `input_table`.
+    It raises the same errors as `input_table`.
     """
     aggregator: Aggregator = "mean"  # the only one that a user's model may declare
     if not task.is_own:

@@ -28,9 +28,9 @@ class BatchModel(nn.Module):
     """A built-in model that takes a3gnn's own mini-batches; the task's seed determines its initial weights.
 
     With several processes, it takes shares of mini-batches, and the process group must exist before the model is made.
-    Outputs and gradients for a share's seeds are those of the whole mini-batch. Batch norms sum over the process group,
-    so all its processes must call the model equally often (docs/distributed.md). Each call in training updates the
-    running statistics, as in torch.
+    A share's seeds have the same outputs and gradients as in the whole mini-batch. Batch norms sum over the process
+    group, so all its processes must call the model equally often (docs/distributed.md). Each call in training updates
+    the running statistics, as in torch.
 
     Wrap the model as a whole; FSDP may also shard each of `model.convs` separately.
 

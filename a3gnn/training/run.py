@@ -89,7 +89,7 @@ def run(
     checkpoint, and so does the loss of another rank.
 
     Raises:
-        MemoryLimitError: The memory limit was passed. This message and those of the errors below say how to continue.
+        MemoryLimitError: The memory limit was passed. This error and the errors below say how to continue.
         GraphServerError: A graph server can't be reached any more.
         KeyboardInterrupt: Ctrl-C was pressed.
         PeerLostError: Another rank has ended.

@@ -37,7 +37,7 @@ class SaveTimer:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Enclose a write in this context; the longer it takes, the later the next one is due."""
+        """Times the write within this context; the longer it takes, the later the next one is due."""
         begin = perf_counter()
         yield
         now = perf_counter()

@@ -22,7 +22,7 @@ from a3gnn.tuned_file import read_tuned
 class TunedConfig:
     """A tuned configuration with the data that the choice is based on.
 
-    Fields that older files lack are None.
+    Fields that older files lack have their default, mostly None.
 
     Attributes:
         config: The chosen configuration.

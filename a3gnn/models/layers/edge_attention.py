@@ -49,7 +49,7 @@ def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
     Args:
         dropout: Dropout of the attention.
         block: The edges.
-        looped: Whether the slots are those of `with_self_loops`; if not, they are the edges.
+        looped: Whether the slots come from `with_self_loops`; if not, they are the edges.
     """
     if block.whole is None or not dropout.threshold:
         return dropout
