@@ -1,1 +1,1 @@
-"""What users call to apply a configuration to a graph: `train` and `predict`."""
+"""The functions that apply a configuration to a graph: `train` and `predict`."""

@@ -1,4 +1,4 @@
-"""`predict`: what a trained model says of the nodes of a graph."""
+"""`predict`: a trained model's predictions for the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -49,28 +49,28 @@ def predict(
     device: str | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Tensor:
-    """Returns what a trained model says of nodes of a graph, float32, on the CPU, a row per node.
+    """Returns a trained model's predictions for nodes of a graph, float32, on the CPU, one row per node.
 
-    Of classes, the probability of each, shape (n, num_classes), rows of sum 1; of several labels per node, the
-    probability of each, shape (n, num_labels); of values, the value, shape (n,).
+    For classes, rows are class probabilities of sum 1, shape (n, num_classes). For several labels per node, rows are
+    label probabilities, shape (n, num_labels). For values, the result has shape (n,).
 
-    All in-neighbours count: built-in models are computed layer by layer, those of your own as `docs/own_models.md` says
-    of their evaluation, and a line says so where that is a fixed sample of in-neighbours.
+    Predictions use all in-neighbors. Built-in models are computed layer by layer, and your own models as in their
+    evaluation (`docs/own_models.md`). A message is printed if that uses a fixed sample of in-neighbors.
 
     Args:
-        model: The model.pt that `train` left, or its folder; or what `SavedModel.read` has read of it.
-        dataset: A graph, a PyG `Data`, or what `Graph.load` takes. Of a `Data`, an .npz and a .pt file only x and
-            edge_index are read. It may be another one than the model was trained on, with as many features.
-        nodes: Node ids in any order, or a bool mask over the nodes; None is all nodes.
-        host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
-        device: cpu or cuda; cuda by default where there is one.
-        notify: Takes lines for people; by default a notebook prints them.
+        model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.
+        dataset: A graph, a PyG `Data`, or an argument of `Graph.load`. Only x and edge_index are read from a `Data`, an
+            .npz and a .pt file. It may be another graph than the training graph, with the same number of features.
+        nodes: Node ids in any order, or a bool mask over the nodes; None takes all nodes.
+        host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
+        device: cpu or cuda; by default cuda if it is available.
+        notify: Called with messages; by default a notebook prints them.
 
     Raises:
-        UsageError: An argument is not what it must be.
-        ConfigError: The model.pt is missing, broken, or does not say what model it is.
-        GraphError: The graph can't be read, or has another number of features than the model.
-        ModelError: A model of your own can't be imported or built, or its weights are of another one.
+        UsageError: An argument is invalid.
+        ConfigError: The model.pt is missing, broken, or does not name its model.
+        GraphError: The graph can't be read, or its number of features differs from the model's.
+        ModelError: Your own model can't be imported or built, or the weights don't fit the model.
         MemoryLimitError: The memory limit was passed.
         A3GNNError: A prediction is NaN or infinite: the weights or the features are too large.
     """
@@ -111,7 +111,7 @@ def _outputs(
     on_chunk: Callable[[], None],
     notify: Callable[[str], None],
 ) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-    """Returns the nodes in order, some at a time, and what the model puts out of each, shape (n, num_outputs)."""
+    """Returns chunks of the nodes, in order, and the model's outputs, shape (n, num_outputs)."""
     task, sizes = saved.task, (saved.num_features, saved.num_outputs)
     if task.own is None:
         built = build_model(task, *sizes, sparse=graph.features.is_sparse)
@@ -132,7 +132,7 @@ def _with_weights(model: M, saved: SavedModel, device: torch.device) -> M:
     """Returns `model` with the saved weights, on the device, in evaluation mode.
 
     Raises:
-        ModelError: They are not its own.
+        ModelError: The weights don't fit the model.
     """
     try:
         model.load_state_dict(saved.weights)

@@ -1,4 +1,4 @@
-"""`train`: a configuration applied to a graph."""
+"""`train`: trains a model on a graph with a configuration."""
 
 from __future__ import annotations
 
@@ -72,70 +72,69 @@ def train(
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> TrainResult:
-    """Trains with `config` and returns what it reached.
+    """Trains a model with `config` and returns the result.
 
-    The folder `out` gets metrics.jsonl as epochs end, model.pt (the weights of the best validation epoch, or of where
-    training ended at a target, which PyG's model of the same shape loads) and result.json. Test nodes are evaluated
-    once, at the end, with these weights. Ctrl-C and a passed memory limit leave a checkpoint, from which
-    `resume` goes on bit-identically. In a process that `torchrun` started, all of its processes train one model
-    together (docs/distributed.md).
+    The folder `out` gets metrics.jsonl as epochs end, model.pt and result.json. model.pt holds the weights of the best
+    validation epoch, or of the end of training at a target; PyG's model of the same shape can load them. Test nodes are
+    evaluated once, at the end, with these weights. Ctrl-C and a passed memory limit leave a checkpoint, from which
+    `resume` continues bit-identically. All processes that `torchrun` started train one model together
+    (docs/distributed.md).
 
     Args:
-        config: A configuration, a dict of its fields, or a tuned one, itself or by the path of its tuned.json (or of
-            its folder), whose task, dataset and host memory limit hold where none is given here.
-        dataset: A graph, a PyG `Data`, or what `--dataset` takes, by parts too (docs/graph_servers.md).
-        model: What to train in place of the task's model: the name of a built-in one (docs/models.md), or one of your
-            own: a function (in_channels, out_channels) that returns a torch.nn.Module, or its name as
-            package.module:function (docs/own_models.md).
-        task: What else of it; the tuned.json's, or the default, by default.
-        epochs: Epochs in all, those before a resume included.
+        config: A configuration, a dict of its fields, a tuned configuration, or the path of a tuned.json or its folder.
+            A tuned configuration's task, dataset and host memory limit apply unless given here.
+        dataset: A graph, a PyG `Data`, or a value of `--dataset`, including graphs in parts (docs/graph_servers.md).
+        model: Replaces the task's model: the name of a built-in model (docs/models.md), or your own model
+            (docs/own_models.md). Your own is a function (in_channels, out_channels) that returns a torch.nn.Module, or
+            the function's name as package.module:function.
+        task: The other settings of training; by default the tuned.json's, or the default task.
+        epochs: Total epochs, including those before a resume.
         patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
-        out: A new folder, or with `resume` that of the run to go on with; runs/train-GRAPH by default.
-        resume: Whether to go on with the run in `out`.
-        host_memory_limit: Of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of the
-            tuned.json, if any.
-        target_accuracy: Validation quality, by the metric, in percent, such as 88; of mae the error, such as 0.4.
-            Until it is reached, validation is evaluated at the points of the learning curve too, as a tune does, and
-            the result says when that was. None for the target of a tuned.json that was tuned for this graph by this
-            metric, if it has one.
-        until_target: Whether training ends where the target is reached.
-        metric: By what the model is judged: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto for
-            what suits the labels (docs/metrics.md); None for the task's, and auto where neither a task nor a tuned.json
-            is given.
-        trainers: Devices that train each mini-batch together, each a share of it, such as "cpu:1,cpu:1", or auto for
-            all of this machine (docs/hybrid.md), whatever the configuration says of trainers. None leaves it to that:
-            one by default.
-        trainer_shares: Seeds of each, batch_size together; None makes them equal among trainers of a kind, and has the
-            performance model divide between processors and accelerators.
+        out: A new folder, or with `resume` the folder of the run to continue; by default runs/train-GRAPH.
+        resume: Whether to continue the run in `out`.
+        host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of
+            the tuned.json, if any.
+        target_accuracy: Validation quality, by the metric, in percent, such as 88; for mae the error, such as 0.4.
+            Until it is reached, validation also runs at the points of the learning curve, as in a tune, and the result
+            contains the time to target. None uses the target of the tuned.json, if that was tuned for this graph and
+            metric.
+        until_target: Whether training ends when the target is reached.
+        metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which chooses by the labels
+            (docs/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json is given.
+        trainers: Devices that train shares of each mini-batch together, such as "cpu:1,cpu:1", or auto for all devices
+            of this machine (docs/hybrid.md). It overrides the configuration. None uses the configuration's: one by
+            default.
+        trainer_shares: Seeds of each trainer, batch_size in total. None makes the shares of equal devices equal, and
+            divides between processors and accelerators by the performance model.
         trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
-            independent samples each share for itself.
+            independent samples each share separately.
         trainer_stall: Seconds that a stage of a mini-batch may take before a trainer counts as lost.
-        prefetch: By how many mini-batches sampling may be ahead of feature loading, loading of transfer, and transfer
-            of propagation; 0 runs two stages in turn, (1, 1, 1) is two-stage prefetching. None leaves it to the
+        prefetch: How many mini-batches sampling may be ahead of feature loading, feature loading ahead of transfer, and
+            transfer ahead of propagation. 0 runs two stages in turn; (1, 1, 1) is two-stage prefetching. None uses the
             configuration.
-        adapt: Whether things change between mini-batches by measured seconds, without a restart: of one trainer the
-            mode, workers, depth and volume of the cache, and what is learnt stays bit-equal; of several their shares
-            and threads, and it stays the same to rounding.
-        algorithm: A synchronous algorithm by which several ranks train a mini-batch each, such as
-            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md); None has them train shares of
-            every one.
-        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", by which labelled nodes are split at
-            random in place of the graph's own split; None leaves that.
-        split_seed: Decides which nodes.
+        adapt: Whether to change settings between mini-batches by measured seconds, without a restart. With one trainer,
+            it changes the mode, workers, depth and cache volume, and training stays bit-identical. With several, it
+            changes their shares and threads, and training stays the same up to rounding.
+        algorithm: A synchronous algorithm with one mini-batch per rank, such as
+            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md). None has all ranks train shares of
+            the same mini-batch.
+        split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", for a random split of the labeled
+            nodes. None keeps the graph's own split.
+        split_seed: Seed of the random split.
         progress: Whether to draw a progress bar on stderr.
-        notify: Takes lines for people: warnings, and each epoch's figures; by default a notebook prints them.
+        notify: Called with messages: warnings, and each epoch's figures; by default a notebook prints them.
 
     Raises:
         UsageError: An argument is out of range, or another run writes `out`.
-        ModelError: A model of your own can't be imported, built or called.
-        ConfigError: The tuned.json or the checkpoint is missing, broken or of something else.
+        ModelError: Your own model can't be imported, built or called.
+        ConfigError: The tuned.json or the checkpoint is missing, broken or belongs to something else.
         GraphError: The graph can't be read.
-        DeviceError: The configuration asks for a GPU where there is none.
-        MemoryLimitError: The memory limit was passed; the message says how to go on.
-        GraphServerError: A graph server can't be reached any more, likewise.
-        KeyboardInterrupt: By Ctrl-C, likewise.
-        PeerLostError: One of several processes that train together has ended, likewise.
-        TrainerError: One of several trainers has failed, or does not come back, likewise.
+        DeviceError: The configuration needs a GPU and there is none.
+        MemoryLimitError: The memory limit was passed. This error and the errors below say how to continue.
+        GraphServerError: A graph server can't be reached any more.
+        KeyboardInterrupt: Ctrl-C was pressed.
+        PeerLostError: One of several processes that train together has ended.
+        TrainerError: One of several trainers has failed, or does not come back.
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
@@ -183,7 +182,7 @@ def train(
         interrupt, limit = us.interrupt(), us.limit(limit, notify)
         has_gpu = us.device != "cpu" if several is None else several.use_gpu
         for module in optimiser_imports(request.task, has_gpu):
-            import_module(module)  # before what is timed; trials of a tune begin with it imported
+            import_module(module)  # before timing starts, because trials of a tune start with it imported
         before = perf_counter()
         stack.enter_context(watched(graph, notify, interrupt.check))
         with us.first_alone():
@@ -228,10 +227,10 @@ def train(
 
 
 def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> TargetAccuracy:
-    """Returns the target; what it takes to find its points counts as evaluation.
+    """Returns the target; the time to find its points counts as evaluation.
 
     Raises:
-        UsageError: Training is to end there, and went beyond before a resume.
+        UsageError: Training should end at the target, but a run before a resume has already passed it.
     """
     trained = len(done.epochs) * trainer.batches_per_epoch + done.under_way.batches
     reached = done.reached(accuracy)

@@ -1,4 +1,4 @@
-"""`aggregate_table`: what a model's input layer makes of each whole in-neighbourhood, once per graph."""
+"""`aggregate_table`: the input layer's aggregation over all in-neighbors, computed once per graph."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from a3gnn.search_values import MOST_TABLE_GROWTH
 from a3gnn.threads import pool
 from a3gnn.units import format_size
 
-#: Bytes per edge at the peak: its end, its weight, and what computing that takes.
+#: Bytes per edge at the peak: its end, its weight, and the weight's temporaries.
 _SPARSE_EDGE_BYTES = 64
 #: Bytes of an entry: its column and its value.
 _ENTRY_BYTES = 8
-# Rows that are too few to share: each range has a dense row of its own to clear. Guess.
+# Fewest rows per thread, because each range must clear a dense row of its own. Guess.
 _GRAIN = 256
 
 
 def row_starts(
     graph: Graph, features: SparseFeatures, aggregator: Aggregator, around: Neighbourhoods
 ) -> NDArray[np.int64]:
-    """Returns where the table's rows begin, int64, shape (num_nodes + 1,): its entries are counted, not computed.
+    """Returns the table's row pointers, int64, shape (num_nodes + 1,); counts entries without computing them.
 
     Raises:
         ConfigError: The table would take more than 4 times the features' bytes.
@@ -67,7 +67,7 @@ def sparse_pieces(
     around: Neighbourhoods,
     starts: NDArray[np.int64],
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-    """Yields the columns and values of the table's rows in order, as `row_starts` has counted them."""
+    """Yields the columns and values of the table's rows in order; `starts` is from `row_starts`."""
     csr = SparseRows.of(features).csr
     matrix = (csr.indptr, csr.indices, bits(csr.data))
     degrees = around.degrees() if aggregator == "gcn" else None
@@ -86,26 +86,26 @@ def sparse_pieces(
         yield out[1], out[2]
 
 
-#: Bytes per edge at the peak: its row's address and its place, its weight, and what computing that takes.
+#: Bytes per edge at the peak: its row's address and place, its weight, and the weight's temporaries.
 _EDGE_BYTES = 64
-#: Why a folder takes no files, other than for want of room.
+#: Errors of a folder that can't be written to, apart from a full disk.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | SparseFeatures:
-    """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR as the features.
+    """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR if features are.
 
-    Rows are what `a3gnn.features.rows.table` makes of all in-neighbours: for `mean`, the node's own row lies beside
-    the mean; `gcn` takes the whole graph's degrees. The table lies beside the graph, where a first call writes it in
-    chunks, and notes how long that took.
+    Rows are aggregated as in `a3gnn.features.rows.table`, over all in-neighbors. For `mean`, a row holds the node's own
+    features and the mean; `gcn` uses the whole graph's degrees. The table is stored beside the graph. The first call
+    writes it in chunks, and notes the seconds.
 
     Args:
         graph: A graph on disk.
-        aggregator: The rule.
-        around: Of the same graph; what it raises before a chunk leaves no table.
+        aggregator: The aggregation of the input layer.
+        around: Neighborhoods of the same graph. If its `on_chunk` raises an exception, no table is left.
 
     Raises:
-        GraphError: The table is damaged or can't be written; the message says what to do.
+        GraphError: The table is damaged or can't be written; the message contains the remedy.
         ConfigError: Features are sparse, and the table would take more than 4 times their bytes.
     """
     folder = _folder(graph, aggregator)
@@ -115,15 +115,15 @@ def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods
 
 
 def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | None:
-    """Returns `aggregate_table`, or None where none can be kept: the graph is in RAM, or its folder takes no files.
+    """Returns `aggregate_table`, or None if it can't be stored: the graph is in RAM, or its folder is read-only.
 
     Args:
-        graph: Its features are dense.
-        aggregator: As for `aggregate_table`.
-        around: Likewise.
+        graph: A graph with dense features.
+        aggregator: See `aggregate_table`.
+        around: See `aggregate_table`.
 
     Raises:
-        GraphError: The table is damaged, or the disk is full; the message says what to do.
+        GraphError: The table is damaged, or the disk is full; the message contains the remedy.
     """
     if graph.folder is None:
         return None
@@ -138,18 +138,10 @@ def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) 
 
 
 def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> float:
-    """Returns the seconds that making the table takes, which is then beside the graph and verified.
+    """Returns the seconds to make the table; afterwards the table is stored beside the graph and verified.
 
-    One that lies there already counts what it took then; where that was not noted it is made once more.
-
-    Args:
-        graph: As for `aggregate_table`.
-        aggregator: Likewise.
-        around: Likewise.
-
-    Raises:
-        GraphError: As in `aggregate_table`.
-        ConfigError: Likewise.
+    For an existing table, it returns the noted seconds. If none were noted, it makes the table again. For arguments and
+    errors see `aggregate_table`.
     """
     aggregate_table(graph, aggregator, around)
     return seconds_of_making(_folder(graph, aggregator), partial(_make, graph, aggregator, around))

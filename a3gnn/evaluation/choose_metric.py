@@ -1,4 +1,4 @@
-"""`with_metric`: a task with the metric that suits a graph's labels, or the one that was asked for."""
+"""`with_metric`: sets a task's metric, either the user's choice or one that suits the graph's labels."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from a3gnn.task import Task
 
 
 def majority_share(graph: GraphArrays) -> float:
-    """Returns the share of the validation nodes' classes, or of their labels, that are the most frequent; 0 without."""
+    """Returns the share of the most frequent class, or label value, of the validation nodes; 0 without labels."""
     labels = graph.labels[graph.val_ids]
-    counts = np.bincount(labels[labels >= 0])  # of several labels, all zeros and all ones
+    counts = np.bincount(labels[labels >= 0])  # with several labels per node: all zeros and all ones
     return float(counts.max() / counts.sum()) if len(counts) else 0.0
 
 
-#: Share of one class of the validation nodes above which accuracy tells little: a model that always says that class is
-#: right more often than most that learnt something. Guess: two classes at 60 and 40 percent.
+#: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
+#: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
 MOST_IN_ONE_CLASS = 0.6
 
 
@@ -35,14 +35,14 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
     """Returns the task with a metric that is defined on the graph's nodes.
 
     Args:
-        task: As it was given.
-        metric: A metric's name; "auto" to choose by the labels of `graph`, which `notify` is told; None for the task's.
-        graph: What is trained on.
-        notify: Takes a line for people.
+        task: The task whose metric is set.
+        metric: A metric's name; "auto" chooses by the labels of `graph`; None keeps the task's metric.
+        graph: The graph to train on.
+        notify: Called with a line that explains an automatic choice.
 
     Raises:
-        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
-        ConfigError: The task's loss is not one of such labels.
+        GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
+        ConfigError: The task's loss doesn't fit the labels.
     """
     if metric == AUTO:
         metric, why = suiting(graph)
@@ -57,11 +57,12 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
 
 
 def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
-    """Returns the name of the metric that suits the labels of `graph`, and a line that says why.
+    """Returns the name of the metric that suits the labels of `graph`, and a line with the reason.
 
-    MAE of values. Accuracy of classes, unless more than `MOST_IN_ONE_CLASS` of the validation nodes are of one: then
-    ROC AUC where there are two classes, which validation and test nodes both have, and macro-F1 otherwise. Of several
-    labels, micro-F1, or by the same law for their zeros and ones, ROC AUC.
+    It is MAE for values. For classes it is accuracy, unless more than `MOST_IN_ONE_CLASS` of the validation nodes have
+    the same class. Then it is ROC AUC if there are two classes and both occur among validation and test nodes, and
+    macro-F1 otherwise. For several labels it is micro-F1, unless more than that share of the label values are equal.
+    Then it is ROC AUC or macro-F1, by the same rule.
     """
     if graph.target == "values":
         return "mae", f"metric: {METRIC_LABELS['mae']}, for values are predicted"
@@ -81,7 +82,7 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
 
 
 def _is_ranked(graph: GraphArrays, ids: NDArray[np.int32]) -> bool:
-    """Returns whether nodes of two classes, or a label that some have and others don't, are among `ids`."""
+    """Returns whether ROC AUC is defined on `ids`: both of two classes occur, or some nodes lack a label of others."""
     labels = graph.labels[ids]
     found = labels[is_labelled(labels)]
     if found.ndim == 2:

@@ -1,4 +1,4 @@
-"""The quality of a model on validation and test nodes, by its task's metric, from all their neighbours."""
+"""Evaluates a model on validation and test nodes by its task's metric, from all their in-neighbors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def joined_quality(found: Tally, ranks: Ranks) -> float:
-    """Returns the quality of all ranks' nodes, the same bits on each; rank 0 computes it."""
+    """Returns the quality over all ranks' nodes, with the same bits on each rank; rank 0 computes it."""
     found.join(ranks)
     value = torch.zeros(1, dtype=torch.float64)
     if not ranks.rank:
@@ -38,29 +38,28 @@ def joined_quality(found: Tally, ranks: Ranks) -> float:
     return float(value)
 
 
-#: Validation nodes that are evaluated, at most: the standard error of an accuracy is then half a point or less, for
-#: that of a share p is sqrt(p (1 - p) / n). Of other metrics it depends on how many nodes the rarest classes have;
-#: docs/metrics.md has figures.
+#: Most validation nodes to evaluate. The standard error of an accuracy p is sqrt(p (1 - p) / n), so it is then at most
+#: half a point. For other metrics it depends on the size of the rarest classes; docs/metrics.md has figures.
 MOST_VALIDATED = 10_000
 
 
 class Evaluator:
     """Evaluates a task's models on one graph.
 
-    Validation takes all labelled validation nodes or, of more than 10,000, as many that the task's seed chooses.
+    Validation uses all labeled validation nodes, or 10,000 of them, chosen by the task's seed.
 
     Args:
-        graph: The whole graph, whatever parts training sees.
-        task: What the models to come are trained for.
-        aggregator: Of their input layer, which then reads a table (`Inference`); None takes none.
-        scratch: Where hidden layers' outputs go.
-        device: Where the models are.
-        chunk_bytes: What a chunk's temporaries may take.
-        on_chunk: Called before each chunk of nodes; what it raises ends the evaluation there.
-        ranks: Among whom it is shared out; each gets the quality of all nodes. None evaluates alone.
+        graph: The whole graph, even if training uses parts.
+        task: The models' task.
+        aggregator: The aggregator of their input layer, which can then read a table (`Inference`); None uses no table.
+        scratch: Holds the hidden layers' outputs.
+        device: The models' device.
+        chunk_bytes: Limit of a chunk's temporaries.
+        on_chunk: Called before each chunk of nodes; its exceptions propagate.
+        ranks: Ranks that share the work; each gets the quality over all nodes. None evaluates alone.
 
     Raises:
-        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
+        GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
     """
 
     def __init__(
@@ -91,15 +90,15 @@ class Evaluator:
         self._of_val = self._inference(validated(graph, task))
 
     def validate(self, model: Model) -> float:
-        """Returns the model's quality on validation nodes; it is in evaluation mode meanwhile."""
+        """Returns the model's quality on validation nodes, computed in evaluation mode."""
         return self._quality(model, self._of_val)
 
     def test(self, model: Model) -> float:
-        """Returns the model's quality on all test nodes, likewise."""
+        """Returns the model's quality on all test nodes, computed in evaluation mode."""
         return self._quality(model, self._inference(self._test))
 
     def cost(self, model: Model) -> float:
-        """Returns the cost of `validate` in bytes moved (`Inference.cost`): by the graph and the task alone."""
+        """Returns the cost of `validate` in bytes moved (`Inference.cost`); it depends only on the graph and task."""
         return self._of_val.cost(model)
 
     def _quality(self, model: Model, inference: Inference) -> float:
@@ -113,13 +112,17 @@ def quality(
     metric: Metric,
     ranks: Ranks | None = None,
 ) -> float:
-    """Returns the quality by `metric` of a model's `outputs`, some nodes and theirs at a time.
+    """Returns the quality of a model's outputs by `metric`.
 
-    The model is in evaluation mode meanwhile, and then again as it was. With `ranks`, each of which has outputs of
-    other nodes, it is that of all of them.
+    Args:
+        model: Put into evaluation mode meanwhile, and then back into its previous mode.
+        outputs: Yields chunks of nodes and their outputs.
+        graph: Provides the labels.
+        metric: Of the graph's kind of labels.
+        ranks: Ranks with outputs of different nodes; the quality is then over all ranks' nodes.
 
     Raises:
-        A3GNNError: An output is NaN, or the value of a node infinite.
+        A3GNNError: An output is NaN, or a predicted value is infinite.
     """
     found = new_tally(metric, graph.target, graph.num_classes)
     was_training = model.training
@@ -133,16 +136,16 @@ def quality(
 
 
 def checked_outputs(ids: NDArray[np.int32], outputs: Tensor, remedy: str, *, finite: bool) -> Tensor:
-    """Returns `outputs`, shape (n, columns), those of the nodes `ids`.
+    """Returns `outputs` unchanged if they are valid.
 
     Args:
         ids: Nodes, shape (n,).
-        outputs: Theirs.
-        remedy: What the error advises.
-        finite: Whether infinite ones are refused too; where classes are told apart, -inf excludes one.
+        outputs: The nodes' outputs, shape (n, columns).
+        remedy: Advice for the error message.
+        finite: Whether infinite outputs are errors too. They are allowed for classes, because -inf excludes a class.
 
     Raises:
-        A3GNNError: One is NaN, or infinite where that is refused.
+        A3GNNError: An output is NaN, or infinite although `finite`.
     """
     bad = (~outputs.isfinite() if finite else outputs.isnan()).any(dim=1).cpu().numpy()
     if bad.any():
@@ -155,10 +158,10 @@ def checked_outputs(ids: NDArray[np.int32], outputs: Tensor, remedy: str, *, fin
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
-    """Returns the nodes that validation takes, int32, ascending: the same wherever the task trains on the graph.
+    """Returns the nodes that validation uses, int32, ascending; they depend only on the task and the graph.
 
     Raises:
-        GraphError: No validation node has a label, or the metric is not defined on those that have.
+        GraphError: No validation node has a label, or the metric is not defined on the labels.
     """
     ids = labelled(graph, graph.val_ids, "validation")
     if len(ids) > MOST_VALIDATED:
@@ -168,10 +171,10 @@ def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
 
 
 def tested(graph: Graph, task: Task) -> NDArray[np.int32]:
-    """Returns the nodes that a test takes, all that have a label, int32, ascending.
+    """Returns all labeled test nodes, int32, ascending.
 
     Raises:
-        GraphError: None has a label, or the metric is not defined on those that have.
+        GraphError: No test node has a label, or the metric is not defined on the labels.
     """
     ids = labelled(graph, graph.test_ids, "test")
     check_defined(task.metric, graph.labels[ids], "test")
@@ -179,10 +182,10 @@ def tested(graph: Graph, task: Task) -> NDArray[np.int32]:
 
 
 def metric_of(task: Task, graph: Graph) -> Metric:
-    """Returns by what models of the task are judged on the graph.
+    """Returns the task's metric, with its scale on this graph.
 
     Raises:
-        GraphError: The values that are to be predicted don't differ.
+        GraphError: All values to predict are equal.
     """
     spread = label_spread(graph.labels, graph.train_ids)
     if spread == 0:
@@ -191,12 +194,12 @@ def metric_of(task: Task, graph: Graph) -> Metric:
 
 
 def unlearnt(graph: Graph, task: Task) -> float:
-    """Returns the quality on validation nodes of a model that says one and the same of every node.
+    """Returns the quality on validation nodes of a constant prediction.
 
-    That is their most frequent class, of each label whether more have it, or their median.
+    It predicts their most frequent class, the labels that more than half of them have, or their median.
 
     Raises:
-        GraphError: As of `validated`.
+        GraphError: As `validated`.
     """
     labels = graph.labels[validated(graph, task)]
     outputs = torch.zeros(1, graph.num_classes)
@@ -213,10 +216,10 @@ def unlearnt(graph: Graph, task: Task) -> float:
 
 
 def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:
-    """Returns those of `ids` that have a label.
+    """Returns the labeled nodes among `ids`; `name` describes the nodes in the error message.
 
     Raises:
-        GraphError: None has; the message calls them `name` nodes.
+        GraphError: None has a label.
     """
     found = ids[is_labelled(graph.labels[ids])]
     if not len(found):

@@ -1,4 +1,4 @@
-"""`EvaluationPlan`: how the outputs of a model of the user's are computed for some nodes, in bounded memory."""
+"""`EvaluationPlan`: how to compute the outputs of a user's model for some nodes in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from a3gnn.models.own.inputs import Extent
 from a3gnn.task import OwnModel, Task
 from a3gnn.units import format_size
 
-#: Times the whole graph's cost that mini-batches of full neighbourhoods may cost together: those of neighbouring nodes
-#: overlap. Guess.
+#: Most total cost of mini-batches of full neighborhoods, as a multiple of the whole graph's cost. Neighborhoods
+#: overlap, so they may cost more than the graph. Guess.
 _MOST_REPEATED = 8
-#: Nodes of a mini-batch, at most. Guess.
+#: Most nodes of a mini-batch. Guess.
 _MOST_NODES = 1024
-#: Sampled in-neighbours per node where training takes all. Guess.
+#: In-neighbors sampled per node in layers where training takes all. Guess.
 _SAMPLED_OF_ALL = 25
 
 
@@ -29,15 +29,16 @@ _SAMPLED_OF_ALL = 25
 class EvaluationPlan:
     """How some nodes are evaluated: by one pass over the whole graph, or in mini-batches.
 
-    Decided by the graph, the task, the nodes and the memory that a pass may take: the same in every evaluation.
+    It depends only on the graph, the task, the nodes and the memory limit, so it is the same in every evaluation.
 
     Attributes:
-        kind: whole; full, mini-batches of all in-neighbours; or sampled, mini-batches of a fixed sample of them.
-        fanouts: In-neighbours that mini-batches take per node, the seeds' hop first; -1 takes all.
-        batches: The nodes, int32, ascending, by mini-batch.
-        cost: Of evaluating them, as `OwnCost.moved` counts it.
-        pass_bytes: What one pass takes, at most, as `OwnCost.bytes` counts it.
-        text: What is evaluated, for people.
+        kind: whole: one pass over the graph; full: mini-batches with all in-neighbors; sampled: mini-batches with a
+            fixed sample of in-neighbors.
+        fanouts: In-neighbors per node in mini-batches, the seeds' hop first; -1 takes all.
+        batches: The nodes of each mini-batch, int32, ascending.
+        cost: Cost of the evaluation, in the unit of `OwnCost.moved`.
+        pass_bytes: Most bytes of one pass, by `OwnCost.bytes`.
+        text: A description of the neighborhoods for users.
     """
 
     kind: Literal["whole", "full", "sampled"]
@@ -49,13 +50,13 @@ class EvaluationPlan:
 
     @classmethod
     def of(cls, graph: Graph, task: Task, ids: NDArray[np.int32], budget_bytes: int) -> Self:
-        """Returns the first of the three kinds that keeps the budget and is not too much work.
+        """Returns the first of the three kinds that keeps to the budget and doesn't cost too much.
 
         Args:
             graph: The whole graph.
-            task: Of a model that is described.
+            task: A task with a described model (`task.own`).
             ids: Nodes to evaluate, int32, distinct and ascending.
-            budget_bytes: What a pass may take.
+            budget_bytes: Memory limit of a pass.
         """
         assert task.own is not None
         layers, own = task.num_layers, task.own
@@ -81,9 +82,9 @@ class EvaluationPlan:
 def _full_batches(
     graph: Graph, own: OwnModel, layers: int, ids: NDArray[np.int32], most_bytes: float, most_cost: float
 ) -> tuple[tuple[NDArray[np.int32], ...], float]:
-    """Returns `ids` in pieces whose full neighbourhoods take `most_bytes` each, and their cost together.
+    """Returns `ids` in pieces whose full neighborhoods take at most `most_bytes` each, and their total cost.
 
-    No pieces, where a single node takes more, or all together cost more than `most_cost`.
+    Returns no pieces if a single node takes more, or if the total cost exceeds `most_cost`.
     """
     around = Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=lambda: None)
     due = [ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES)][::-1]
@@ -105,12 +106,12 @@ def _full_batches(
 
 
 def _full_extent(around: Neighbourhoods, own: OwnModel, layers: int, ids: NDArray[np.int32]) -> Extent:
-    """Returns the nodes and edges that a pass over the full neighbourhood of `ids` is computed on."""
+    """Returns the numbers of nodes and edges in a pass over the full neighborhood of `ids`."""
     nodes, edges = 0, 0
     for _ in range(layers):
         of_hop = around.count(ids)
         ids = around.closed(ids)
-        last = own.takes == "edge_index"  # whose every layer is computed on all nodes and edges, which counts once
+        last = own.takes == "edge_index"  # each layer uses all nodes and edges; `OwnCost` counts them once
         nodes, edges = (len(ids), of_hop) if last else (nodes + len(ids), edges + of_hop)
     return Extent(nodes, edges)
 
@@ -118,7 +119,7 @@ def _full_extent(around: Neighbourhoods, own: OwnModel, layers: int, ids: NDArra
 def _sampled_batches(
     graph: Graph, own: OwnModel, fanouts: tuple[int, ...], ids: NDArray[np.int32], most_bytes: float
 ) -> tuple[tuple[NDArray[np.int32], ...], float]:
-    """Returns `ids` in pieces whose sampled neighbourhoods take `most_bytes` each, or are a single node's; and that."""
+    """Returns `ids` in pieces, and the bytes of a piece: at most `most_bytes`, unless a piece is a single node."""
     size = min(_MOST_NODES, len(ids))
     while (taken := own.cost.bytes(*_sampled_extent(graph, own, fanouts, size))) > most_bytes and size > 1:
         size //= 2
@@ -126,9 +127,9 @@ def _sampled_batches(
 
 
 def _sampled_extent(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> tuple[float, float]:
-    """Returns about what passes over sampled neighbourhoods of `count` nodes are computed on, were all nodes distinct.
+    """Estimates the numbers of nodes and edges in passes over sampled neighborhoods of `count` nodes.
 
-    They are nodes and edges, as `Extent`.
+    It assumes distinct nodes, and counts as `Extent` does.
     """
     nodes = edges = 0.0
     frontier = reached = float(count)

@@ -1,4 +1,4 @@
-"""Full-neighbour inference, layer by layer, in bounded memory."""
+"""Full-neighbor inference, layer by layer, in bounded memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scratch:
     """A folder for matrices that vanish with the process.
 
     Args:
-        folder: On a disk (a folder in RAM would count as memory); by default beside the cached graphs.
+        folder: A folder on disk, because one in RAM would count as memory; by default beside the cached graphs.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -42,7 +42,7 @@ class Scratch:
     def matrix(self, rows: int, columns: int) -> Tensor:
         """Returns a zeroed float32 tensor of shape (rows, columns) in an unlinked, memory-mapped file.
 
-        The file's blocks are reserved at once: a full disk is an error here, not a bus error at a later write.
+        The file's blocks are reserved now, so that a full disk raises an error here, not a bus error at a later write.
 
         Raises:
             A3GNNError: The folder can't be written, or its disk is full.
@@ -63,35 +63,37 @@ class Scratch:
 
 #: Bytes of a chunk's temporaries. Guess.
 CHUNK_BYTES = 32 * 2**20
-#: Evaluations after which a table must have paid: those of a learning curve, at least.
+#: Evaluations after which a table must have paid off: the fewest points of a learning curve.
 _EVALUATIONS = LEAST_POINTS
 
-#: Nodes in order, in chunks, and a layer's output for each.
+#: Chunks of nodes, in order, and a layer's output for each node.
 Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
 
 
 class Inference:
-    """Computes the logits of some nodes from all their in-neighbours, each layer once for each node that needs it.
+    """Computes the logits of some nodes from all their in-neighbors; computes each layer once per needed node.
 
-    Where the input layer begins with an aggregation that nothing learnt goes into, and a dozen evaluations would
-    aggregate as many edges as the graph has, it reads a table of that (`a3gnn.evaluation.aggregate_table`). What later
-    layers read lies in memory-mapped scratch files; nodes are taken in chunks whose temporaries keep a budget. On an
-    accelerator a chunk's sources are gathered and sent; on the CPU layers read the files in place.
+    If the input layer starts with an aggregation without weights, it can read a precomputed table
+    (`a3gnn.evaluation.aggregate_table`). It does so if a dozen evaluations would aggregate at least as many edges as
+    the graph has. Later layers read memory-mapped scratch files. Nodes are processed in chunks, whose temporaries keep
+    to a budget. On an accelerator, each chunk's sources are gathered and sent; on the CPU, layers read the files in
+    place.
 
     Args:
-        graph: The whole graph, whatever parts training sees.
-        ids: Nodes to answer for, distinct and ascending.
-        num_layers: Layers of the models to come.
-        aggregator: Of their input layer; None takes no table.
-        scratch: Where hidden layers' outputs go.
-        device: Where the models are.
-        chunk_bytes: What a chunk's temporaries may take.
+        graph: The whole graph, even if training uses parts.
+        ids: Nodes to compute, distinct and ascending.
+        num_layers: Layers of the models that `logits` will get.
+        aggregator: The aggregator of their input layer; None uses no table.
+        scratch: Holds the hidden layers' outputs.
+        device: The models' device.
+        chunk_bytes: Limit of a chunk's temporaries.
         in_place: Whether layers read whole matrices in place; by default on the CPU.
-        on_chunk: Called before each chunk; what it raises ends the work there.
-        ranks: Who compute as many of each layer's nodes each, and send them each other; None computes all here.
+        on_chunk: Called before each chunk; its exceptions propagate.
+        ranks: Ranks that each compute about an equal part of each layer's nodes and exchange them; None computes all
+            nodes here.
 
     Attributes:
-        ranks: As given; None where there are fewer nodes to answer for than ranks, which then all compute all.
+        ranks: As given; None if there are fewer nodes than ranks: then each rank computes all nodes.
 
     Raises:
         GraphError: The table is damaged, or can't be written.
@@ -130,9 +132,9 @@ class Inference:
 
     @torch.inference_mode()
     def logits(self, model: Model) -> Outputs:
-        """Yields the nodes in order, in chunks of (ids, logits float32 of shape (n, num_classes) on the device).
+        """Yields chunks of nodes in order: (ids, logits float32 of shape (n, num_classes) on the device).
 
-        Among ranks each yields its own nodes, which come before those of the next rank.
+        With several ranks, each yields its own nodes; all ids of a rank are below the ids of the next rank.
         """
         first = model.layers[0]
         outputs = self._of_features(model) if self._table is None else self._of_table(first, self._table)
@@ -141,9 +143,9 @@ class Inference:
         yield from outputs
 
     def cost(self, model: Model) -> float:
-        """Returns the cost of `logits` in bytes moved, by the graph and the model's shape (`LayerShapes`).
+        """Returns the cost of `logits` in bytes moved, from the graph and the model's shape (`LayerShapes`).
 
-        A table counts where it would pay, whether or not it can be kept.
+        It assumes a table if one would pay off, even if the table can't be stored.
         """
         if self._aggregator is not None:
             first, rows = model.layers[0], len(self._needed[0])
@@ -154,13 +156,13 @@ class Inference:
         return cost + sum(model.cost(i, self._work(*self._needed[i - 1 : i + 1])) for i in later)
 
     def _of_table(self, layer: Layer, table: FeatureRows) -> Outputs:
-        """Yields what the input layer makes of the table's rows."""
+        """Yields the input layer's outputs from the table's rows."""
         mine = self._cut.mine(self._needed[0])
         for ids in self._around.chunks(mine, 4 * (4 * layer.in_channels + 2 * layer.out_channels), 0):
             yield ids, layer.combine(table.read(ids, self._device))
 
     def _of_features(self, model: Model) -> Outputs:
-        """Yields what the input layer makes of the features."""
+        """Yields the input layer's outputs from the features."""
         layer = model.layers[0]
         rows = sources = FeatureRows(self._graph.features)
         mapped = layer.maps_first(self._work(self._inputs, self._needed[0], sparse=rows.is_sparse))
@@ -171,14 +173,16 @@ class Inference:
                 _put(self._matrix(0, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
             self._cut.send(self._kept[0, "sources"], self._inputs)
             sources = FeatureRows(self._kept[0, "sources"])
-        own = rows if mapped else sources  # which are rows as they are; of a graph by parts, here by now
+        own = (
+            rows if mapped else sources
+        )  # if not mapped, `sources` are the plain rows, already fetched from a graph in parts
         yield from self._updated(0, model, sources, lambda ids, _: own.read(ids, self._device), mapped)
 
     def _of_hidden(self, i: int, model: Model, before: Outputs) -> Outputs:
-        """Yields what layer `i` makes of what the layer before it yields.
+        """Yields layer `i`'s outputs from the previous layer's outputs, `before`.
 
-        Where the linear map comes first it is applied while a chunk is at hand, and of the chunk itself only the rows
-        of the nodes that layer `i` is to answer for are kept.
+        If the linear map comes first, it is applied to each chunk of `before`. Of the unmapped chunk, only the rows of
+        layer `i`'s own nodes are stored.
         """
         layer, (inputs, outputs) = model.layers[i], self._needed[i - 1 : i + 1]
         mapped = layer.maps_first(self._work(inputs, outputs))
@@ -213,7 +217,7 @@ class Inference:
         own: Callable[[NDArray[np.int32], int], Tensor],
         mapped: bool,
     ) -> Outputs:
-        """Yields layer `i`'s outputs from `sources` and from its `own` input rows, by their ids and their place."""
+        """Yields layer `i`'s outputs from `sources` and its own input rows; `own` reads those by ids and place."""
         layer = model.layers[i]
         row_bytes = 4 * (2 * layer.in_channels + 4 * layer.out_channels)
         edge_bytes = EDGE_BYTES + layer.edge_bytes + (0 if self._in_place else 4 * sources.columns)
@@ -228,7 +232,7 @@ class Inference:
         return LayerShapes(len(inputs), len(outputs), self._around.count(outputs), sparse=sparse)
 
     def _matrix(self, layer: int, name: str, rows: int, columns: int) -> Tensor:
-        """Returns the scratch matrix of a layer under `name`, float32, (rows, columns), which evaluations share."""
+        """Returns a layer's scratch matrix `name`, float32, (rows, columns); evaluations reuse it."""
         kept = self._kept.get((layer, name))
         if kept is None or kept.shape != (rows, columns):
             kept = self._kept[layer, name] = self._scratch.matrix(rows, columns)

@@ -1,4 +1,4 @@
-"""`InputTable`: what the input layer reads in place of features where it aggregates in full."""
+"""`InputTable`: the table that the input layer reads instead of features if `input_aggregation` is full."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from a3gnn.task import Task
 
 
 class InputTable(NamedTuple):
-    """The rows of a table, and what goes with them.
+    """The rows of a table, and the nodes' degrees.
 
     Attributes:
-        rows: As `a3gnn.evaluation.aggregate_table` has them.
-        degrees: Each node's in-neighbours other than itself, float32, shape (num_nodes,), where layers need any.
+        rows: A table of `a3gnn.evaluation.aggregate_table`.
+        degrees: Each node's number of in-neighbors other than itself, float32, shape (num_nodes,). None if no layer
+            needs degrees.
     """
 
     rows: DenseFeatures | SparseFeatures
@@ -36,17 +37,17 @@ class InputTable(NamedTuple):
 def input_table(
     graph: Graph, model: Model, task: Task, config: TrainConfig, on_chunk: Callable[[], None]
 ) -> InputTable:
-    """Returns the table of the input layer of `model`, which is made where it is not beside the graph.
+    """Returns the table of the input layer of `model`; makes the table if it is not stored beside the graph.
 
     Args:
-        graph: The whole graph, whatever parts training sees; one in RAM is written to the cache folder first.
-        model: What is trained.
-        task: What it is built for.
-        config: Its `feature_dtype` is that of the rows.
-        on_chunk: Called before each chunk of nodes; what it raises ends the work there.
+        graph: The whole graph, even if training uses parts; a graph in RAM is first written to the cache folder.
+        model: The trained model.
+        task: The model's task.
+        config: Its `feature_dtype` is the dtype of the rows.
+        on_chunk: Called before each chunk of nodes; its exceptions propagate.
 
     Raises:
-        ConfigError: The input layer aggregates nothing before it learns, or the table would be too large.
+        ConfigError: The input layer doesn't start with an aggregation without weights, or the table is too large.
         GraphError: The table is damaged, or can't be written.
     """
     rows = table_rows(graph, _aggregator(model, task), config, on_chunk)
@@ -56,20 +57,18 @@ def input_table(
 def table_rows(
     graph: Graph, aggregator: Aggregator, config: TrainConfig, on_chunk: Callable[[], None]
 ) -> DenseFeatures | SparseFeatures:
-    """Returns the table of an input layer that begins with `aggregator`; otherwise as `input_table`."""
+    """Returns the table of an input layer that starts with `aggregator`; arguments and errors as in `input_table`."""
     stored = graph.on_disk()
     rows = aggregate_table(stored, aggregator, _around(stored, on_chunk))
     return halves_beside(stored, rows, aggregator) if config.feature_dtype == "float16" else rows
 
 
 def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
-    """Returns the seconds that making the table of a task takes, which is then beside `graph`, a graph on disk.
+    """Returns the seconds to make a task's table; afterwards the table is stored beside `graph`, a graph on disk.
 
-    Raises:
-        ConfigError: As `input_table`.
-        GraphError: Likewise.
+    It raises the same errors as `input_table`.
     """
-    aggregator: Aggregator = "mean"  # all that a model of the user's may declare
+    aggregator: Aggregator = "mean"  # the only one that a user's model may declare
     if not task.is_own:
         aggregator = _aggregator(build_model(task, graph.num_features, graph.num_classes), task)
     around = _around(graph, lambda: None)

@@ -1,4 +1,4 @@
-"""`Neighbourhoods`: whole in-neighbourhoods of a graph's nodes, as layers read them."""
+"""`Neighbourhoods`: full in-neighborhoods of a graph's nodes as blocks for layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.parts.graph import PartedGraph
 
-#: Bytes per edge that `in_edges` takes at its peak.
+#: Peak bytes per edge of `in_edges`.
 EDGE_BYTES = 32
 # Nodes whose sizes are summed at once. Guess.
 _SLAB = 1 << 17
@@ -25,11 +25,11 @@ _SLAB = 1 << 17
 def chunks(
     ids: NDArray[np.int32], indptr: NDArray[np.int64], row_bytes: int, edge_bytes: int, budget: int
 ) -> Iterator[NDArray[np.int32]]:
-    """Yields `ids` in order, in pieces that take at most `budget` bytes, or that hold a single node.
+    """Yields `ids` in order, in pieces of at most `budget` bytes, or of a single node.
 
     Args:
         ids: Nodes.
-        indptr: The graph's, int64, shape (num_nodes + 1,).
+        indptr: The graph's indptr, int64, shape (num_nodes + 1,).
         row_bytes: Bytes per node.
         edge_bytes: Bytes per in-edge of a node.
         budget: Bytes per piece.
@@ -42,9 +42,9 @@ def chunks(
 
 
 def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns the CSR of the in-edges of `ids`, which ascend: indptr int32 (n + 1,), indices int32 (global ids).
+    """Returns the CSR of the in-edges of ascending `ids`: indptr int32 (n + 1,), indices int32 (global ids).
 
-    A run of consecutive nodes is a view of the graph's own indices. Of a graph by parts they are asked for.
+    For consecutive nodes, indices are a view of the graph's. A graph in parts requests them from its servers.
     """
     if isinstance(graph, PartedGraph):
         return graph.in_edges(ids)
@@ -57,14 +57,14 @@ def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], N
 
 
 class Neighbourhoods:
-    """Finds in-neighbours, degrees and blocks, a chunk of nodes after the other.
+    """Finds in-neighbors, degrees and blocks, chunk by chunk.
 
     Args:
         graph: The whole graph.
-        device: Where blocks go.
-        chunk_bytes: What a chunk's temporaries may take.
+        device: The blocks' device.
+        chunk_bytes: Limit of a chunk's temporaries.
         in_place: Whether blocks point into whole matrices; if not, a chunk's sources are gathered and sent.
-        on_chunk: Called before each chunk; what it raises ends the work there.
+        on_chunk: Called before each chunk; its exceptions propagate.
     """
 
     def __init__(
@@ -80,9 +80,13 @@ class Neighbourhoods:
     def chunks(
         self, ids: NDArray[np.int32], row_bytes: int, edge_bytes: int, indptr: NDArray[np.int64] | None = None
     ) -> Iterator[NDArray[np.int32]]:
-        """Yields `ids` in order, in pieces that keep the budget at so many bytes per node and per in-edge of it.
+        """Yields `ids` in order, in pieces that keep to `chunk_bytes`, or hold a single node.
 
-        With an `indptr` of something else, int64, shape (num_nodes + 1,), that is counted in place of the in-edges.
+        Args:
+            ids: Nodes.
+            row_bytes: Bytes per node.
+            edge_bytes: Bytes per in-edge of a node.
+            indptr: Another indptr, int64, shape (num_nodes + 1,), whose items count instead of the in-edges.
         """
         counted = self._graph.indptr if indptr is None else indptr
         for some in chunks(ids, counted, row_bytes, edge_bytes, self._chunk_bytes):
@@ -90,7 +94,7 @@ class Neighbourhoods:
             yield some
 
     def count(self, ids: NDArray[np.int32]) -> int:
-        """Returns the in-edges of `ids`."""
+        """Returns the number of in-edges of `ids`."""
         indptr = self._graph.indptr
         return int((indptr[ids.astype(np.int64) + 1] - indptr[ids]).sum())
 
@@ -103,7 +107,7 @@ class Neighbourhoods:
         return np.flatnonzero(reached).astype(np.int32)
 
     def degrees(self) -> Tensor:
-        """Returns each node's in-neighbours other than itself, float32, shape (num_nodes,)."""
+        """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,)."""
         if self._degrees is None and isinstance(self._graph, PartedGraph):
             self._degrees = torch.from_numpy(self._graph.other_degrees.astype(np.float32))
         if self._degrees is None:
@@ -119,7 +123,7 @@ class Neighbourhoods:
         return self._degrees
 
     def block(self, sources: FeatureRows, ids: NDArray[np.int32], *, with_degrees: bool) -> tuple[LayerBlock, Tensor]:
-        """Returns the full in-neighbourhood of `ids` and the sources' rows that it points into."""
+        """Returns the block of the full in-neighborhood of `ids`, and the matrix of source rows that it points into."""
         indptr, indices = in_edges(self._graph, ids)
         degrees = self.degrees() if with_degrees else None
         places: NDArray[np.integer] = ids

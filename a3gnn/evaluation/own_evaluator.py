@@ -1,4 +1,4 @@
-"""`EvaluationPlans`: how validation and test nodes are evaluated, and what is said of it."""
+"""`OwnEvaluator`: evaluates a user's model on validation and test nodes by `EvaluationPlans`."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from a3gnn.task import Sampled, Task
 
 
 class EvaluationPlans(NamedTuple):
-    """The plans of a graph's two sets of nodes, which may differ: test nodes may be many more."""
+    """The plans for validation and test nodes. They may differ, because there may be many more test nodes."""
 
     validation: EvaluationPlan
     test: EvaluationPlan
 
     @classmethod
     def of(cls, graph: Graph, task: Task, budget_bytes: int) -> Self:
-        """Returns both.
+        """Returns both plans.
 
         Args:
             graph: The whole graph.
-            task: Of a model that is described.
-            budget_bytes: What a pass may take.
+            task: A task with a described model (`task.own`).
+            budget_bytes: Memory limit of a pass.
 
         Raises:
-            GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
+            GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
         """
         test = np.sort(tested(graph, task))
         return cls(*(EvaluationPlan.of(graph, task, ids, budget_bytes) for ids in (validated(graph, task), test)))
 
     @property
     def sampled(self) -> Sampled:
-        """Which qualities are computed from a fixed sample."""
+        """The qualities that are computed from a fixed sample of in-neighbors."""
         validation, test = (plan.kind == "sampled" for plan in self)
         if validation:
             return "all" if test else "validation"
@@ -52,32 +52,32 @@ class EvaluationPlans(NamedTuple):
 
     @property
     def pass_bytes(self) -> float:
-        """The bytes of a pass, at most."""
+        """The most bytes of a pass."""
         return max(plan.pass_bytes for plan in self)
 
     @property
     def text(self) -> str:
-        """From what qualities are computed, for people."""
+        """A description of the neighborhoods that qualities are computed from."""
         same = self.validation.kind == self.test.kind
         return self.validation.text if same else f"{self.validation.text}; that of test nodes from {self.test.text}"
 
 
 class OwnEvaluator:
-    """Evaluates a model as `EvaluationPlan` says; nodes are those that `Evaluator` takes.
+    """Evaluates a user's model by an `EvaluationPlan`, on the same nodes as `Evaluator`.
 
     Args:
-        graph: The whole graph, whatever parts training sees.
-        task: Of a model that is described.
-        model: On the device.
-        device: Where it is.
-        budget_bytes: What a pass may take.
-        on_chunk: Called before each mini-batch; what it raises ends the evaluation there.
+        graph: The whole graph, even if training uses parts.
+        task: A task with a described model (`task.own`).
+        model: On `device`.
+        device: The model's device.
+        budget_bytes: Memory limit of a pass.
+        on_chunk: Called before each mini-batch; its exceptions propagate.
 
     Attributes:
-        plan: Of validation.
+        plan: The plan for validation.
 
     Raises:
-        GraphError: No validation or no test node has a label, or the metric is not defined on those that have.
+        GraphError: No validation or no test node has a label, or the metric is not defined on the labels.
     """
 
     def __init__(
@@ -96,16 +96,16 @@ class OwnEvaluator:
         self.plan = EvaluationPlan.of(graph, task, validated(graph, task), budget_bytes)
 
     def validate(self) -> float:
-        """Returns the quality on validation nodes; the model is in evaluation mode meanwhile."""
+        """Returns the quality on validation nodes, computed in evaluation mode."""
         return self._quality(self.plan)
 
     def test(self) -> float:
-        """Returns the quality on all test nodes, likewise."""
+        """Returns the quality on all test nodes, computed in evaluation mode."""
         return self._quality(self._test_plan)
 
     @property
     def text(self) -> str:
-        """From what both are computed, for people."""
+        """A description of the neighborhoods that both qualities are computed from."""
         return EvaluationPlans(self.plan, self._test_plan).text
 
     @cached_property
@@ -113,7 +113,7 @@ class OwnEvaluator:
         return EvaluationPlan.of(self._graph, self._task, np.sort(self._test), self._budget)
 
     def outputs(self, plan: EvaluationPlan) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-        """Yields the nodes of `plan` by mini-batch, and their outputs, float32, shape (n, out_channels)."""
+        """Yields mini-batches of the plan's nodes, and their outputs, float32, shape (n, out_channels)."""
         return planned_outputs(
             plan,
             self._model,
@@ -139,16 +139,16 @@ def planned_outputs(
     device: torch.device,
     on_chunk: Callable[[], None],
 ) -> Iterator[tuple[NDArray[np.int32], Tensor]]:
-    """Yields the nodes of `plan` in order, by mini-batch, and their outputs, float32, shape (n, num_outputs).
+    """Yields mini-batches of the plan's nodes, in order, and their outputs, float32, shape (n, num_outputs).
 
     Args:
-        plan: How.
-        model: On the device, in evaluation mode.
+        plan: The mini-batches and their fanouts.
+        model: On `device`, in evaluation mode.
         graph: The whole graph.
-        task: Of a model that is described.
-        num_outputs: Columns of what the model puts out.
-        device: Where it is.
-        on_chunk: Called before each mini-batch; what it raises ends this there.
+        task: A task with a described model (`task.own`).
+        num_outputs: Columns of the model's output.
+        device: The model's device.
+        on_chunk: Called before each mini-batch; its exceptions propagate.
     """
     seed = derive(task.seed, "evaluation")
     if plan.kind == "whole":

@@ -1,7 +1,7 @@
-"""`Tally`: takes a model's outputs chunk by chunk, and says how good they are by a metric.
+"""`Tally`: computes a metric from a model's outputs, chunk by chunk.
 
-Not computed by scikit-learn: importing its metrics takes 46 MiB and 2.5 seconds of each process that trains, and a
-trial measures what a process takes. The tests compare both.
+It doesn't use scikit-learn, whose metrics cost each training process 46 MiB and 2.5 seconds of import; a trial measures
+the whole process. The tests compare the results.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def roc_auc(positive: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:
     """Returns the probability that a positive node scores higher than a negative one, ties counting half.
 
     Args:
-        positive: Which nodes are, shape (n,); at least one is, and one is not.
-        scores: Of each node, same shape.
+        positive: Whether each node is positive, shape (n,); contains both values.
+        scores: The nodes' scores, same shape.
     """
     order = np.argsort(scores, kind="stable")
     starts, sizes = _ties(scores[order])
-    ranks = np.repeat(starts + (sizes + 1) / 2, sizes)  # from 1, the mean of those that are tied
+    ranks = np.repeat(starts + (sizes + 1) / 2, sizes)  # from 1; ties share their mean rank
     above = np.count_nonzero(positive)
     below = len(positive) - above
     return float((ranks[positive[order]].sum() - above * (above + 1) / 2) / (above * below))
@@ -41,8 +41,8 @@ def average_precision(positive: NDArray[np.bool_], scores: NDArray[np.float32]) 
     """Returns the sum over thresholds of precision times the recall gained there, without interpolation.
 
     Args:
-        positive: Which nodes are, shape (n,); at least one is.
-        scores: Of each node, same shape.
+        positive: Whether each node is positive, shape (n,); at least one is.
+        scores: The nodes' scores, same shape.
     """
     order = np.argsort(-scores, kind="stable")
     starts, sizes = _ties(scores[order])
@@ -52,12 +52,12 @@ def average_precision(positive: NDArray[np.bool_], scores: NDArray[np.float32]) 
 
 
 def _ties(ordered: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns where each run of equal values begins in `ordered`, and how long it is, int64."""
+    """Returns the start and the length of each run of equal values in `ordered`, int64."""
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     return starts, np.diff(starts, append=len(ordered))
 
 
-#: The metrics that tell positive nodes from negative ones.
+#: The metrics that rank positive nodes above negative ones.
 _RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] = {
     "roc_auc": roc_auc,
     "average_precision": average_precision,
@@ -65,21 +65,21 @@ _RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] =
 
 
 class Tally(Protocol):
-    """What is known of outputs so far; where it can be, a few counts, not the outputs."""
+    """Accumulates outputs for a metric, as a few counts where possible."""
 
     def add(self, outputs: Tensor, labels: NDArray[Any]) -> None:
-        """Takes in some nodes.
+        """Adds some nodes.
 
         Args:
             outputs: float32, shape (n, num_classes), on any device.
-            labels: Theirs, of one kind (`a3gnn.graphs.labels`), all labelled.
+            labels: The nodes' labels, of one kind (`a3gnn.graphs.labels`), none missing.
         """
 
     def quality(self) -> float:
-        """Returns the quality of all that was taken in, at least one node."""
+        """Returns the quality of all added nodes, at least one."""
 
     def join(self, ranks: Ranks) -> None:
-        """Takes in, on rank 0, what the other ranks' tallies have taken in; all of them call it."""
+        """Adds the other ranks' nodes to the tally of rank 0; all ranks call it."""
 
 
 def new_tally(metric: Metric, target: Target, num_classes: int) -> Tally:
@@ -88,11 +88,16 @@ def new_tally(metric: Metric, target: Target, num_classes: int) -> Tally:
 
 
 def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
-    """Does nothing where the metric of that name is defined on nodes of these `labels`, at least one.
+    """Checks that a metric is defined on nodes with these labels.
+
+    Args:
+        metric: The metric's name.
+        labels: The nodes' labels, at least one.
+        where: Name of the nodes in error messages.
 
     Raises:
-        GraphError: It is not: it is of another kind of labels, or none of them is both there and not. The message calls
-            the nodes `where`.
+        GraphError: The metric is for another kind of labels, or it is a ranking metric and no class or label has both
+            positive and negative nodes.
     """
     target = target_of(labels)
     if (target, metric) not in _TALLIES:
@@ -115,9 +120,10 @@ def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
 
 
 class _Right:
-    """The share of nodes that are right; micro-F1 of classes is the same.
+    """The share of correct nodes, which for classes equals micro-F1.
 
-    Those whose class has the largest output; of labels, those with a positive output for each that they have alone.
+    With classes, a node is correct if its class has the largest output. With several labels, a node is correct if
+    exactly its labels have positive outputs.
     """
 
     def __init__(self, metric: Metric, num_classes: int) -> None:
@@ -139,7 +145,7 @@ class _Right:
 
 
 class _F1:
-    """F1 from counts: the mean over the classes or labels that a node has, as others have none to find; or of all."""
+    """F1 from counts: macro-F1 is the mean over classes or labels that occur among the nodes; micro-F1 pools all."""
 
     def __init__(self, metric: Metric, num_classes: int) -> None:
         self._micro = metric.name == "micro_f1"
@@ -170,9 +176,10 @@ class _F1:
 
 
 class _Ranking:
-    """ROC AUC or average precision of class 1 of two; the mean over more classes, each against the others; or labels.
+    """ROC AUC or average precision.
 
-    Classes and labels that no node has are left out of the mean, and so are those that every node has.
+    With two classes, it is computed for class 1. With more classes, it is the mean over classes, each against the
+    others; with labels, the mean over labels. The mean leaves out classes and labels that no node or every node has.
     """
 
     def __init__(self, metric: Metric, num_classes: int) -> None:
@@ -184,7 +191,7 @@ class _Ranking:
         if labels.ndim == 2:
             scores, positive = outputs, labels == 1
         else:
-            scores = torch.log_softmax(outputs, dim=1)  # orders as probabilities do, with fewer ties
+            scores = torch.log_softmax(outputs, dim=1)  # same order as probabilities, with fewer ties
             positive = labels[:, None] == np.arange(scores.shape[1])
             if scores.shape[1] == 2:
                 scores, positive = scores[:, 1:], positive[:, 1:]
@@ -202,7 +209,7 @@ class _Ranking:
 
 
 class _AbsoluteError:
-    """The quality of the mean absolute error."""
+    """The mean absolute error as a quality: 1 minus the error in units of the metric's scale."""
 
     def __init__(self, metric: Metric, num_classes: int) -> None:
         assert metric.scale is not None, "an error has one"
@@ -221,13 +228,13 @@ class _AbsoluteError:
 
 
 def _predicted(outputs: Tensor) -> NDArray[np.int64]:
-    """Returns the class of the largest output of each node, int64, shape (n,)."""
+    """Returns the class with each node's largest output, int64, shape (n,)."""
     predicted: NDArray[np.int64] = outputs.argmax(dim=1).cpu().numpy()
     return predicted
 
 
 def _both(positive: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns which columns are true of some nodes and false of others, bool, shape (columns,)."""
+    """Returns whether each column contains both True and False, bool, shape (columns,)."""
     return np.asarray(positive.any(axis=0) & ~positive.all(axis=0))
 
 

@@ -1,1 +1,1 @@
-"""`Loader`: mini-batches for a training loop of the user's, as PyG's objects."""
+"""`Loader`: mini-batches as PyG objects for a user's own training loop."""

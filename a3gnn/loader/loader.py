@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class EpochIterator:
-    """Iterates over mini-batches; dropping it, or closing it, ends every thread.
+    """Iterates over mini-batches; dropping or closing it ends every thread.
 
     Args:
         batches: The mini-batches.
-        pinned: What gives workers their cores. They then begin at once, so that they can be looked at; without,
-            nothing begins before a mini-batch is asked for.
+        pinned: Gives workers their cores. With it, the workers start at once, so that callers can inspect them.
+            Without it, nothing starts before the first mini-batch is requested.
     """
 
     def __init__(self, batches: Generator[Any, None, None], pinned: WorkerCores | None) -> None:
@@ -59,12 +59,12 @@ class EpochIterator:
 
     @property
     def _workers(self) -> list[LoaderThread]:
-        """The workers that have begun, under the name that torch's iterators have for them."""
+        """The workers that have started, under the attribute name of torch's iterators."""
         return [] if self._pinned is None else self._pinned.workers
 
 
 class _Unsupported(NamedTuple):
-    """An argument that would change what a mini-batch holds: the one value that is served, and the remedy."""
+    """An argument that would change a mini-batch: its only supported value, and the remedy."""
 
     only: Any
     remedy: str
@@ -83,8 +83,8 @@ _UNSUPPORTED = {
     "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
     "in_order": _Unsupported(True, "mini-batches come in their order with any number of workers"),
 }
-# How PyG is to keep its edges and its processes: a mini-batch holds the same with and without. As in PyG, a dataset
-# and a collate_fn are the loader's own, whatever is given.
+# These configure PyG's edges and processes and don't change a mini-batch. As in PyG, the loader always uses its own
+# dataset and collate_fn.
 _HINTS = (
     "collate_fn",
     "dataset",
@@ -98,14 +98,14 @@ _HINTS = (
 
 
 def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
-    """Checks that `arguments` of NeighborLoader ask for nothing that `Loader` does not do.
+    """Checks that `Loader` supports the values of NeighborLoader's other arguments.
 
     Args:
-        arguments: Those that `Loader` has no use for.
-        loader: It, one of whose parameters may have been meant.
+        arguments: Arguments that `Loader` doesn't use.
+        loader: The class whose parameters are suggested for an unknown name.
 
     Raises:
-        UsageError: One does, or is unknown.
+        UsageError: An argument is unknown or its value isn't supported.
     """
     for name, value in arguments.items():
         if name in _HINTS:
@@ -119,10 +119,10 @@ def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
 
 
 class SeedLoader(DataLoader[Any]):
-    """A `DataLoader` whose dataset, sampler, sizes and workers are there to be asked; what it yields is a subclass's.
+    """A `DataLoader` with torch's public attributes: dataset, sampler, sizes and workers. Subclasses iterate.
 
     Args:
-        num_seeds: Items of `dataset`.
+        num_seeds: Length of `dataset`.
         asked: Its order and `drop_last` are used.
         config: Its `batch_size` and workers are used.
     """
@@ -134,7 +134,7 @@ class SeedLoader(DataLoader[Any]):
         else:
             size, shuffle = config.batch_size, asked.shuffle
             super().__init__(places, size, shuffle, sampler=asked.sampler, drop_last=asked.drop_last)
-        # Not given to torch, which would count processes.
+        # Set here and not passed to torch, which would take them for processes.
         self.num_workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         del self.collate_fn  # torch's, which would hide the subclass's
 
@@ -142,24 +142,26 @@ class SeedLoader(DataLoader[Any]):
         return f"{type(self).__name__}()"
 
 
-# The epoch that random numbers of single mini-batches are keyed by: no epoch of training gets there.
+# Epoch that keys the random numbers of mini-batches from `Loader.__call__`; training never reaches it.
 _CALLS = 2**64 - 1
 
 
 class Loader(SeedLoader):
-    """Iterates over mini-batches as PyG's `NeighborLoader` does, with its arguments; each `iter` is the next epoch.
+    """Iterates over mini-batches with the arguments of PyG's `NeighborLoader`; each `iter` starts the next epoch.
 
-    A mini-batch of a `Data` is of the same class: the attributes of nodes by n_id, those of edges by e_id, those of the
-    graph as they are, with edge_index (or adj_t), n_id, e_id, batch_size, input_id and, of a directional subgraph,
-    num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size` nodes are the seeds. Of an
-    a3gnn graph it has x and y, and no e_id. x of float16 or bfloat16 comes as float32, which PyG's layers take.
+    A mini-batch of a `Data` has the same class. It contains node attributes selected by n_id, edge attributes selected
+    by e_id, and graph attributes unchanged. It also has edge_index (or adj_t), n_id, e_id, batch_size and input_id. A
+    directional subgraph adds num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size`
+    nodes are the seeds. A mini-batch of an a3gnn graph has x and y, and no e_id. x of float16 or bfloat16 is converted
+    to float32, which PyG's layers take.
 
-    What is given as an argument holds over `config`; `config` says the rest, such as cache and tier. Only its fanouts,
-    where it has some (`seed_fanout`, `deep_fanout`), hold over `num_neighbors`, as they do over a task's. A warning
-    names what only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and `learning_rate_scale`.
+    Arguments take precedence over `config`, which sets the other knobs, such as cache and tier. Fanouts are the
+    exception: `seed_fanout` and `deep_fanout` of `config` override `num_neighbors`, as they override a task's fanouts.
+    A warning lists knobs that only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and
+    `learning_rate_scale`.
 
-    A loader can be copied and pickled, such as for `torch.multiprocessing.spawn`: the copy goes on with the next epoch.
-    A graph that is on disk is opened again from its folder; other data travel with the loader.
+    A loader can be copied and pickled, for example for `torch.multiprocessing.spawn`. The copy continues with the next
+    epoch. A graph on disk is opened again from its folder; other data is pickled with the loader.
 
     Examples:
         >>> loader = Loader(data, num_neighbors=[25, 10], input_nodes=data.train_mask, batch_size=1024, shuffle=True)
@@ -168,45 +170,47 @@ class Loader(SeedLoader):
         ...     loss = criterion(out, batch.y[: batch.batch_size])
 
     Args:
-        data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or what `Graph.load` takes.
-        num_neighbors: In-neighbours sampled per node, the seeds' hop first; -1 takes all. As many hops are sampled.
+        data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of `Graph.load`.
+        num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all.
         input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes.
-        input_time: Of temporal sampling, which is refused, with `temporal_strategy` and `time_attr`.
-        replace: Whether an in-neighbour may be drawn more than once.
-        subgraph_type: directional gives the sampled edges; bidirectional their reverses too; induced all edges between
-            the sampled nodes.
-        disjoint: Whether each seed has nodes of its own; `batch` then says whose each is.
-        temporal_strategy: As `input_time`.
-        time_attr: As `input_time`.
-        weight_attr: The attribute of edges in proportion to which in-neighbours are drawn; numbers >= 0.
-        transform: Called with each `Data`; what it returns is given instead.
+        input_time: Refused, as are `temporal_strategy` and `time_attr`: temporal sampling isn't supported.
+        replace: Whether an in-neighbor may be drawn more than once.
+        subgraph_type: directional has the sampled edges; bidirectional adds their reverses; induced has all edges
+            between the sampled nodes.
+        disjoint: Whether each seed has its own nodes; `batch` then maps each node to its seed.
+        temporal_strategy: See `input_time`.
+        time_attr: See `input_time`.
+        weight_attr: Edge attribute with sampling weights, numbers >= 0.
+        transform: Called with each `Data`; its result replaces the `Data`.
         transform_sampler_output: Refused; `transform` takes the whole mini-batch.
-        is_sorted: Whether edges are sorted, which is found out without.
-        filter_per_worker: Changes nothing.
+        is_sorted: Ignored: the order of edges is detected.
+        filter_per_worker: Ignored.
         neighbor_sampler: Refused.
-        directed: PyG's older word: False is an induced subgraph.
-        input_id: What `input_id` calls each of `input_nodes`; by default its place, a mask's its node.
+        directed: PyG's older option; False means an induced subgraph.
+        input_id: Integers that `input_id` reports, one per entry of `input_nodes`. By default the entry's place, or its
+            node id for a mask.
         custom_cls: Class of the mini-batches of a pair of stores.
-        batch_size: Seeds per mini-batch; by default `config`'s, 1,024 without one.
-        shuffle: Whether seeds are shuffled, anew for every epoch.
-        drop_last: Whether a last mini-batch of fewer seeds is left out; needs one partition.
-        num_workers: Threads that load ahead, in `config`'s mode or mode1; 0 loads when asked. By default as `config`.
-        sampler: Gives places among `input_nodes`, in place of `shuffle`.
-        batch_sampler: Gives lists of them, in place of `batch_size`, `shuffle` and `drop_last` as well.
-        seed: Decides order and neighbours, whatever torch's own generator holds.
-        device: Where the mini-batches' tensors lie: cuda; or cpu, but for those of a `Data` on a GPU, which stay there.
+        batch_size: Seeds per mini-batch; by default `config`'s, or 1,024 without a `config`.
+        shuffle: Whether seeds are shuffled anew for every epoch.
+        drop_last: Whether a last mini-batch with fewer seeds is dropped; needs one partition.
+        num_workers: Threads that load ahead, in `config`'s parallel mode, or mode1 if that is sequential. 0 loads on
+            demand. By default `config`'s.
+        sampler: Yields places in `input_nodes`; replaces `shuffle`.
+        batch_sampler: Yields lists of places in `input_nodes`; replaces `batch_size`, `shuffle` and `drop_last`.
+        seed: Determines order and neighbors, independently of torch's generator.
+        device: Device of the mini-batches' tensors: cuda or cpu. With cpu, tensors of a `Data` on a GPU stay there.
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
-            indices, shape (num_dst, num_src). PyG's convolutions take `conv((x, x[: adj.size(0)]), adj)`, and are
-            faster by it.
-        share: (rank, ranks): gives what this one of so many processes trains (docs/distributed.md); None gives all.
-        config: The other knobs: as a configuration, a dict, a tuned.json (or its folder), or what a tune returned.
-        others: Of NeighborLoader and `DataLoader`; those that ask for what is not supported are refused.
+            indices, shape (num_dst, num_src). PyG's convolutions are faster with it:
+            `conv((x, x[: adj.size(0)]), adj)`.
+        share: (rank, ranks): loads this process's share of each mini-batch (docs/distributed.md). None loads all.
+        config: The other knobs: a configuration, a dict, a path of a tuned.json or its folder, or the result of a tune.
+        others: Other arguments of NeighborLoader and `DataLoader`; unsupported values are refused.
 
     Raises:
         UsageError: An argument is out of range or is not supported.
         GraphError: `data` is not valid.
-        DeviceError: A device is asked for that is not there.
-        ConfigError: The tuned.json is missing, broken or foreign, or a knob is not what it must be.
+        DeviceError: The device is not available.
+        ConfigError: The tuned.json is missing, broken or foreign, or a knob has an invalid value.
     """
 
     def __init__(
@@ -291,43 +295,44 @@ class Loader(SeedLoader):
         self._as_data = PygBatches(source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs)
         self._epoch = self._calls = 0
         self._cores: list[frozenset[int]] = []
-        # What a copy is made of; the configuration may have been a file, and attributes of `data` may be deleted later.
+        # Arguments for a copy. They hold the configuration itself, whose file may change, and a copy of `data`, whose
+        # attributes may be deleted later.
         self._given = given | {"data": data_of(data, source), "config": config, "batch_size": None, "num_workers": None}
         self._shared_x = shared_x(data, source)
         self._graph = source.graph
         self._own = frozenset(self.__dict__) | {"_own"}
 
     def __len__(self) -> int:
-        # torch's own count knows no partitions, each of which has a last mini-batch.
+        # torch's count ignores partitions, each of which has a last mini-batch.
         return super().__len__() if self._plan.is_given or self.drop_last else self._pipeline.num_batches
 
     def __iter__(self) -> EpochIterator:  # type: ignore[override]
         return self._get_iterator()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns what a copy is made of: the arguments, the next epoch, and what others have set; no threads."""
+        """Returns a copy's state, without threads: the arguments, the next epoch, and attributes set from outside."""
         more = {name: value for name, value in self.__dict__.items() if name not in self._own}
         given = self._given | {"transform": self.transform}
-        if self._shared_x is not None:  # as an array: torch moves the memory of tensors that it pickles for a process
+        if self._shared_x is not None:  # as an array, because torch moves the memory of pickled tensors
             given["data"] = copy(given["data"])
             given["data"].x = self._shared_x.numpy()
         counts = self._epoch, self._calls
         return {"given": given, "tensor": self._shared_x is not None, "counts": counts, "more": more}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.clear()  # torch lets no loader be changed that is made
+        self.__dict__.clear()  # because torch forbids changes of a finished loader
         if state["tensor"]:
             state["given"]["data"].x = torch.from_numpy(state["given"]["data"].x)
-        with warnings.catch_warnings():  # which were given when the first one was made
+        with warnings.catch_warnings():  # the original loader has already warned
             warnings.simplefilter("ignore")
             Loader.__init__(self, **state["given"])
         self._epoch, self._calls = state["counts"]
         self.__dict__.update(state["more"])
 
     def __call__(self, index: Any) -> Any:
-        """Returns the mini-batch of the seeds at `index`, a list of places among `input_nodes`.
+        """Returns the mini-batch of the seeds at `index`, a list of places in `input_nodes`.
 
-        Each call draws neighbours anew; the same call of another loader with the same seed draws the same.
+        Each call draws neighbors anew. The n-th calls of two loaders with the same seed draw the same neighbors.
 
         Raises:
             UsageError: A place is out of range, or there are several partitions.
@@ -353,10 +358,10 @@ class Loader(SeedLoader):
 
     @contextmanager
     def enable_cpu_affinity(self, loader_cores: Iterable[Any] | None = None) -> Iterator[None]:
-        """Within it, the workers of each epoch that begins run on cores of their own, as `checked_cores` has them.
+        """Pins the workers of each epoch that starts within this context; `loader_cores` as in `checked_cores`.
 
         Raises:
-            UsageError: There are no workers, too few cores, or the configuration's `resources` say who runs where.
+            UsageError: There are no workers, too few cores, or the configuration's `resources` already assign cores.
         """
         if self._pipeline.isolation is not None:
             raise UsageError("loader_cores needs resources='free': others give each worker its cores already")
@@ -389,7 +394,7 @@ class Loader(SeedLoader):
                 yield batch, self._inputs.ids_of(seeds) if places is None else self._inputs.ids_at(places[batch.index])
 
     def _follow_x(self) -> None:
-        """Makes the pipeline anew where torch has moved the memory that it reads features from."""
+        """Rebuilds the pipeline if torch has moved the memory of its features."""
         if self._shared_x is not None and has_moved(self._shared_x, self._graph):
             self.__setstate__(self.__getstate__())
 

@@ -1,4 +1,4 @@
-"""`loader_config`: what people give a `Loader` as its configuration and its fanouts."""
+"""`loader_config`: reads a `Loader`'s configuration and fanouts from the forms that users pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.tuned_file import tuned_config
 
-#: Knobs that mini-batches of a loop of one's own don't show, and what is or does there what the trainer does.
+#: Knobs that only the trainer applies, and their replacement in a user's own training loop.
 _OF_THE_TRAINER = {
     "compute_dtype": "call the model under torch.autocast",
     "input_aggregation": "sampled in-neighbours of the input layer's are in the mini-batches, as of the others'",
@@ -22,27 +22,27 @@ _OF_THE_TRAINER = {
 
 
 class HoldsConfig(Protocol):
-    """What a configuration was found for: a `TunedConfig`, or what `tune` or `recommend` returned."""
+    """An object with a configuration: a `TunedConfig`, or the result of `tune` or `recommend`."""
 
     @property
     def config(self) -> TrainConfig:
         """The configuration."""
 
 
-#: What people give as a configuration; a dict is of its fields, a path of a tuned.json or of its folder.
+#: Accepted forms of a configuration; a dict holds its fields, and a path names a tuned.json or its folder.
 ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Path
 
 
 def loader_config(
     config: ConfigLike | None, batch_size: int | None, num_workers: int | None
 ) -> tuple[TrainConfig, list[str]]:
-    """Returns the configuration of a loader, and what to do of what mini-batches can't show of it.
+    """Returns the configuration of a loader, and a warning for each knob that only the trainer applies.
 
-    It has `batch_size` and `num_workers` as given; None leaves what it says. In-neighbours are sampled for every layer.
+    `batch_size` and `num_workers` override `config` unless they are None. In-neighbors are sampled for every layer.
 
     Raises:
         UsageError: A number is out of range.
-        ConfigError: The configuration is not valid, or its file is not.
+        ConfigError: The configuration or its file is not valid.
     """
     config = _config(config)
     left = list(_left_to_the_loop(config))
@@ -69,7 +69,7 @@ def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
     """Returns the fanouts, the seeds' hop first.
 
     Raises:
-        UsageError: They are not a list of integers >= 1 or -1.
+        UsageError: `num_neighbors` is not a list of integers >= 1 or -1.
     """
     if isinstance(num_neighbors, Mapping):
         raise UsageError(

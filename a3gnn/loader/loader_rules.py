@@ -1,4 +1,4 @@
-"""What of a `Loader`'s arguments goes together with what, and with which knobs."""
+"""Checks which arguments of a `Loader` can be combined with each other and with knobs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from a3gnn.pipeline.pipeline import EdgeSampling
 
 @dataclass(frozen=True, eq=False)
 class InputNodes:
-    """The seeds in the order that they were given in.
+    """The seeds in the caller's order.
 
     Attributes:
         nodes: Node ids, int32, shape (num_seeds,).
-        input_ids: What `input_id` calls each, int64, shape (num_seeds,).
+        input_ids: The `input_id` of each seed, int64, shape (num_seeds,).
     """
 
     nodes: NDArray[np.int32]
@@ -33,17 +33,16 @@ class InputNodes:
 
     @classmethod
     def of(cls, nodes: Any, num_nodes: int, input_id: Any = None, name: str = "input_nodes") -> Self:
-        """Returns the seeds; as in PyG, `input_id` counts them, and a mask's are known by their node ids.
+        """Returns the seeds; as in PyG, `input_id` is a seed's place, or its node id if `nodes` is a mask.
 
         Args:
-            nodes: Ids, or a bool mask over the nodes, in anything that numpy or torch makes an array of; None is all
-                nodes. Ids may be repeated.
-            num_nodes: Of the graph.
-            input_id: What to call them instead, integers, one for each.
-            name: What errors call `nodes`.
+            nodes: Ids, or a bool mask over the nodes, as an array-like; None takes all nodes. Ids may be repeated.
+            num_nodes: Nodes of the graph.
+            input_id: Other values of `input_id`, integers, one per seed.
+            name: Name of `nodes` in error messages.
 
         Raises:
-            UsageError: They are something else, out of range, or none.
+            UsageError: `nodes` or `input_id` has another type or shape, or `nodes` is empty or out of range.
         """
         if nodes is None:
             ids, counted = np.arange(num_nodes, dtype=np.int32), False
@@ -70,7 +69,7 @@ class InputNodes:
 
     @cached_property
     def _by_node(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """The places of the seeds by node, and their nodes; None where nodes are known by their own ids."""
+        """The seeds' places sorted by node, and their nodes; None if each `input_id` equals the node id."""
         if np.array_equal(self.nodes, self.input_ids):
             return None
         order = np.argsort(self.nodes)
@@ -85,7 +84,7 @@ def _array(name: str, values: Any, rule: str) -> NDArray[Any]:
 
 
 def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
-    """Returns the seeds, and whether they were given as ids and not as a mask."""
+    """Returns the seeds, and whether `nodes` holds ids (False: a mask)."""
     rule = f"must be node ids or a bool mask of shape ({num_nodes},)"
     given = _array(name, nodes, rule)
     masked = given.dtype == np.bool_
@@ -111,7 +110,7 @@ def _checked(input_id: Any, count: int) -> NDArray[np.int64]:
 
 
 class LoaderArguments(NamedTuple):
-    """What a `Loader` is asked for that other arguments or knobs may stand against; as its arguments of these names."""
+    """The arguments of a `Loader` that can conflict with others or with knobs; see `Loader` for each."""
 
     replace: bool
     disjoint: bool
@@ -126,10 +125,10 @@ class LoaderArguments(NamedTuple):
 
 
 def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int | None) -> None:
-    """Checks that arguments ask for nothing that other ones, or the configuration's knobs, rule out.
+    """Checks that the arguments conflict neither with each other nor with the configuration's knobs.
 
     Raises:
-        UsageError: They do.
+        UsageError: Two of them conflict.
     """
     if asked.share is not None:
         _check_share(asked)
@@ -154,7 +153,7 @@ def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int 
 
 
 def _check_share(asked: LoaderArguments) -> None:
-    """Checks that shares of mini-batches are what each rank would have of the whole, and of the same whole."""
+    """Checks that all ranks cut the same mini-batches, and that a share loses no edges of its mini-batch."""
     whole = isinstance(asked.share, tuple) and [type(number) for number in asked.share] == [int, int]
     if not whole:
         raise UsageError(f"share must be (rank, ranks), two integers, or None, got {asked.share!r}")
@@ -172,10 +171,10 @@ def _check_share(asked: LoaderArguments) -> None:
 
 
 def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:
-    """Returns what is to be sampled in place of the source's graph; None where that does.
+    """Returns the edges to sample instead of the source's graph, or None if the graph is enough.
 
     Raises:
-        UsageError: Knobs of the configuration can't serve the source or what is asked of its edges.
+        UsageError: The configuration's knobs don't support the source or an argument about its edges.
     """
     _check_features(source, config)
     repeated = not inputs.are_distinct

@@ -1,4 +1,4 @@
-"""What a mini-batch takes from the data beside its structure: attributes of nodes, of edges and of the graph."""
+"""The attributes of a mini-batch: rows of node and edge attributes, and graph attributes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class TransposedAdjacency:
 
     Attributes:
         sources: int64, shape (num_edges,), by target.
-        targets: int64, shape (num_edges,), ascending; edges are known by their places here.
+        targets: int64, shape (num_edges,), ascending. An edge's id is its place here.
 
     Raises:
-        GraphError: It is neither.
+        GraphError: `adj_t` has another type.
     """
 
     def __init__(self, adj_t: Any) -> None:
@@ -44,7 +44,7 @@ class TransposedAdjacency:
         self.targets = torch.arange(len(indptr) - 1, device=indptr.device).repeat_interleave(indptr.diff())
 
     def of(self, edges: BatchEdges, num_nodes: int) -> Any:
-        """Returns `edges` with their values, in the same form, shape (num_nodes, num_nodes)."""
+        """Returns `edges` and their values in the type and layout of `adj_t`, shape (num_nodes, num_nodes)."""
         sources, targets = edges.edge_index.long()
         values = self._values
         if values is not None and edges.e_id is not None:
@@ -58,32 +58,32 @@ class TransposedAdjacency:
         return matrix if self._layout == torch.sparse_csr else matrix.to_sparse(layout=self._layout)
 
 
-#: The structure, which is sampled, and PyG's count of nodes.
+#: The sampled structure, and PyG's node count.
 STRUCTURE = ("edge_index", "adj_t", "num_nodes")
 
 
 class Attributes(Protocol):
-    """Makes a `Data` of the nodes and edges that were sampled, with all attributes but what sampling itself gives."""
+    """Makes a `Data` of the sampled nodes and edges, without the attributes that sampling itself adds."""
 
     def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
-        """Returns a `Data` of the nodes `n_id` and of `edges`."""
+        """Returns a `Data` of the nodes `n_id` and `edges`."""
 
 
 class _Column(NamedTuple):
-    """An attribute of nodes or edges, and the dimension that counts them."""
+    """An attribute of nodes or edges, and its node or edge dimension."""
 
     values: Any
     dim: int
 
     def of(self, ids: Tensor) -> Tensor:
-        if isinstance(self.values, np.ndarray):  # a memory map stays one; only what is taken is read
+        if isinstance(self.values, np.ndarray):  # reads only these rows of a memory map
             return torch.from_numpy(np.take(self.values, ids.numpy(), axis=self.dim))
         taken: Tensor = self.values.index_select(self.dim, ids.to(self.values.device))
         return taken
 
 
 class GraphAttributes:
-    """Of an a3gnn graph: its labels, as `y`, in the types that `Graph.to_pyg` gives them."""
+    """Attributes of an a3gnn graph: its labels as `y`, with the dtypes of `Graph.to_pyg`."""
 
     def __init__(self, graph: Graph) -> None:
         self._labels = _Column(torch.from_numpy(np.array(graph.labels)), 0)
@@ -97,16 +97,16 @@ class GraphAttributes:
 
 
 class DataAttributes:
-    """Of a `Data`: those of nodes by `n_id`, those of edges by `e_id`, those of the graph as they are.
+    """Attributes of a `Data`: node attributes by `n_id`, edge attributes by `e_id`, graph attributes unchanged.
 
     Args:
-        data: The data; mini-batches are of its class.
-        adjacency: Its `adj_t`, where it has one.
-        without: Names of what is served elsewhere.
+        data: Mini-batches have its class.
+        adjacency: Its `adj_t`, if any.
+        without: Names of attributes to leave out.
     """
 
     def __init__(self, data: Data, adjacency: TransposedAdjacency | None, without: tuple[str, ...] = ()) -> None:
-        asked = copy(data)  # PyG keeps the answers in what is asked, where they would be saved with it
+        asked = copy(data)  # PyG caches the answers in its argument, and they would be saved with `data`
         names = [name for name in asked.keys() if name not in (*STRUCTURE, *without)]  # noqa: SIM118
         of_nodes = [name for name in names if asked.is_node_attr(name)]
         of_edges = [name for name in names if name not in of_nodes and asked.is_edge_attr(name)]
@@ -120,7 +120,7 @@ class DataAttributes:
             del self._of_graph[name]
 
     def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
-        """Returns a `Data` of the class that was given; each tensor lies where its attribute does."""
+        """Returns a `Data` of the same class; each tensor is on its attribute's device."""
         data = copy(self._of_graph)
         for name, column in self._of_nodes.items():
             data[name] = _for_layers(name, column.of(n_id))
@@ -129,7 +129,7 @@ class DataAttributes:
         if self._has_edge_index:
             data.edge_index = edges.edge_index
         for name, column in self._of_edges.items():
-            assert edges.e_id is not None  # the loader refuses attributes of edges where it has no ids
+            assert edges.e_id is not None  # without ids the loader refuses edge attributes
             data[name] = column.of(edges.e_id)
         if self._adjacency is not None:
             data.adj_t = self._adjacency.of(edges, len(n_id))
@@ -137,12 +137,12 @@ class DataAttributes:
 
     @property
     def of_edges(self) -> list[str]:
-        """Names of what is looked up by the ids of edges."""
+        """Names of attributes that need edge ids."""
         return sorted([*self._of_edges, *(["adj_t"] if self._adjacency is not None else [])])
 
 
 class StoreAttributes:
-    """Of a feature store: each of its tensors, as an attribute of nodes.
+    """Attributes from a feature store: each of its tensors becomes a node attribute.
 
     Args:
         features: The store.
@@ -167,16 +167,16 @@ class StoreAttributes:
 
 
 def _for_layers(name: str, values: Any) -> Any:
-    """Returns the attribute `name`, x of 16 bits as float32: layers have weights of that, and no digit is lost."""
+    """Returns the attribute's values; casts a 16-bit x to float32, the layers' dtype, without loss of precision."""
     halves = name == "x" and isinstance(values, Tensor) and values.dtype in (torch.float16, torch.bfloat16)
     return values.float() if halves else values
 
 
 def _column(data: Data, name: str) -> _Column:
-    """Returns the attribute `name` of nodes or edges, whose rows are looked up as tensors.
+    """Returns the node or edge attribute `name`.
 
     Raises:
-        UsageError: Its values are nothing that tensors hold, such as text, dates or None.
+        UsageError: Tensors can't hold its values, such as text, dates or None.
     """
     value = data[name]
     try:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class PygBatches:
-    """Makes of a `MiniBatch` what PyG's NeighborLoader gives: `Data` with x, edge_index, n_id, batch_size and more.
+    """Converts a `MiniBatch` to a `Data` as from PyG's NeighborLoader, with x, edge_index, n_id, batch_size and more.
 
     Args:
-        source: Whose attributes are served.
+        source: Provides the attributes.
         subgraph_type: Which edges a mini-batch has.
-        sampler: Where mini-batches come from; of an induced subgraph an `EdgeSampler`, which finds its edges.
-        device: What the mini-batches are moved to: cuda; on cpu each tensor stays where its attribute lies.
-        adjs: Whether `adjs` is given.
+        sampler: The mini-batches' sampler. Induced subgraphs need an `EdgeSampler`, which finds their edges.
+        device: cuda moves the mini-batches there; with cpu each tensor stays on its attribute's device.
+        adjs: Whether each `Data` has `adjs`.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class PygBatches:
         self._adjs = adjs
 
     def __call__(self, batch: MiniBatch, input_id: Tensor) -> Data:
-        """Returns `batch` as a `Data` of its own; dense x shares the batch's memory.
+        """Returns `batch` as a new `Data`; dense x shares the batch's memory.
 
         Args:
             batch: The mini-batch.
-            input_id: Of its seeds, int64.
+            input_id: The `input_id` of its seeds, int64.
         """
         subgraph, like = batch.subgraph, self._source.like
         n_id = torch.from_numpy(subgraph.n_id).to(like.dtype)
         edges = self._edges(batch)
         data = self._source.attributes(n_id, edges)
-        if self._source.reads_x:  # as float32, whatever it is stored as
+        if self._source.reads_x:  # float32, whatever the stored dtype
             data.x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
         if "n_id" not in data:
             data.n_id = n_id

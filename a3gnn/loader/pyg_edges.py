@@ -1,4 +1,4 @@
-"""`BatchEdges`: a mini-batch's edges as PyG's loaders give them, in one of its three kinds of subgraph."""
+"""`BatchEdges`: a mini-batch's edges in the form of PyG's loaders, for each of its three subgraph types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BatchEdges(NamedTuple):
 
     Attributes:
         edge_index: Sources and targets as places in `n_id`, shape (2, num_edges).
-        e_id: Each edge's place in the data, int64, shape (num_edges,); None where the sampler doesn't know it.
+        e_id: Each edge's place in the data, int64, shape (num_edges,); None if the sampler doesn't know it.
     """
 
     edge_index: Tensor
@@ -31,14 +31,14 @@ class BatchEdges(NamedTuple):
 
 
 def subgraph_type_of(value: Any, directed: Any = True) -> SubgraphType:
-    """Returns the kind of subgraph that `value`, text or PyG's `SubgraphType`, asks for.
+    """Returns the subgraph type.
 
     Args:
-        value: What was given.
-        directed: PyG's older word: False is induced.
+        value: A name or PyG's `SubgraphType`.
+        directed: PyG's older option; False means induced.
 
     Raises:
-        UsageError: There is no such kind.
+        UsageError: There is no such type, or `directed` is not a bool.
     """
     asked = getattr(value, "value", value)
     if asked not in SUBGRAPH_TYPES:
@@ -50,7 +50,7 @@ def subgraph_type_of(value: Any, directed: Any = True) -> SubgraphType:
 
 
 def sampled_edges(batch: MiniBatch, dtype: torch.dtype) -> BatchEdges:
-    """Returns the edges that were sampled, by target; `edge_index` has `dtype` and lies where the mini-batch does."""
+    """Returns the sampled edges, by target; `edge_index` has `dtype` and is on the mini-batch's device."""
     e_id = batch.subgraph.e_id
     found = edge_index(batch.indptr, batch.indices, dtype)
     return BatchEdges(found, None if e_id is None else torch.from_numpy(e_id))
@@ -59,7 +59,7 @@ def sampled_edges(batch: MiniBatch, dtype: torch.dtype) -> BatchEdges:
 def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
     """Returns `edges` and their reverses, each pair of nodes once in each direction.
 
-    An edge that was sampled keeps its id, of several the first one's; one that was not has its reverse's.
+    A sampled edge keeps its id, or the first id of several equal edges. Any other edge has the id of its reverse.
     """
     sources, targets = (row.cpu().long().numpy() for row in edges.edge_index)
     keys = np.concatenate([targets * num_nodes + sources, sources * num_nodes + targets])
@@ -70,7 +70,7 @@ def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
 
 
 def all_between(n_id: NDArray[np.int32], sampler: EdgeSampler, like: Tensor) -> BatchEdges:
-    """Returns all edges between the nodes `n_id`; `edge_index` has the type and device of `like`."""
+    """Returns all edges between the nodes `n_id`; `edge_index` has the dtype and device of `like`."""
     indptr, sources, ids = sampler.induced(n_id)
     found = edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
     return BatchEdges(found.to(like.device), torch.from_numpy(ids))

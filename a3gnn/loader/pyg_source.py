@@ -1,4 +1,4 @@
-"""`Source`: what a `Loader` is given, as what it samples and what it serves."""
+"""`Source`: the data of a `Loader`, split into the sampled edges and the served attributes."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What is sampled, and what of it is served.
+    """The sampled edges and the served attributes.
 
     Attributes:
-        graph: Its nodes, and each edge once; its features are what is read, where `reads_x`.
-        edges: All edges with their ids; of an a3gnn graph those that it has, none of one by parts.
-        attributes: Makes a mini-batch's `Data`, without x where that is read.
-        reads_x: Whether `x` is the features, which tiers and caches serve; if not, it is an attribute.
-        like: An empty tensor with the type and the device of `edge_index`.
+        graph: The nodes, and each edge once. It has features if `reads_x`.
+        edges: All edges with their ids; for an a3gnn graph, its edges; empty for a graph in parts.
+        attributes: Makes a mini-batch's `Data`, without x if `reads_x`.
+        reads_x: Whether `x` is read as features through tiers and caches; if not, it is an attribute.
+        like: An empty tensor with the dtype and the device of `edge_index`.
         has_edge_ids: Whether mini-batches have e_id.
     """
 
@@ -61,11 +61,11 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
 
     Args:
         data: A PyG `Data`, a pair of a `FeatureStore` and a `GraphStore`, or what `graph_of` takes.
-        weight_attr: The attribute of a `Data`'s edges that they are drawn by.
+        weight_attr: The attribute of a `Data`'s edges with sampling weights.
         custom_cls: The class of the mini-batches of a pair of stores; `Data` by default.
 
     Raises:
-        UsageError: `data` is something else, or has no edges of that name.
+        UsageError: `data` has another type, or an argument doesn't fit its type.
         GraphError: It can't be read, or is not valid.
     """
     if custom_cls is not None and not _are_stores(data):
@@ -88,29 +88,29 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
         )
     graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
     rows = graph.indptr, graph.indices
-    if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`open_sources`)
+    if isinstance(graph, PartedGraph):  # its edges are remote; `open_sources` refuses uses of them
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
     edges = Edges.plain(*rows)
     return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
 
 
 def data_of(data: Any, source: Source) -> Any:
-    """Returns what `source_of` makes the same source of later, whatever attributes `data` loses meanwhile."""
+    """Returns an argument from which `source_of` rebuilds this source, even after `data` has lost attributes."""
     if is_data(data):
         return copy(data)
     return source.graph if isinstance(data, str | os.PathLike) and not isinstance(source.graph, PartedGraph) else data
 
 
 def shared_x(data: Any, source: Source) -> torch.Tensor | None:
-    """Returns the tensor x of `data` whose memory the features of `source` may share; None where there is none."""
+    """Returns the tensor x of `data` whose memory the features of `source` may share, or None."""
     x = data.get("x") if is_data(data) and source.reads_x else None
     return x if isinstance(x, torch.Tensor) and x.layout == torch.strided else None
 
 
 def has_moved(x: torch.Tensor, graph: Graph) -> bool:
-    """Returns whether torch has moved `x`, whose memory the features of `graph` have shared, and freed that memory.
+    """Returns whether torch has moved `x` and freed the memory that it shared with the features of `graph`.
 
-    It does so where a tensor gets into shared memory: by `share_memory_`, or on its way to another process.
+    Torch moves a tensor into shared memory by `share_memory_`, or when it sends the tensor to another process.
     """
     assert isinstance(graph.features, DenseFeatures)
     shared: bool = x.is_shared()  # type: ignore[no-untyped-call]
@@ -118,7 +118,7 @@ def has_moved(x: torch.Tensor, graph: Graph) -> bool:
 
 
 def _of_data(data: Data, weight_attr: str | None) -> Source:
-    """Returns the edges and attributes of `data`; labels and masks are not looked at, so they may be of any kind."""
+    """Returns the source for `data`; labels and masks may hold any values, because only their lengths are checked."""
     adjacency = TransposedAdjacency(data.adj_t) if data.get("adj_t") is not None else None
     edge_index, like = _edge_index(data, adjacency)
     num_nodes = data.num_nodes
@@ -151,7 +151,7 @@ def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> So
     sources, indptr, order = graph.csc()
     targets = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
     edge_index = torch.stack([sources, targets.to(sources)])
-    if order is not None:  # ids count the edges as the store has them
+    if order is not None:  # ids count edges in the order of the store
         edge_index = torch.empty_like(edge_index).index_copy_(1, order, edge_index)
     edges = _checked_edges(_host(edge_index), max(kinds[0].size), None)
     attributes = StoreAttributes(features, Data if custom_cls is None else custom_cls)
@@ -173,7 +173,7 @@ def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDAr
 
 
 def _like(edge_index: torch.Tensor) -> torch.Tensor:
-    """Returns an empty tensor of the type that a mini-batch's ids have, which torch must be able to index by."""
+    """Returns an empty tensor with the dtype of a mini-batch's ids, with which torch must be able to index."""
     return edge_index.new_empty(0, dtype=torch.int32 if edge_index.dtype == torch.int32 else torch.int64)
 
 
@@ -194,14 +194,14 @@ def _weights(data: Data, name: str) -> NDArray[Any]:
 
 
 def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
-    """Returns the features that tiers and caches can serve, sharing the memory of a contiguous `x`; None where not.
+    """Returns `x` as features for tiers and caches, sharing the memory of a contiguous `x`; None if it can't be.
 
-    They must be dense rows of finite float32 or float16 on the host that need no gradient, or such rows in CSR, which
-    mini-batches have as dense ones. Rows in COO stay an attribute: mini-batches have them in COO, as PyG's loaders do.
+    Features are dense rows of finite float32 or float16 on the host without gradient, or such rows in CSR, which
+    mini-batches contain as dense rows. Rows in COO stay an attribute: mini-batches keep COO, as in PyG's loaders.
     """
     if isinstance(x, torch.Tensor):
         if x.layout == torch.sparse_csr and x.device.type == "cpu" and not x.requires_grad:
-            return canonical(features_of(x.clone())[0])[0]  # whose memory torch does not move, as in `has_moved`
+            return canonical(features_of(x.clone())[0])[0]  # a clone, whose memory torch won't move (see `has_moved`)
         if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad or x.dtype == torch.bfloat16:
             return None
         x = x.numpy()
@@ -211,13 +211,13 @@ def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
 
 
 def _is_finite(x: NDArray[np.floating]) -> bool:
-    """Returns whether all of `x` is finite; a memory map of any size costs some MiB."""
-    rows = max(1, (1 << 18) // x.shape[1])  # as many entries as stay in the processor's cache; guess
+    """Returns whether all of `x` is finite; needs only a few MiB, even for a memory map."""
+    rows = max(1, (1 << 18) // x.shape[1])  # entries that fit the processor's cache; guess
     return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))
 
 
 def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None) -> Graph:
-    """Returns the graph of `edges`: every node is unlabelled, and none is for training."""
+    """Returns the graph of `edges`, without labels and training nodes."""
     nobody = np.empty(0, dtype=np.int32)
     unlabelled = np.broadcast_to(np.int64(-1), edges.num_nodes)
     features = DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)) if features is None else features
@@ -230,6 +230,6 @@ def _are_stores(data: Any) -> bool:
 
 
 def _is_pyg(data: Any, name: str) -> bool:
-    """Returns whether `data` is of a class of PyG's; imports nothing, as whoever has one has PyG."""
+    """Returns whether `data` is of PyG's class `name`; imports nothing, because such an object implies the import."""
     pyg = sys.modules.get("torch_geometric.data")
     return pyg is not None and isinstance(data, getattr(pyg, name))

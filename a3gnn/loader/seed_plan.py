@@ -1,4 +1,4 @@
-"""`SeedPlan`: which seeds each mini-batch of a `Loader` has, where its places among `input_nodes` matter."""
+"""`SeedPlan`: the seeds of each mini-batch of a `Loader`, by their places in `input_nodes`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 
 
 class SeedPlan:
-    """Mini-batches by the places of their seeds, so that seeds may be repeated and in any order.
+    """Plans mini-batches by the places of their seeds, so that seeds may be repeated and in any order.
 
     Args:
         inputs: The seeds.
         batch_size: Seeds per mini-batch.
-        seed: Decides the order.
-        shuffle: Whether seeds are shuffled, anew for every epoch.
-        order: Gives places among the seeds for each mini-batch, anew each time that it is iterated over, as a
-            `batch_sampler` of torch's does; None is the order that `Pipeline.plan` has.
+        seed: Determines the order.
+        shuffle: Whether seeds are shuffled anew for every epoch.
+        order: Yields each mini-batch's places among the seeds, like torch's `batch_sampler`, and restarts with each
+            iteration. None uses the order of `Pipeline.plan`.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SeedPlan:
         """Returns the places of each mini-batch's seeds.
 
         Raises:
-            UsageError: The order that was given names a place that there isn't.
+            UsageError: The caller's order contains an invalid mini-batch; see `checked`.
         """
         if self._order is not None:
             return [self.checked(batch) for batch in self._order]
@@ -51,14 +51,14 @@ class SeedPlan:
         return [batch.seeds.astype(np.int64) for batch in epoch_plan(places, size, seed, epoch, shuffle=shuffle)]
 
     def planned(self, places: Iterable[NDArray[np.int64]], first: int = 0) -> list[PlannedBatch]:
-        """Returns the mini-batches of the seeds at `places`, counted from `first`."""
+        """Returns the mini-batches of the seeds at `places`, numbered from `first`."""
         return [PlannedBatch(index, 0, self._inputs.nodes[batch]) for index, batch in enumerate(places, first)]
 
     def checked(self, index: Any) -> NDArray[np.int64]:
         """Returns `index`, a mini-batch's places among the seeds, as an array.
 
         Raises:
-            UsageError: It is something else, empty, or out of range.
+            UsageError: It isn't a list of integers, is empty, or is out of range.
         """
         count = len(self._inputs.nodes)
         places = index.cpu().numpy() if isinstance(index, torch.Tensor) else np.asarray(index)

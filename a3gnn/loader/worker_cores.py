@@ -1,4 +1,4 @@
-"""`WorkerCores`: which cores the worker threads of an epoch run on."""
+"""`WorkerCores`: pins the worker threads of an epoch to cores."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from a3gnn.threads import affinity
 
 
 class LoaderThread(NamedTuple):
-    """A worker thread: its id as the system counts threads and processes."""
+    """A worker thread.
+
+    Attributes:
+        pid: The operating system's thread id.
+    """
 
     pid: int
 
 
 class WorkerCores:
-    """Called on each worker thread that begins: lets it run on the next of `cores` alone.
+    """Called on each starting worker thread; pins it to the next entry of `cores`.
 
     Args:
-        cores: Of each worker.
+        cores: One set of cores per worker.
 
     Attributes:
-        workers: The threads that have begun.
+        workers: The threads that have started.
     """
 
     def __init__(self, cores: Sequence[frozenset[int]]) -> None:
@@ -43,11 +47,11 @@ def checked_cores(given: Iterable[Any] | None, num_workers: int) -> list[frozens
     """Returns the cores of each worker.
 
     Args:
-        given: A core, or several, of each worker; None takes the first cores that the process may run on, one each.
-        num_workers: Workers.
+        given: One core or several cores per worker; None takes the process's first allowed cores, one each.
+        num_workers: At least 1.
 
     Raises:
-        UsageError: There are no workers, fewer cores than workers, or one that the process may not run on.
+        UsageError: There are no workers, fewer entries than workers, or cores that the process may not use.
     """
     home = sorted(affinity.home())
     each: Iterable[Any] = home if given is None else given

@@ -1,1 +1,1 @@
-"""Layers with their kernels, built-in models, losses, the optimiser; models of the user's in own/."""
+"""Layers with their kernels, built-in models, losses and the optimizer; users' models are in own/."""

@@ -19,28 +19,28 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Optimizer(Protocol):
-    """What training uses of an optimiser: torch's have it."""
+    """The optimizer interface that training uses; torch's optimizers have it."""
 
     param_groups: list[dict[str, Any]]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients."""
+        """Clears the gradients."""
 
     def step(self) -> Any:
         """Updates every weight that has a gradient."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns its state, for a checkpoint."""
+        """Returns the state for a checkpoint."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Sets the state of `state_dict`."""
+        """Restores a state from `state_dict`."""
 
 
 def make_adam(parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float) -> Optimizer:
-    """Returns Adam without memory: ours for weights on the CPU, torch's fused one on a device.
+    """Returns a new Adam optimizer: `Adam` for weights on the CPU, torch's fused Adam on a device.
 
     Args:
-        parameters: float32, each in row-major order or, with two dimensions, in that of its columns.
+        parameters: float32, each in row-major order, or with two dimensions in column-major order.
         learning_rate: Step size.
         weight_decay: L2 penalty.
     """
@@ -51,20 +51,21 @@ def make_adam(parameters: Iterable[nn.Parameter], learning_rate: float, weight_d
 
 
 class Adam:
-    """Torch's Adam for weights on the CPU, by a kernel of ours, with torch's state and form of checkpoints.
+    """Torch's Adam for weights on the CPU, with a compiled kernel, and with torch's state and checkpoint format.
 
-    Torch's fused one copies weights and gradients that are not in row-major order, at every step. Rows whose gradients
-    have all been 0, such as those of features that no mini-batch has read, are left alone: Adam would not change them.
-    It is no `torch.optim.Optimizer`: the first one of a process imports torch._dynamo, a second or two, and 70 MiB.
+    Torch's fused Adam copies weights and gradients that are not in row-major order, at every step. This one skips rows
+    whose gradients have all been 0, such as those of features in no mini-batch, because Adam would not change them. It
+    is not a `torch.optim.Optimizer`, because the first one of a process imports torch._dynamo: a second or two, and
+    70 MiB.
 
     Args:
-        parameters: float32, each in row-major order or, with two dimensions, in that of its columns.
+        parameters: float32, each in row-major order, or with two dimensions in column-major order.
         learning_rate: Step size.
         weight_decay: L2 penalty.
 
     Attributes:
-        param_groups: One, with the weights as `params`, and `lr`, `betas`, `eps` and `weight_decay`.
-        state: Of each weight that was updated: `step`, `exp_avg` and `exp_avg_sq`.
+        param_groups: One group, with the weights as `params`, and `lr`, `betas`, `eps` and `weight_decay`.
+        state: `step`, `exp_avg` and `exp_avg_sq` of each updated weight.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float, weight_decay: float) -> None:
@@ -75,14 +76,14 @@ class Adam:
                 "betas": (0.9, 0.999),
                 "eps": 1e-8,
                 "weight_decay": weight_decay,
-                "fused": True,  # for torch's Adam, which goes on with this state on a device
+                "fused": True,  # for torch's Adam, which continues from this state on a device
             }
         ]
         self.state: dict[nn.Parameter, dict[str, Tensor]] = defaultdict(dict)
         self._unmoved: dict[nn.Parameter, NDArray[np.bool_]] = {}
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets the gradients, or fills them with 0."""
+        """Clears the gradients, or fills them with 0."""
         for weight in self._weights:
             if set_to_none:
                 weight.grad = None
@@ -98,16 +99,16 @@ class Adam:
                     self._update(weight, group)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state as torch's Adam does: weights are numbered in their order; tensors are not copied."""
+        """Returns the state in torch's format: weights are numbered in their order; tensors are not copied."""
         number = {weight: i for i, weight in enumerate(self._weights)}
         groups = [group | {"params": [number[weight] for weight in group["params"]]} for group in self.param_groups]
         return {"state": {number[weight]: dict(own) for weight, own in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Sets a copy of a state of this or of torch's Adam, whose moments have any order of memory.
+        """Copies a state of this or of torch's Adam, with moments in any memory order.
 
         Raises:
-            ValueError: It is of other numbers of weights.
+            ValueError: The state has other numbers of weights.
         """
         groups, weights = state_dict["param_groups"], self._weights
         found, own = ([len(group["params"]) for group in every] for every in (groups, self.param_groups))
@@ -143,16 +144,16 @@ class Adam:
         taken = float(state["step"])
         corrections = group["lr"] / (1 - beta1**taken), (1 - beta2**taken) ** -0.5
         constants = (group["weight_decay"], 1 - beta1, 1 - beta2, *corrections, group["eps"])
-        with np.errstate(over="ignore"):  # what overflows makes the next loss infinite or NaN, which is reported
+        with np.errstate(over="ignore"):  # an overflow makes the next loss infinite or NaN, which is reported
             singles = [np.float32(value) for value in constants]
         kernel = partial(update, *arrays, self._unmoved[weight], *singles)
         rows = len(arrays[0])
-        # Read are all four, and all but the gradient are written.
+        # The kernel reads all four arrays, and writes all but the gradient.
         pool.in_chunks(kernel, rows, pool.grain(rows, 7 * arrays[0].nbytes))
 
 
 def _rows(tensor: Tensor) -> NDArray[np.float32]:
-    """Returns the memory of `tensor` as a matrix, float32: of its rows, or of its columns if they come first."""
+    """Returns the memory of `tensor` as a float32 matrix, transposed if `tensor` is column-major."""
     if tensor.ndim == 2 and not tensor.is_contiguous():
         tensor = tensor.t()
     rows: NDArray[np.float32] = tensor.view(len(tensor) if tensor.ndim > 1 else 1, -1).numpy()

@@ -1,4 +1,4 @@
-"""Adam's update, compiled; it releases the GIL. An entry depends on no other: threads change no bit."""
+"""Adam's update, compiled; it releases the GIL. Entries are independent, so threads don't change results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from a3gnn.storage.compiled import njit
 _ZERO = np.float32(0)
 
 
-# numpy's error model: a check for a divisor of 0 would keep the loop from being vectorised.
+# numpy's error model, because a check for a divisor of 0 would prevent vectorization.
 @njit(cache=True, nogil=True, error_model="numpy")
 def update(
     weight: NDArray[np.float32],
@@ -34,11 +34,12 @@ def update(
         grad: Its gradient.
         mean: First moment, updated.
         square: Second moment, updated.
-        unmoved: Which rows have moments of 0, updated, shape (n_rows,). With a gradient of 0 they stay as they are.
-        decay: L2 penalty; with one every row has a gradient.
+        unmoved: Whether all moments of a row are 0, updated, shape (n_rows,). Such rows are skipped if their gradient
+            is 0.
+        decay: L2 penalty; if it is not 0, no row is skipped.
         mean_share: 1 - beta1.
         square_share: 1 - beta2.
-        step_size: Learning rate over the first moment's bias correction.
+        step_size: Learning rate divided by the first moment's bias correction.
         inverse_root: 1 / the square root of the second moment's bias correction.
         eps: Added to the denominator.
         low: First row.
@@ -48,7 +49,7 @@ def update(
     for i in range(low, high):
         w, g, m, v = weight[i], grad[i], mean[i], square[i]
         if unmoved[i] and decay == _ZERO:
-            # Bits and not values, so that the loop is vectorised; -0.0 counts as given, which is as right.
+            # Comparing bits, not values, lets the loop vectorize. -0.0 counts as a gradient, which is also correct.
             bits, given = g.view(np.int32), np.int32(0)
             for j in range(width):
                 given |= bits[j]

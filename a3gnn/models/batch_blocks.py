@@ -1,4 +1,4 @@
-"""A mini-batch's blocks as layers see them."""
+"""A mini-batch's blocks in the form that layers read."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from a3gnn.sampling.subgraph import Subgraph
 
 
 def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = None) -> list[LayerBlock]:
-    """Returns the blocks of `batch`, input layer first where its hop was sampled.
+    """Returns the blocks of `batch`, in order of layers; the input layer has a block if its hop was sampled.
+
+    If `batch` is a share of a mini-batch, its blocks refer to the whole mini-batch's: they have its degrees, and
+    dropout drops the same entries.
 
     Args:
         batch: The mini-batch.
-        with_degrees: Whether they carry the nodes' sampled in-degrees: those of the whole sampled graph, as PyG takes
-            them from a mini-batch's `edge_index`; nodes of the last hop have none.
-        whole: Where `x` are rows of a table of whole in-neighbourhoods, each node's in-neighbours other than itself,
-            float32, shape (num_nodes of the graph,): the in-degrees of nodes of the last hop, as if one more hop had
-            been sampled in full.
-
-    Those of a share of a mini-batch know the whole's: degrees are the whole's, and so is what is dropped.
+        with_degrees: Whether blocks have in-degrees. They count the whole sampled graph, as PyG does with a
+            mini-batch's `edge_index`; nodes of the last hop have degree 0.
+        whole: If `x` holds rows of a table over full in-neighborhoods, each node's number of in-neighbors other than
+            itself, float32, shape (num_nodes of the graph,). Nodes of the last hop get these in-degrees, as if one more
+            hop had been sampled in full.
     """
     share = batch.subgraph.share
     if share is None:
@@ -38,13 +39,13 @@ def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = No
 
 
 def input_block(indptr: Tensor, indices: Tensor, num_src: int, *, with_degrees: bool) -> LayerBlock:
-    """Returns the input layer's block of a whole mini-batch from its CSR, as `blocks_of` gives it.
+    """Returns the input layer's block of a whole mini-batch from its CSR, as `blocks_of` does.
 
     Args:
         indptr: int32, shape (num_dst + 1,); destinations are the first of the sources.
         indices: int32, shape (num_edges,).
-        num_src: Sources.
-        with_degrees: As for `blocks_of`.
+        num_src: Number of sources.
+        with_degrees: See `blocks_of`.
     """
     part = TorchBlock(indptr, indices, num_src, indptr.numel() - 1)
     return LayerBlock(indptr, indices, num_src, slice(0, part.num_dst), _in_degrees(part) if with_degrees else None)
@@ -62,7 +63,7 @@ def _blocks(parts: list[TorchBlock], subgraph: Subgraph, with_degrees: bool, who
 
 
 def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
-    """Returns `block` as part of the block `whole`, whose nodes' degrees its own have."""
+    """Returns `block` as part of the block `whole`, with the degrees from `whole`."""
     degrees, device = whole.in_degrees, block.indptr.device
     if degrees is not None:
         degrees = degrees.index_select(0, places).to(device)
@@ -70,7 +71,7 @@ def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
 
 
 def _in_degrees(part: TorchBlock) -> Tensor:
-    """Returns the sampled in-neighbours of each source other than itself, float32, shape (num_src,)."""
+    """Returns each source's number of sampled in-neighbors other than itself, float32, shape (num_src,)."""
     if part.indptr.device.type == "cpu":
         degrees = torch.empty(part.num_src)
         count_in_edges(part.indptr.numpy(), part.indices.numpy(), degrees.numpy())

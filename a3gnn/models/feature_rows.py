@@ -14,10 +14,10 @@ from a3gnn.parts.graph import RemoteFeatures
 
 
 class FeatureRows:
-    """A matrix read by rows, in whatever form it is stored.
+    """Reads rows of a matrix in any storage format.
 
     Args:
-        source: Features as the graph has them, or a float32 tensor of shape (num_nodes, columns).
+        source: A graph's features, or a float32 tensor of shape (num_nodes, columns).
     """
 
     def __init__(self, source: DenseFeatures | SparseFeatures | RemoteFeatures | Tensor) -> None:
@@ -25,22 +25,22 @@ class FeatureRows:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether rows come as sparse CSR."""
+        """Whether `read` returns sparse CSR."""
         return isinstance(self._source, SparseFeatures)
 
     @property
     def columns(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return int(self._source.shape[1])
 
     @property
     def whole(self) -> Tensor | None:
-        """The whole matrix, if it is dense float32 as stored, and here."""
+        """The whole matrix if it is stored as dense float32 in this process, or None."""
         dense = isinstance(self._source, Tensor) and self._source.dtype is torch.float32
         return self._source if dense else None  # type: ignore[return-value]
 
     def read(self, ids: NDArray[np.int32], device: torch.device) -> Tensor:
-        """Returns the rows of `ids`, which ascend, float32, shape (n, columns), dense or sparse CSR, on `device`."""
+        """Returns the rows of ascending `ids`, float32, shape (n, columns), dense or sparse CSR, on `device`."""
         if isinstance(self._source, SparseFeatures):
             return _sparse_rows(self._source, ids).to(device)
         if isinstance(self._source, RemoteFeatures):

@@ -1,4 +1,4 @@
-"""The loss that suits what a graph's labels are."""
+"""The loss for a graph's kind of labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 
-#: The remedy where training diverges.
+#: The advice if training diverges.
 LESS_STEEP = "a smaller learning_rate or learning_rate_scale, or normalised features may help"
 
 
@@ -25,10 +25,10 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def loss_of(graph: Graph, task: Task, device: torch.device) -> Loss:
-    """Returns the loss: cross-entropy of classes; binary cross-entropy of labels; of values as the task's `loss` says.
+    """Returns the loss: cross-entropy for classes, binary cross-entropy for labels, the task's `loss` for values.
 
     Raises:
-        ConfigError: The task asks for what these labels don't have.
+        ConfigError: The task's loss or class weights don't fit the labels.
     """
     check_loss(graph, task)
     weights = None if task.class_weights == "none" else _balanced(graph).to(device)
@@ -42,9 +42,10 @@ def loss_of(graph: Graph, task: Task, device: torch.device) -> Loss:
 
 
 def loss_weight(graph: Graph, task: Task) -> Callable[[NDArray[Any]], float]:
-    """Returns what the mean of `loss_of` divides by, of labels: the seeds, or the sum of their classes' weights.
+    """Returns a function of labels that gives the denominator of the mean loss.
 
-    A share of a mini-batch weighs what its labels have of this, over what the whole's have.
+    It is the number of labels, or the sum of their class weights. A share's weight in a mini-batch is its denominator
+    divided by the whole mini-batch's.
     """
     if task.class_weights == "none" or graph.target != "classes":
         return lambda labels: float(len(labels))
@@ -53,7 +54,7 @@ def loss_weight(graph: Graph, task: Task) -> Callable[[NDArray[Any]], float]:
 
 
 def check_loss(graph: Graph, task: Task) -> None:
-    """Does nothing where the labels of `graph` have what the task's loss asks for.
+    """Checks that the task's loss and class weights fit the labels of `graph`.
 
     Raises:
         ConfigError: They don't.
@@ -65,10 +66,10 @@ def check_loss(graph: Graph, task: Task) -> None:
 
 
 def _balanced(graph: Graph) -> Tensor:
-    """Returns balanced weights, float32: of each class, (num_classes,), or of each label's 0 and 1, (2, num_classes).
+    """Returns balanced weights, float32: per class, (num_classes,), or for 0 and 1 of each label, (2, num_classes).
 
-    They are scikit-learn's: n / (k n_c) for n_c of n train seeds in a class, k classes that seeds have. So all classes
-    together weigh n, each as much as any other. A class without a seed has 1, which nothing reads.
+    They are scikit-learn's n / (k n_c), with n train seeds, n_c of them in the class, and k classes among the seeds. So
+    each class has the same total weight, and all classes together n. A class without seeds has an unused weight of 1.
     """
     labels = graph.labels[graph.train_ids]
     if graph.target == "labels":

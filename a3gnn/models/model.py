@@ -1,4 +1,4 @@
-"""The model that a task asks for."""
+"""`Model`: a task's built-in model."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from a3gnn.task import Task
 
 
 class Model(nn.Module):
-    """Graph layers; between them a norm, ReLU and dropout, in PyG's order, and around all but the first a residual.
+    """Graph layers with a norm, ReLU and dropout between them, in PyG's order, and residuals around all but the first.
 
-    Names of parameters are those of PyG's models (`a3gnn.training.pyg_modules`).
+    Parameters are named as in PyG's models (`a3gnn.training.pyg_modules`).
 
     Args:
         layers: The graph layers, input layer first.
         dropout: Probability of dropping an activation.
-        norms: What normalises each layer's output but the last one's; empty for nothing.
-        shortcuts: What is added to each layer's output but the first one's: a map of its own input rows, or an identity
-            where widths match; empty for nothing. The first layer's input may have been aggregated.
+        norms: One norm for the output of each layer but the last; empty for none.
+        shortcuts: One residual map of a node's input row for each layer but the first: linear, or an identity if widths
+            match; empty for none. The first layer has none, because its input may be aggregated already.
     """
 
     def __init__(self, layers: list[Layer], dropout: float, norms: list[nn.Module], shortcuts: list[nn.Module]) -> None:
@@ -52,7 +52,7 @@ class Model(nn.Module):
 
     @property
     def aggregator(self) -> Aggregator | None:
-        """What the input layer makes of features before anything that is learnt; None if it can't (attention)."""
+        """The input layer's aggregation of features before any weights; None if it has none (attention)."""
         return self.layers[0].aggregator
 
     def forward(
@@ -64,17 +64,18 @@ class Model(nn.Module):
         seed: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """Returns the seeds' logits, float32 (float64 where that is `dtype`), shape (num_seeds, num_classes).
+        """Returns the seeds' logits, float32 (float64 if `dtype` is), shape (num_seeds, num_classes).
 
         Args:
-            x: Input nodes' features, of `dtype` or in sparse CSR float32, (num_src of the first block, num_features);
-                or, (num_dst of the first block, input_width), what the input layer's `aggregator` made of them.
-            blocks: One per layer, input layer first; each one's destinations are the next one's sources. Where `x` is
-                aggregated the input layer's is not read, and may be left out.
-            aggregated: Which of the two `x` is.
-            seed: Decides what is dropped in training; None draws a seed from torch's generator.
-            dtype: Of activations and of the operands of products, float32 or bfloat16; or float64, with weights and `x`
-                of it, which is slow.
+            x: Input nodes' features, of `dtype` or in sparse CSR float32, (num_src of the first block, num_features).
+                If `aggregated`, the output of the input layer's `aggregator`, (num_dst of the first block,
+                input_width).
+            blocks: One per layer, input layer first; each one's destinations are the next one's sources. If
+                `aggregated`, the input layer's block is not read and may be missing.
+            aggregated: Whether `x` is aggregated already.
+            seed: Seed of dropout in training; None draws a seed from torch's generator.
+            dtype: Dtype of activations and of products' operands, float32 or bfloat16. float64 is slow and needs
+                float64 weights and `x`.
         """
         if seed is None:
             seed = int(torch.randint(2**62, ())) if self.training else 0
@@ -84,21 +85,21 @@ class Model(nn.Module):
         return self.rest(first(blocks[0], x, None, derive(seed, "layer", 0)), blocks[1:], seed, dtype)
 
     def rest(self, x: Tensor, blocks: list[LayerBlock], seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Returns the seeds' logits, as `forward` does, from what the input layer has made.
+        """Returns the seeds' logits, as `forward` does, from the input layer's output.
 
         Args:
-            x: That, shape (num_dst of the input layer's block, out_channels); may be overwritten.
-            blocks: One per layer after it.
-            seed: As for `forward`.
-            dtype: Likewise.
+            x: The input layer's output, shape (num_dst of its block, out_channels); may be overwritten.
+            blocks: One per later layer.
+            seed: See `forward`.
+            dtype: See `forward`.
         """
         for i, block in zip(range(1, len(self.layers)), blocks, strict=True):
-            # Sparse features are float32, and so is what the input layer makes of them.
+            # Sparse features are float32, and so is the input layer's output for them.
             x = self._hidden(i, block, self.normalised(i, x.to(dtype)), seed)
         return x.float() if x.dtype is torch.bfloat16 else x
 
     def _hidden(self, i: int, block: LayerBlock, x: Tensor, seed: int) -> Tensor:
-        """Returns what layer `i` makes of `x` before ReLU and dropout, with its residual connection."""
+        """Applies ReLU and dropout to `x`, then layer `i` and its residual connection."""
         dropout = Dropout.of(self.dropout if self.training else 0.0, seed, "hidden", i)
         if block.whole is not None:
             dropout = dropout.at(block.whole.places, block.whole.block.num_src)
@@ -110,7 +111,7 @@ class Model(nn.Module):
         return self.with_shortcut(i, layer(block, x, None, drawn), block.destinations(x))
 
     def normalised(self, i: int, x: Tensor) -> Tensor:
-        """Returns the input of layer `i` before its ReLU, from what the layer before made, which may be overwritten."""
+        """Returns the input of layer `i` before ReLU, from the previous layer's output `x`, which it may overwrite."""
         if not i or not self.norms:
             return x
         from a3gnn.models.layers.norm import normalised  # PyG's, whose import takes 65 MiB
@@ -121,9 +122,9 @@ class Model(nn.Module):
         """Returns the output of layer `i` with its residual connection, if it has one.
 
         Args:
-            i: The layer.
-            out: What it makes of its input, shape (num_dst, out_channels).
-            own: Its destinations' rows of its input, activated, shape (num_dst, in_channels).
+            i: The layer's number, from 0.
+            out: The layer's output without the residual, shape (num_dst, out_channels).
+            own: The destinations' rows of the layer's activated input, shape (num_dst, in_channels).
         """
         if not i or not self.shortcuts:
             return out
@@ -142,14 +143,14 @@ class Model(nn.Module):
 
 
 def build_model(task: Task, num_features: int, num_classes: int, *, sparse: bool = False) -> Model:
-    """Returns the task's model with the weights that its seed decides, whatever torch's own generator holds.
+    """Returns the task's model; its initial weights depend only on the task's seed, not on torch's generator.
 
     Args:
-        task: The task.
+        task: A task of a built-in model.
         num_features: Columns of the features.
         num_classes: Columns of the logits.
-        sparse: Whether features are sparse: the memory of the weights that map them is then in the order of their
-            columns, as products with sparse rows read it.
+        sparse: Whether features are sparse. The input layer's weights are then column-major, because products with
+            sparse rows read them so.
     """
     widths = [num_features, *[task.hidden_channels] * (task.num_layers - 1), num_classes]
     with torch.random.fork_rng(devices=[]):
@@ -172,7 +173,7 @@ def _shortcut(layer: Layer) -> nn.Module:
 
 
 def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> Layer:
-    """Returns one layer. GIN and attention use PyG's modules, whose import takes 65 MiB: not where sage and gcn do."""
+    """Returns one layer. Only GIN and attention import PyG's modules, which take 65 MiB."""
     match task.model:
         case "sage":
             return SAGELayer(in_channels, out_channels)
@@ -189,7 +190,7 @@ def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> La
 
 
 def _attention(model: str) -> Callable[..., Layer]:
-    """Returns the layer of a model of `ATTENTION`."""
+    """Returns the layer class of an attention model."""
     match model:
         case "gat":
             from a3gnn.models.layers.gat import GATLayer

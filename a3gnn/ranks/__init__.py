@@ -1,1 +1,1 @@
-"""Several trainers of one mini-batch: who they are, and what they send each other."""
+"""Several trainers of one mini-batch: their interface, and the messages between them."""

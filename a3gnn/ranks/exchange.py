@@ -1,4 +1,4 @@
-"""`RowExchange`: rows of a matrix that ranks compute a part of each, and all need."""
+"""`RowExchange`: exchanges rows of a matrix; each rank computes a part, and all ranks need the whole."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from a3gnn.features.rows.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.ranks.peers import Ranks
 
-#: Bytes that are sent at once. Guess.
+#: Bytes per message. Guess.
 _PIECE_BYTES = 16 * 2**20
 
 
 class RowExchange:
-    """Cuts ascending nodes into runs of about as many nodes and in-edges each, one for each rank, and sends rows.
+    """Splits ascending nodes into one run per rank, with about equally many nodes and in-edges, and sends rows.
 
     Args:
-        graph: Whose nodes they are.
-        ranks: Who takes part; None cuts nothing and sends nothing.
+        graph: Provides the nodes' in-edges.
+        ranks: The participating ranks; None splits nothing and sends nothing.
 
     Attributes:
-        rank: Which run is this rank's.
+        rank: The index of this rank's run.
     """
 
     def __init__(self, graph: Graph, ranks: Ranks | None) -> None:
@@ -36,7 +36,7 @@ class RowExchange:
         self._size = 1 if ranks is None else ranks.size
 
     def bounds(self, ids: NDArray[np.int32]) -> list[int]:
-        """Returns where the runs of `ids` begin and end, (ranks + 1,): none is empty where there are ids enough."""
+        """Returns the bounds of the runs of `ids`, (ranks + 1,); no run is empty if there are enough ids."""
         if self._size == 1:
             return [0, len(ids)]
         indptr = self._graph.indptr
@@ -53,23 +53,23 @@ class RowExchange:
         return ids[bounds[self.rank] : bounds[self.rank + 1]]
 
     def within(self, some: NDArray[np.int32], ids: NDArray[np.int32]) -> list[int]:
-        """Returns where those of `some`, which are among `ids`, begin and end that lie in each run of `ids`."""
+        """Returns the bounds in `some`, a subset of `ids`, of the entries that belong to each run of `ids`."""
         firsts = [ids[begin] for begin in self.bounds(ids)[1:-1]]
         return [0, *np.searchsorted(some, firsts).tolist(), len(some)]
 
     def send(self, matrix: Tensor, ids: NDArray[np.int32]) -> None:
-        """Completes the rows `ids` of `matrix`, float32, on the host: each rank has computed its run of them."""
+        """Completes the rows `ids` of `matrix`, float32, on the host, if each rank has computed its run of them."""
         if self._ranks is None:
             return
         for source, first, last in _pieces(matrix, self.bounds(ids)):
             where = slice_or_ids(ids[first:last])
-            part = matrix[where]  # by a slice it is a view, and what is received is in the matrix itself
+            part = matrix[where]  # a slice gives a view, so broadcast writes into the matrix itself
             self._ranks.broadcast(part, source)
             if isinstance(where, Tensor) and source != self.rank:
                 matrix.index_copy_(0, where, part)
 
     def send_runs(self, matrix: Tensor, bounds: Sequence[int]) -> None:
-        """Completes the rows of `matrix`, float32, on the host: each rank has computed those in its `bounds`."""
+        """Completes the rows of `matrix`, float32, on the host, if each rank has computed the rows in its `bounds`."""
         if self._ranks is None:
             return
         for source, first, last in _pieces(matrix, bounds):
@@ -77,7 +77,7 @@ class RowExchange:
 
 
 def _pieces(matrix: Tensor, bounds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields a rank, and where rows of its run in `bounds` begin and end that are sent at once."""
+    """Yields the rank, begin and end of each message's rows."""
     rows = max(1, _PIECE_BYTES // (4 * max(1, matrix.shape[1])))
     for source, (low, high) in enumerate(pairwise(bounds)):
         for first in range(low, high, rows):

@@ -1,4 +1,4 @@
-"""`TorchRanks`: the ranks of torch.distributed, and `GroupPeers`, who train together in its default group."""
+"""`TorchRanks` and `GroupPeers`: ranks and peers in the default group of torch.distributed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from torch import Tensor
 from a3gnn.errors import DeviceError, PeerLostError, UsageError
 from a3gnn.launch import Launch
 
-#: How long a rank waits for another that neither answers nor ends. Setting up goes rank by rank, and may partition a
-#: graph, make a table or compile meanwhile: gloo's own default.
+#: How long a rank waits for a silent one, gloo's own default. It is long, because setup goes rank by rank and may
+#: partition a graph, make a table or compile.
 _PATIENCE = timedelta(minutes=30)
 
-#: What gloo, whose errors are plain RuntimeErrors, says of connections that are closed, broken, or silent.
+#: Matches gloo's messages about closed, broken or silent connections; gloo raises plain RuntimeErrors.
 _LOST = re.compile("connect|timed? ?out|closed|peer|socket|broken pipe|readv|writev|read error|write error", re.I)
 
 
 @contextmanager
 def joined(launch: Launch) -> Generator[TorchRanks]:
-    """Yields this process's group, once all ranks have joined it; gloo on the host, NCCL beside it on GPUs.
+    """Yields this process's ranks once all of them have joined; uses gloo on the host, and also NCCL with GPUs.
 
-    A group that the process has made already is used, and left as it is.
+    An existing process group is used and not destroyed.
 
     Raises:
-        UsageError: This build of torch has no torch.distributed, or the group that is there is not of these ranks.
-        DeviceError: There are GPUs, but fewer than ranks on this machine.
+        UsageError: This build of torch has no torch.distributed, or an existing group doesn't fit `launch`.
+        DeviceError: The machine has GPUs, but fewer than ranks.
     """
     from torch import distributed
 
@@ -61,7 +61,7 @@ def joined(launch: Launch) -> Generator[TorchRanks]:
 
 
 def _check_group(launch: Launch, devices: list[str]) -> None:
-    """Does nothing where the group that is there is that of `launch`, and has backends for `devices`."""
+    """Raises a `UsageError` unless the existing group has the ranks of `launch` and backends for `devices`."""
     from torch import distributed
 
     rank, size, backends = distributed.get_rank(), distributed.get_world_size(), distributed.get_backend_config()
@@ -78,13 +78,13 @@ def _check_group(launch: Launch, devices: list[str]) -> None:
 
 
 class GroupPeers:
-    """See `Peers`: those of torch.distributed's default group, however it was made.
+    """`Peers` in torch.distributed's default group, which the caller may have made.
 
     Args:
-        rank: This one's, for errors.
+        rank: This process's rank, for errors.
 
     Attributes:
-        rank: As given.
+        rank: This process's rank.
     """
 
     def __init__(self, rank: int) -> None:
@@ -99,14 +99,14 @@ class GroupPeers:
 
 
 class TorchRanks(GroupPeers):
-    """See `Ranks`.
+    """`Ranks` in torch.distributed's default group.
 
     Args:
-        launch: Which process this is.
+        launch: Rank and number of ranks of this process.
 
     Attributes:
-        rank: As `launch` has it.
-        size: Likewise.
+        rank: This process's rank.
+        size: Number of ranks.
         launch: As given.
     """
 
@@ -115,14 +115,14 @@ class TorchRanks(GroupPeers):
         self.size, self.launch = launch.size, launch
 
     def broadcast(self, values: Tensor, source: int) -> None:
-        """Overwrites `values` by those of `source`; see `Ranks.broadcast`."""
+        """Overwrites `values` by the `values` of `source`; see `Ranks.broadcast`."""
         from torch import distributed
 
         with _told(self.rank):
             distributed.broadcast(values, source)
 
     def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Sends a piece to each rank, and returns what each has sent here; see `Ranks.swap`."""
+        """Sends a piece to each rank, and returns the pieces from each rank; see `Ranks.swap`."""
         from torch import distributed
 
         sent, received = torch.cat(list(pieces)), pieces[0].new_empty(sum(sizes))
@@ -151,7 +151,7 @@ class TorchRanks(GroupPeers):
         return found
 
     def bytes_of_first(self, content: bytes) -> bytes:
-        """Returns the `content` of rank 0; what others give is not read."""
+        """Returns the `content` of rank 0; other ranks' `content` is ignored."""
         size = torch.tensor([len(content)])
         self.broadcast(size, 0)
         sent = torch.zeros(int(size), dtype=torch.uint8)
@@ -162,9 +162,9 @@ class TorchRanks(GroupPeers):
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
-        """Lets the first rank of each machine through what is within it, and then the others.
+        """Runs its body on the first rank of each machine, and then on the others.
 
-        So what is made once per machine, such as compiled kernels and partitions, is made once, and then found.
+        The first rank thus makes files such as compiled kernels and partitions, and the others find them.
         """
         first = not self.launch.local_rank
         if not first:
@@ -175,7 +175,7 @@ class TorchRanks(GroupPeers):
         self._wait()
 
     def claim(self, name: str) -> bool:
-        """Returns whether this rank is the first to call this with `name`; False where nobody is left to tell."""
+        """Returns whether this rank is the first to call this with `name`; True only on rank 0 if the store is gone."""
         from torch.distributed import distributed_c10d
 
         try:
@@ -189,7 +189,7 @@ class TorchRanks(GroupPeers):
 
 @contextmanager
 def _told(rank: int) -> Iterator[None]:
-    """Raises a `PeerLostError` where a call of torch.distributed fails because another rank has gone or is silent."""
+    """Raises a `PeerLostError` if a call of torch.distributed fails because another rank has ended or is silent."""
     from torch import distributed
 
     try:
@@ -197,7 +197,7 @@ def _told(rank: int) -> Iterator[None]:
     except RuntimeError as error:
         if not (isinstance(error, distributed.DistError) or _LOST.search(str(error))):
             raise
-        # Without the place in gloo's sources that it begins with, and the advice that follows.
+        # Drops the place in gloo's sources at the start, and the advice at the end.
         reason = re.sub(r"^\[[^]]*\]\s*", "", str(error).strip()).partition(". ")[0] or type(error).__name__
         raise PeerLostError(
             f"every rank must answer until the end, but rank {rank} lost another one ({reason}); that one says why, or "

@@ -1,4 +1,4 @@
-"""`JoinedStep`: a step of training whose mini-batch several trainers have shares of."""
+"""`JoinedStep`: a training step of several trainers, each with a share of the mini-batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 
 class StepMessage(NamedTuple):
-    """What trainers tell each other with their gradients, summed: losses, and who wants to stop, and why."""
+    """Numbers that are summed over trainers along with the gradients: losses, and reasons to stop.
+
+    Attributes:
+        loss: A trainer's part of the mini-batch's mean loss.
+        interrupted: 1 if the trainer was interrupted.
+        over_memory: 1 if the trainer has passed its memory limit.
+    """
 
     loss: float = 0.0
     interrupted: float = 0.0
@@ -34,20 +40,20 @@ class StepMessage(NamedTuple):
 
 
 class JoinedStep:
-    """Sums gradients, losses and statistics over all trainers, whose weights stay equal, bit for bit.
+    """Sums gradients, losses and statistics over all trainers, so that their weights stay equal, bit for bit.
 
-    One message holds all gradients, in the dtype of the first weight, and a few numbers more.
+    One message holds all gradients, in the dtype of the first weight, and a few more numbers.
 
     Args:
-        model: This trainer's; its batch norms are replaced by those that see whole mini-batches.
+        model: This trainer's model; its batch norms are replaced by norms over whole mini-batches.
         peers: All trainers.
-        memory: This one's guard.
-        should_stop: Whether this one should.
+        memory: This trainer's guard.
+        should_stop: Whether this trainer was asked to stop.
 
     Attributes:
-        counts: Numbers that are overwritten by their sums along with the gradients, float64, on the host; none unless
-            set before the first mini-batch. They are exact below 2^24.
-        seconds: That passed in sums of gradients so far, waiting for the slowest trainer included.
+        counts: Numbers to sum along with the gradients, float64, on the host; the sums overwrite them. Empty unless
+            set before the first mini-batch. Sums are exact below 2^24.
+        seconds: Time spent in sums of gradients so far, including waits for the slowest trainer.
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class JoinedStep:
         self.seconds = 0.0
 
     def leave_out(self, weights: Iterable[nn.Parameter]) -> None:
-        """Leaves the gradients of `weights` as they are: each trainer has others, whose gradients count all shares."""
+        """Excludes `weights` from the sum: each trainer has its own, with gradients that already cover all shares."""
         out = {id(weight) for weight in weights}
         self._weights = [weight for weight in self._weights if id(weight) not in out]
 
@@ -74,8 +80,8 @@ class JoinedStep:
         """Returns the whole mini-batch's mean loss, and leaves its gradients in the weights.
 
         Args:
-            batch: The share that is trained here.
-            loss_of: Gives its part of that loss.
+            batch: This trainer's share.
+            loss_of: Returns the share's part of the mean loss.
 
         Raises:
             PeerLostError: Another trainer has ended, or doesn't answer.
@@ -83,7 +89,7 @@ class JoinedStep:
         return self.exchange(self.propagate(batch, loss_of))
 
     def propagate(self, batch: MiniBatch, loss_of: Callable[[MiniBatch], Tensor]) -> Tensor:
-        """Returns the share's part of the loss, and leaves its gradients in the weights; arguments of `gradients`."""
+        """Returns the share's part of the loss, and leaves its gradients in the weights; see `gradients`."""
         share = batch.subgraph.share
         if self._statistics is not None:
             owned = np.ones(batch.subgraph.num_nodes, dtype=np.bool_) if share is None else share.owned
@@ -93,7 +99,7 @@ class JoinedStep:
         return loss
 
     def exchange(self, loss: Tensor) -> Tensor:
-        """Overwrites each gradient by the sum of all trainers', and returns the sum of their parts of the loss."""
+        """Overwrites each gradient by its sum over all trainers, and returns the sum of their parts of the loss."""
         told = StepMessage(loss.item(), self._should_stop(), self._memory.is_over)
         begin, message = perf_counter(), self._message
         message[: len(told)] = message.new_tensor(told)
@@ -114,7 +120,7 @@ class JoinedStep:
         return message[0].clone()
 
     def finish(self) -> None:
-        """Takes the mini-batch's statistics into the running ones: its step is made."""
+        """Updates the running statistics by the mini-batch's; call it after the optimizer's step."""
         if self._statistics is not None:
             self._statistics.keep()
 
@@ -124,11 +130,11 @@ class JoinedStep:
         return self._weights[0].detach().new_empty(numbers)
 
     def check(self) -> None:
-        """Does nothing unless a trainer told that all should stop after the last mini-batch.
+        """Raises an error if any trainer asked to stop after the last mini-batch.
 
         Raises:
-            MemoryLimitError: One of them has passed its limit.
-            KeyboardInterrupt: One of them was interrupted.
+            MemoryLimitError: A trainer has passed its memory limit.
+            KeyboardInterrupt: A trainer was interrupted.
         """
         if self._told.over_memory:
             self._memory.check()
@@ -138,15 +144,15 @@ class JoinedStep:
 
 
 def has_batch_norms(model: nn.Module) -> bool:
-    """Returns whether `model` has norms of PyG's that normalise by mini-batch, without importing PyG."""
+    """Returns whether `model` contains PyG's `BatchNorm`, without importing PyG."""
     return any(type(module).__name__ == "BatchNorm" for module in model.modules())
 
 
 def check_member(member: Member | None, config: TrainConfig, task: Task) -> None:
-    """Does nothing where shares of mini-batches come to what the whole would.
+    """Checks that training on shares of mini-batches gives the result of whole ones.
 
     Raises:
-        UsageError: They would not, or nothing says that they do.
+        UsageError: It wouldn't, or the result is unknown.
     """
     if member is None:
         return
@@ -176,7 +182,7 @@ def warm_up() -> None:
 
 
 def _joined(model: nn.Module, peers: Peers) -> Statistics | None:
-    """Returns what the norms of `model` share; None where it has none: the import of PyG takes 65 MiB."""
+    """Returns the norms' shared statistics; None, without PyG's import of 65 MiB, if `model` has no batch norms."""
     if not has_batch_norms(model):
         return None
     from a3gnn.ranks.shared_norm import Statistics

@@ -1,4 +1,4 @@
-"""`Peers`: those who train shares of the same mini-batches, each with a copy of the model."""
+"""`Peers`: trainers of shares of the same mini-batches, each with a copy of the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from a3gnn.sampling.share import Shares
 
 
 class Peers(Protocol):
-    """What a trainer asks of the others; all of them make the same calls, in the same order."""
+    """A trainer's interface to the others; all trainers make the same calls, in the same order."""
 
     def sum(self, values: Tensor) -> None:
-        """Overwrites `values`, of one shape, dtype and kind of device everywhere, by their sum over all peers.
+        """Overwrites `values` by their sum over all peers; every peer gets the same bits.
 
-        Every peer gets the same bits.
+        Args:
+            values: Of the same shape, dtype and device type on every peer.
 
         Raises:
             PeerLostError: A peer has ended, or doesn't answer.
@@ -28,13 +29,13 @@ class Peers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of those who train together.
+    """One of several trainers that train together.
 
     Attributes:
-        shares: Which share of each mini-batch it trains; or how each is divided among all trainers of this process, of
-            which it is the first.
-        peers: All of them, this one included.
-        ranks: Among whom evaluation is shared out; None evaluates alone.
+        shares: Its share of each mini-batch. For the first of several trainers of this process: how each mini-batch is
+            divided among them.
+        peers: All trainers, including this one.
+        ranks: The ranks that share evaluation; None evaluates alone.
     """
 
     shares: Shares | Dividing
@@ -43,33 +44,33 @@ class Member:
 
 
 class Ranks(Peers, Protocol):
-    """Peers in processes of their own; all of them make the same calls, in the same order."""
+    """Peers in separate processes; all of them make the same calls, in the same order."""
 
     @property
     def rank(self) -> int:
-        """Which one this is, from 0: rank 0 writes files and speaks."""
+        """This process's rank, from 0; rank 0 writes files and prints."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of ranks."""
 
     def broadcast(self, values: Tensor, source: int) -> None:
-        """Overwrites `values`, on the host, by those of the rank `source`; as `sum` otherwise."""
+        """Overwrites `values`, on the host, by the `values` of the rank `source`; arguments and errors as in `sum`."""
 
     def swap(self, pieces: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        """Sends a piece to each rank, this one included, and returns what each has sent here, in the order of ranks.
+        """Sends a piece to each rank, including this one, and returns the pieces from each rank, in their order.
 
         Args:
-            pieces: One per rank, of one dimension, dtype and kind of device everywhere; may be empty.
-            sizes: Entries that each rank sends here.
+            pieces: One per rank, of one dimension, with the same dtype and device type everywhere; may be empty.
+            sizes: Entries that this rank receives from each rank.
 
         Raises:
             PeerLostError: Another rank has ended, or doesn't answer.
         """
 
     def gathered(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Returns the arrays of all ranks, in their order, on rank 0; nothing elsewhere.
+        """Returns the arrays of all ranks, in their order, on rank 0; an empty list elsewhere.
 
         Args:
-            values: Of one dtype and number of dimensions everywhere; lengths may differ in the first alone.
+            values: Of the same dtype and shape everywhere, except for the length of the first dimension.
         """

@@ -1,4 +1,4 @@
-"""Batch normalisation of a mini-batch that several trainers have shares of, by the statistics of the whole."""
+"""Batch normalization over whole mini-batches if several trainers have shares of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from a3gnn.ranks.peers import Peers
 
 
 class Statistics:
-    """What the norms of one model share: who else has rows of the mini-batch, and which rows count here.
+    """State that the norms of one model share: the peers, and the rows that count here.
 
-    A node may be in several shares, and is counted where it is owned (`a3gnn.sampling.subgraph.Share`).
+    A node may be in several shares. Only the share that owns it counts it (`a3gnn.sampling.subgraph.Share`).
 
     Args:
-        peers: All who have rows.
+        peers: All trainers with rows of the mini-batch.
 
     Attributes:
-        owned: Of the mini-batch under way, bool, shape (num_nodes,), beside the model: a norm's rows are its first.
+        owned: Whether this share owns each node of the current mini-batch, bool, shape (num_nodes,), on the model's
+            device. A norm's rows are its first entries.
     """
 
     def __init__(self, peers: Peers) -> None:
@@ -31,7 +32,7 @@ class Statistics:
         self._norms: list[SharedBatchNorm] = []
 
     def join(self, model: nn.Module) -> None:
-        """Has each `BatchNorm` of `model` normalise by the whole mini-batch; names of weights stay as they are."""
+        """Makes each `BatchNorm` of `model` normalize over the whole mini-batch; weights keep their names."""
         for parent in list(model.modules()):
             for name, child in list(parent.named_children()):
                 if isinstance(child, BatchNorm):
@@ -40,19 +41,20 @@ class Statistics:
                     setattr(parent, name, made)
 
     def keep(self) -> None:
-        """Takes the mini-batch's statistics into the running ones: once its step is made, and not if it fails."""
+        """Updates the running statistics by the mini-batch's; call it only after a successful step."""
         for norm in self._norms:
             norm.keep()
 
 
 class SharedBatchNorm(nn.Module):
-    """PyG's `BatchNorm` over the rows of all shares; in evaluation, and where all shares have one row, as that.
+    """PyG's `BatchNorm` over the rows of all shares.
 
-    Sums are taken in double precision, and all shares get the same bits.
+    In evaluation, and if all shares together have at most one row, it uses the running statistics, as PyG's does. Sums
+    are in double precision, and all shares get the same bits.
 
     Args:
-        norm: Whose weights, running statistics and options are used.
-        statistics: Of the model.
+        norm: Provides weights, running statistics and options.
+        statistics: The model's.
     """
 
     def __init__(self, norm: BatchNorm, statistics: Statistics) -> None:
@@ -62,12 +64,12 @@ class SharedBatchNorm(nn.Module):
         self._pending: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns `x` normalised, of its dtype and shape (n_rows, width)."""
+        """Returns `x` normalized, with the same dtype and shape (n_rows, width)."""
         module = self.module
         if not self.training:
             return self._by_running(x)
         owned = self._statistics.owned[: len(x)]
-        # The sums are of what is left over a recent mean, so that squares lose few digits to it.
+        # Sums are over the difference to a recent mean, so that their squares lose few digits.
         centre = module.running_mean.double()
         rows = x.detach()[owned].double() - centre
         sums = torch.cat([rows.sum(0), rows.square().sum(0), rows.new_full((1,), len(rows))])
@@ -81,7 +83,7 @@ class SharedBatchNorm(nn.Module):
         return scaled
 
     def keep(self) -> None:
-        """Takes the last mini-batch's statistics into the running ones."""
+        """Updates the running statistics by the last mini-batch's."""
         if self._pending is None:
             return
         module, (mean, variance) = self.module, self._pending
@@ -103,7 +105,7 @@ class SharedBatchNorm(nn.Module):
 
 
 class _Normalise(torch.autograd.Function):
-    """Each row has a gradient through its own values, and through the statistics, which all read, where it is owned."""
+    """Normalizes rows; a row has a gradient through its own values and, if owned, through the shared statistics."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, norm: SharedBatchNorm, of_all: Any) -> Tensor:

@@ -1,1 +1,1 @@
-"""Models, training, evaluation, checkpoints."""
+"""Training, checkpoints and results."""

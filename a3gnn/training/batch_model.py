@@ -1,4 +1,4 @@
-"""`BatchModel`: a built-in model for a training loop of one's own, in one process or in several.
+"""`BatchModel`: a built-in model for a user's own training loop, in one process or in several.
 
 model = BatchModel(task, graph.num_features, graph.num_classes)     # DistributedDataParallel(model), fully_shard(model)
 for batch in loader.minibatches():                                  # Loader(..., share=(rank, ranks))
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 
 class BatchModel(nn.Module):
-    """A built-in model whose input are a3gnn's own mini-batches, with the weights that the task's seed decides.
+    """A built-in model that takes a3gnn's own mini-batches; the task's seed determines its initial weights.
 
-    In a process of several, whose process group must be there before it is made, it takes shares of mini-batches: what
-    it answers for its seeds is what it would answer in the whole mini-batch, as is the gradient. Batch norms add their
-    sums over the process group, so that all its processes call the model equally often (docs/distributed.md). Running
-    statistics are updated by each call in training, as torch's are.
+    With several processes, it takes shares of mini-batches, and the process group must exist before the model is made.
+    A share's seeds have the same outputs and gradients as in the whole mini-batch. Batch norms sum over the process
+    group, so all its processes must call the model equally often (docs/distributed.md). Each call in training updates
+    the running statistics, as in torch.
 
-    Wrappers go around it as a whole; FSDP may shard each of `model.convs` for itself as well.
+    Wrap the model as a whole; FSDP may also shard each of `model.convs` separately.
 
     Args:
-        task: What model: layers, widths, norms, dropout, seed.
+        task: Determines layers, widths, norms, dropout and seed.
         in_channels: Columns of the features.
-        out_channels: Columns of the outputs: classes or labels, 1 where values are predicted.
-        dtype: Of activations, float32 or bfloat16, beside weights of float32; or float64, for weights of it.
+        out_channels: Columns of the outputs: classes or labels, or 1 to predict values.
+        dtype: Dtype of activations: float32 or bfloat16 with float32 weights, or float64 with float64 weights.
 
     Attributes:
-        model: The model itself, whose state dict is that of model.pt (`SavedModel`).
+        model: The inner model; its state dict is the content of model.pt (`SavedModel`).
 
     Raises:
-        ConfigError: The task is of a model of the user's.
+        ConfigError: The task has a user's model.
     """
 
     def __init__(self, task: Task, in_channels: int, out_channels: int, *, dtype: torch.dtype = torch.float32) -> None:
@@ -58,14 +58,14 @@ class BatchModel(nn.Module):
             layer.register_forward_pre_hook(self._own_input)
 
     def forward(self, batch: MiniBatch) -> Tensor:
-        """Returns the outputs of the seeds of `batch`, shape (num_seeds, out_channels), float32, or float64 as asked.
+        """Returns the outputs of the seeds, shape (num_seeds, out_channels), float32, or float64 if `dtype` is.
 
         Args:
-            batch: What `Loader.minibatches` yields; what is dropped is decided by the seed, its epoch and its index.
+            batch: A mini-batch of `Loader.minibatches`. Dropout depends on the task's seed and the mini-batch's epoch
+                and index.
 
         Raises:
-            UsageError: Its features are of another width; or statistics of the whole mini-batch are needed, and
-                others' rows are not to be had.
+            UsageError: The features have another width, or a batch norm needs other shares' rows and can't get them.
         """
         if self.training:
             self._prepare(batch)
@@ -77,7 +77,7 @@ class BatchModel(nn.Module):
                 "Loader a Graph, such as Graph.from_pyg(data)"
             )
         blocks = blocks_of(batch, with_degrees=self.model.needs_degrees)
-        # Sparse features are float32 beside bfloat16.
+        # With bfloat16, sparse features stay float32.
         keeps = batch.x.is_sparse_csr and self._dtype is torch.bfloat16
         x = batch.x if keeps else batch.x.to(self._dtype)
         out: Tensor = self.model(x, blocks, seed=seed, dtype=self._dtype)
@@ -86,7 +86,7 @@ class BatchModel(nn.Module):
         return out
 
     def _prepare(self, batch: MiniBatch) -> None:
-        """Says whose rows count here in the statistics of the whole mini-batch."""
+        """Sets which rows of this share count in the statistics of the whole mini-batch."""
         share = batch.subgraph.share
         if self._statistics is not None:
             if share is None:
@@ -102,9 +102,9 @@ class BatchModel(nn.Module):
             )
 
     def _own_input(self, layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Gives a layer, which overwrites its input, one of its own where a wrapper passes a view of another's.
+        """Clones a layer's input if a wrapper passes a view, because layers overwrite their input.
 
-        FSDP hands inputs on through a function of its own, whose outputs autograd lets nobody overwrite.
+        FSDP passes inputs through an autograd function, whose outputs must not be overwritten.
         """
         block, x, *others = inputs
         if not x.is_sparse_csr:
@@ -113,7 +113,7 @@ class BatchModel(nn.Module):
 
 
 def _statistics(model: nn.Module) -> Statistics | None:
-    """Returns what the batch norms of `model` share with those of the process group; None without either."""
+    """Returns the statistics that batch norms share over the process group; None without norms or other processes."""
     from torch import distributed
 
     there = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
@@ -128,10 +128,10 @@ def _statistics(model: nn.Module) -> Statistics | None:
 
 
 def _check_dtype(x: Tensor, dtype: torch.dtype) -> None:
-    """Does nothing where `x` is of `dtype`.
+    """Checks that `x` has `dtype`.
 
     Raises:
-        UsageError: It isn't, as FSDP casts inputs, degrees among them, to the dtype of a mixed precision.
+        UsageError: It hasn't: FSDP's mixed precision casts inputs, including degrees.
     """
     if x.dtype is not dtype:
         raise UsageError(

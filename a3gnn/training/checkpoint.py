@@ -1,4 +1,4 @@
-"""What a run is saved as and goes on from."""
+"""Saves and restores the state of a training run."""
 
 from __future__ import annotations
 
@@ -30,36 +30,35 @@ def identity(
     trainers: Mapping[str, Any] | None = None,
     algorithm: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Returns what must be equal for a run to go on bit-identically, by name.
+    """Returns the values, by name, that must be equal for a run to continue bit-identically.
 
-    The number of ranks is, and what `algorithm` they train by, and the first shares of trainers of one process:
-    their gradients are summed in another order. Where shares change while training runs, the last bits depend on when
-    they did.
+    Ranks, `algorithm` and the first shares of trainers of one process belong to it, because each changes the order in
+    which gradients are summed. If shares change during training, the last bits depend on when they change.
 
-    Modes, workers and tiers may change: they decide when a mini-batch comes, not what is in it. Knobs that came later
-    than the first checkpoints are left out at their defaults.
+    Modes, workers and tiers may differ: they affect when a mini-batch arrives, not its content. Knobs added after the
+    first checkpoints are left out at their defaults.
     """
     learning, of_task = dict(config.learning_key()), task.to_dict()
-    learning.pop("adapt", None)  # what trainers do says it, below, whoever asked for it
+    learning.pop("adapt", None)  # `trainers` below contains it, whoever requested it
     own = {f"the model's {name}": value for name, value in of_task.pop("own", {}).items()}
     many: dict[str, Any] = {"ranks": ranks} if ranks > 1 else {}
     many |= algorithm
     if trainers is not None:
         many |= {"trainer_shares": trainers["shares"], "trainer_sampling": trainers["sampling"]}
-        many |= {"trainer_kinds": trainers["kinds"]}  # for `saved_shares` alone: other ones may go on
+        many |= {"trainer_kinds": trainers["kinds"]}  # only for `saved_shares`: other kinds may continue
         many |= {"adapt": True} if "changes" in trainers else {}
     return {"checkpoint_version": CHECKPOINT_VERSION, "graph": graph.fingerprint, **learning, **of_task, **own, **many}
 
 
 def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dict[str, Any]) -> None:
-    """Writes the state of `trainer` at a mini-batch's end to `path`, whole or not at all.
+    """Writes the state of `trainer` after a mini-batch to `path`, atomically.
 
-    No generator's state is among it: every random decision derives from the seed, the epoch and the mini-batch.
+    It contains no generator state, because every random decision derives from the seed, the epoch and the mini-batch.
 
     Args:
         path: The file.
-        trainer: Its model and optimiser are saved.
-        progress: How far it has come.
+        trainer: Its model and optimizer are saved.
+        progress: Progress at this mini-batch.
         known: The run's `identity`.
     """
     state = {
@@ -74,12 +73,16 @@ def save_checkpoint(path: Path, trainer: Trainer, progress: Progress, known: dic
 def restore_checkpoint(
     path: Path, trainer: Trainer, known: dict[str, Any], content: BinaryIO | None = None
 ) -> Progress:
-    """Returns the progress saved at `path`, with `trainer`'s model and optimiser set to their state then.
+    """Restores `trainer`'s model and optimizer from the checkpoint at `path`, and returns its progress.
 
-    With `content` that is read, which is what another machine may have at `path`.
+    Args:
+        path: The file.
+        trainer: A trainer with the same `identity`.
+        known: The run's `identity`.
+        content: The checkpoint's content, if `path` is on another machine.
 
     Raises:
-        ConfigError: It is not a checkpoint, or one of another run: the message says what differs.
+        ConfigError: It is not a checkpoint, or belongs to another run; the message lists the differences.
     """
     try:
         state = torch.load(path if content is None else content, map_location="cpu", weights_only=True)
@@ -95,17 +98,17 @@ def restore_checkpoint(
         )
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
-    if trainer.division is not None and "division" in state:  # one trainer may begin to adapt where a run goes on
+    if trainer.division is not None and "division" in state:  # a resumed run may start to adapt
         trainer.division.load_state_dict(state["division"])
     return progress
 
 
 class SavedShares(NamedTuple):
-    """The shares that a run began with.
+    """The first shares of a run.
 
     Attributes:
-        kinds: Of trainers, by place: processor or accelerator.
-        shares: Seeds of each.
+        kinds: The kind of each trainer: processor or accelerator.
+        shares: Seeds of each trainer.
     """
 
     kinds: tuple[str, ...]
@@ -113,9 +116,9 @@ class SavedShares(NamedTuple):
 
 
 def saved_shares(folder: str | Path) -> SavedShares | None:
-    """Returns what the run in `folder` began with.
+    """Returns the first shares of the run in `folder`.
 
-    None where it has one trainer, and where its checkpoint can't be read, which `restore_checkpoint` then says.
+    None if it has one trainer, or if its checkpoint can't be read; `restore_checkpoint` then raises the error.
     """
     try:
         state = torch.load(Path(folder) / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
@@ -125,7 +128,7 @@ def saved_shares(folder: str | Path) -> SavedShares | None:
 
 
 def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
-    """Returns what differs between two `identity`, for people; later knobs at their defaults are in none."""
+    """Returns messages about the differences of two identities; a later knob that is missing has its default."""
     defaults = (
         {knob.name: knob.default for knob in KNOBS if knob.later} | Task.later_defaults() | {"ranks": 1, "adapt": None}
     )
@@ -135,22 +138,22 @@ def _changes(before: dict[str, Any], known: dict[str, Any]) -> list[str]:
 
 
 def save(path: Path, state: dict[str, Any], *, durable: bool = True) -> None:
-    """Writes tensors and plain values to `path`, loadable with `weights_only`, whole or not at all.
+    """Writes tensors and plain values to `path`, loadable with `weights_only`, atomically.
 
     Args:
         path: The file.
         state: Its content.
-        durable: Whether the file is on the disk when this returns; if not, `persist_saved` has it written later.
+        durable: Whether the file is on the disk when this returns; if not, `persist_saved` can do this later.
 
     Raises:
-        A3GNNError: It can't be written, such as when the disk is full; what was there before is as it was.
+        A3GNNError: The file can't be written, for example because the disk is full. An existing file is unchanged.
     """
     with _writing(path), replacing(path, durable=durable) as draft:
         torch.save(state, draft)
 
 
 def persist_saved(path: Path) -> None:
-    """Has the file at `path`, if there is one, on the disk when this returns.
+    """Flushes the file at `path` to the disk, if it exists.
 
     Raises:
         A3GNNError: The disk failed to write it.

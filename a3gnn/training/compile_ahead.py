@@ -1,7 +1,7 @@
-"""`compile_ahead`: kernels are compiled before anything is measured, and in a process that nothing is measured in.
+"""`compile_ahead`: compiles kernels before any measurement, and in a separate process.
 
-Numba compiles a kernel at its first call on a machine, for tenths of a second to some seconds, and leaves 50 to 150 MB
-behind in that process. From then on every process loads it from numba's cache.
+Numba compiles a kernel at its first call on a machine. This takes tenths of a second to some seconds, and leaves 50 to
+150 MB behind in that process. Afterwards every process loads the kernel from numba's cache.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from a3gnn.task import Task
 from a3gnn.units import count, format_duration
 from a3gnn.version import __version__
 
-#: Layers from which on another one needs no further kernel: the input layer, one between, the last.
+#: Layers that need all kernels; more layers need no further ones: the input layer, one in the middle, the last.
 _LAYERS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """The kernels of a kind of work, named by all that decides them; sizes, rates and seeds do not.
+    """The kernels of a kind of work, identified by everything that determines them, so not by sizes, rates or seeds.
 
     Attributes:
-        task: What is trained; None for the kernels that read and describe a graph.
-        sparse: Whether its features are CSR.
-        halves: Whether they are stored as float16.
-        config: How it is trained; None for whatever a tune may try.
+        task: The trained task; None for the kernels that read and describe a graph.
+        sparse: Whether features are CSR.
+        halves: Whether features are stored as float16.
+        config: The configuration; None for all that a tune may try.
     """
 
     task: Task | None = None
@@ -49,9 +49,9 @@ class KernelSet:
 
     @classmethod
     def of(cls, graph: Graph, task: Task, config: TrainConfig | None = None) -> Self:
-        """Returns the kernels that train `task` on a `graph` on disk with `config`, or with all that a tune may try."""
+        """Returns the kernels to train `task` on a `graph` on disk with `config`, or with all that a tune may try."""
         features = graph.characteristics()
-        if task.is_own:  # whose layers have no kernels: the sampler's and the store's are among those of GAT
+        if task.is_own:  # its layers have no kernels; the sampler's and the store's are among GAT's
             full = config is not None and config.input_aggregation == "full"
             task = Task(model="sage" if full else "gat", fanouts=task.fanouts)
         return cls(
@@ -63,11 +63,11 @@ class KernelSet:
 
     @property
     def of_a_tune(self) -> Self:
-        """The kernels of whatever a tune may try, which hold these."""
+        """The kernels of all that a tune may try, which include these."""
         return type(self)(self.task, self.sparse, self.halves)
 
     def describe(self) -> str:
-        """Returns what the kernels are for, for people."""
+        """Returns a description of the kernels' work for messages."""
         if self.task is None:
             return "reading graphs"
         features = f"{'float16 ' * self.halves}{'sparse' if self.sparse else 'dense'} features"
@@ -99,7 +99,7 @@ class KernelSet:
 
 
 def _layers(task: Task) -> Iterator[str]:
-    """Yields what decides the kernels of the layers."""
+    """Yields the properties that determine the layers' kernels."""
     yield count(task.num_layers, "layer") + (" or more" if task.num_layers == _LAYERS else "")
     if task.norm != "none":
         yield f"{task.norm} norm"
@@ -110,7 +110,7 @@ def _layers(task: Task) -> Iterator[str]:
 
 
 def _knobs(config: TrainConfig) -> str:
-    """Returns the knobs by which the kernels differ from the default's; of a size, only that it is not the default."""
+    """Returns the knobs that change the kernels from the default's; a size appears only by its name."""
     usual, own = _small_config(TrainConfig()).to_dict(), config.to_dict()
     other = [
         f"{name}={value}" if isinstance(value, str) else name for name, value in own.items() if value != usual[name]
@@ -134,7 +134,7 @@ def _small_task(task: Task) -> Task:
 def _small_config(config: TrainConfig) -> TrainConfig:
     """Returns the smallest configuration that needs the kernels of `config`.
 
-    Modes, workers and resources decide which thread runs a kernel, never which kernel.
+    Modes, workers and resources determine which thread runs a kernel, never which kernel.
     """
     return config.replace(
         batch_size=32,
@@ -150,20 +150,20 @@ def _small_config(config: TrainConfig) -> TrainConfig:
     ).canonical()
 
 
-#: Seconds after which compiling is given up. Guess: some five times what it takes on two slow cores.
+#: Timeout of compiling in seconds. Guess: some five times the duration on two slow cores.
 _MOST_SECONDS = 300.0
 
 
 def compile_ahead(wanted: KernelSet, notify: Callable[[str], None]) -> float:
-    """Has numba compile `wanted` where this machine has not done so, and returns the seconds that this took.
+    """Has numba compile `wanted` unless this machine has done so already, and returns the seconds that this took.
 
-    Where it was done the answer takes milliseconds: a note lies beside the kernels in numba's cache, so that whoever
-    empties that empties both. Where it fails, that is noted too, and kernels are compiled at their first call.
-    Trials of other processes on this machine wait meanwhile, and it waits for theirs, which counts in the seconds.
+    For compiled kernels this takes milliseconds: a note lies beside the kernels in numba's cache, so that emptying the
+    cache removes both. A failure is noted too, and kernels are then compiled at their first call. Trials of other
+    processes on this machine wait meanwhile. This also waits for theirs, which counts in the seconds.
 
     Args:
         wanted: The kernels.
-        notify: Takes each line for people.
+        notify: Called with messages.
     """
     if is_compiled(wanted):
         return 0.0
@@ -181,22 +181,22 @@ def compile_ahead(wanted: KernelSet, notify: Callable[[str], None]) -> float:
 
 
 def is_compiled(wanted: KernelSet) -> bool:
-    """Returns whether this machine has compiled `wanted`, or what holds it, from the present sources."""
+    """Returns whether this machine has compiled `wanted`, or a set that includes it, from the present sources."""
     return _note(wanted).exists() or _note(wanted.of_a_tune).exists()
 
 
 def _compile(wanted: KernelSet) -> str:
-    """Returns why `wanted` could not be compiled, "" where it was; a try that began is noted, and not made again."""
+    """Compiles `wanted` and returns the error, or "". An attempt that started is noted, and not repeated."""
     program = as_program("a3gnn.training.compile_kernels")
     try:
         ended = subprocess.run(
             program.command,
             input=json.dumps(wanted.to_dict()),
-            env=program.environment | {"OMP_NUM_THREADS": "1"},  # hundreds of nodes gain nothing from threads
+            env=program.environment | {"OMP_NUM_THREADS": "1"},  # threads don't pay for hundreds of nodes
             capture_output=True,
             text=True,
             timeout=_MOST_SECONDS,
-            start_new_session=True,  # an interrupt from the keyboard is for this process alone, which ends that one
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
             check=False,
         )
         _note(wanted).touch()
@@ -212,7 +212,7 @@ def _compile(wanted: KernelSet) -> str:
 
 
 def _note(wanted: KernelSet) -> Path:
-    """Returns the file that is there once `wanted` is compiled for this processor: it lies beside the kernels."""
+    """Returns the file that marks `wanted` as compiled for this processor; it lies beside the kernels."""
     processor = cpu_target.target_context.codegen().magic_tuple()
     text = json.dumps([wanted.to_dict(), __version__, *processor])
     return KERNELS / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.compiled"

@@ -1,7 +1,7 @@
-"""Has numba compile a set of kernels: `python -m a3gnn.training.compile_kernels`, the set as JSON on stdin.
+"""Has numba compile a set of kernels: `python -m a3gnn.training.compile_kernels`, with the set as JSON on stdin.
 
-Which signatures a kernel is called with is known to its callers alone. So they are called: graphs of some hundred nodes
-are read and trained on, in all the ways that the set names. What is compiled stays in numba's cache.
+Only a kernel's callers know its signatures. So this runs the callers: it reads a graph of some hundred nodes and trains
+on it in all the ways that the set requires. The compiled kernels stay in numba's cache.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from a3gnn.training.compile_ahead import KernelSet
 
 _DENSE = "synthetic:nodes=400,degree=8,classes=4,features=32"
 _SPARSE = f"{_DENSE},density=0.2"
-#: Hidden channels: narrow layers map before they aggregate, wide ones after.
+#: Hidden channels, for both orders: narrow layers map before they aggregate, wide ones after.
 _NARROW, _WIDE = 8, 256
-#: Modules of kernels of which a mini-batch's size decides which ones it needs.
+#: Modules with kernels that a mini-batch needs or not, depending on its size.
 _BY_SIZE = ("a3gnn.models.layers.layer_kernels", "a3gnn.models.layers.sparse_kernels")
 _FEW = {"batch_size": 32}
 _CACHED = {**_FEW, "cache_bytes": 4096}
 _PARTS = {**_FEW, "num_partitions": 2, "partitioner": "blocks"}
-#: Where rows lie, and of what type they are: both decide which kernels read them, so all combinations are trained.
+#: Places and types of rows. Both determine which kernels read them, so all combinations are trained.
 _PLACES: tuple[dict[str, Any], ...] = (
     _FEW,
     _CACHED,
@@ -49,7 +49,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "input_aggregation": ("sampled", "full"),
     "feature_tier": ("ram", "disk"),
 }
-#: What else needs kernels of its own, whatever rows are.
+#: Other fields with kernels of their own, independent of rows.
 _OTHERS: tuple[dict[str, Any], ...] = (
     {**_FEW, "seed_order": "proximity"},
     {**_CACHED, "bias_rate": 2.0},
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def compile_kernels(wanted: KernelSet, folder: Path) -> None:
-    """Calls every kernel of `wanted` with arguments of the types that the work it stands for calls it with.
+    """Calls every kernel of `wanted` with the argument types of its work.
 
     Args:
         wanted: The set.
@@ -99,7 +99,7 @@ def _graph(wanted: KernelSet) -> Graph:
 
 
 def _train(graph: Graph, config: TrainConfig, task: Task, folder: Path) -> None:
-    """Trains an epoch and evaluates. Torch is imported here: reading a graph needs none."""
+    """Trains an epoch and evaluates. Torch is imported only here, because reading a graph doesn't need it."""
     import torch
 
     from a3gnn.training.trainer import Trainer
@@ -112,7 +112,7 @@ def _train(graph: Graph, config: TrainConfig, task: Task, folder: Path) -> None:
 
 
 def _tried(wanted: KernelSet) -> list[TrainConfig]:
-    """Returns configurations that together need every kernel that one of a tune's may need."""
+    """Returns configurations that together need every kernel of a tune's configurations."""
     assert wanted.task is not None
     types = [dict(zip(_TYPES, values, strict=True)) for values in itertools.product(*_TYPES.values())]
     fields = [*({**place, **of} for place, of in itertools.product(_PLACES, types)), *_OTHERS]
@@ -121,7 +121,7 @@ def _tried(wanted: KernelSet) -> list[TrainConfig]:
 
 
 def _runs(config: TrainConfig, wanted: KernelSet) -> bool:
-    """Returns whether the model has an input layer as `config` asks for, and the features a cache."""
+    """Returns whether the model supports the `input_aggregation` of `config`, and the features its cache policy."""
     assert wanted.task is not None
     has_layer = wanted.task.model not in ATTENTION or config.input_aggregation == "sampled"
     return has_layer and not (wanted.sparse and config.cache_policy in DYNAMIC_POLICIES)

@@ -1,4 +1,4 @@
-"""`train_curve`: a learning curve, trained from where it is known or from the first mini-batch."""
+"""`train_curve`: trains a learning curve, from a saved state or from the first mini-batch."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from a3gnn.training.run_folder import SaveTimer
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 
-#: Training up to the first point costs so many evaluations; between later ones it costs three times as many
-#: (`a3gnn.learning_curve.next_point`): four would make evaluation a fifth of both, and costs are estimates, off by up
-#: to a half.
+#: Cost of training up to the first point, in evaluations. Between later points it is three times as much
+#: (`a3gnn.learning_curve.next_point`): four evaluations would make evaluation a fifth of the total, and costs are
+#: estimates, off by up to a half.
 _SPACING = 2
-#: Mini-batches whose mean cost stands for all.
+#: Mini-batches to estimate the mean cost from.
 _SAMPLED = 4
 
 
 def first_point(trainer: Trainer) -> int:
-    """Returns the mini-batches before a curve's first point, >= 1: those that cost as much as two evaluations.
+    """Returns the mini-batches before a curve's first point, >= 1; they cost as much as two evaluations.
 
-    Costs are counted from shapes (`a3gnn.models.layers.layer`), never timed: the graph, the task and the learning key
-    decide the count, and so where the curve's points lie (`a3gnn.learning_curve.next_point`).
+    Costs are counted from shapes (`a3gnn.models.layers.layer`), never timed. So the number, and with it the curve's
+    points (`a3gnn.learning_curve.next_point`), depends only on the graph, the task and the learning key.
 
     Args:
-        trainer: Of the graph, the task, and any configuration with the learning key.
+        trainer: A trainer with the graph, the task, and any configuration with the learning key.
     """
     cost = fmean(trainer.cost(subgraph) for subgraph in trainer.first_samples(_SAMPLED))
     return max(1, math.ceil(_SPACING * trainer.validation_cost / cost))
@@ -48,12 +48,12 @@ CURVE_STATE_VERSION = 1
 
 @dataclass(slots=True)
 class CurveState:
-    """How far a learning curve has been trained; the weights themselves are the trainer's.
+    """The state of a learning curve's training; the trainer has the current weights.
 
     Attributes:
-        batches: Mini-batches trained on, which may lie beyond the curve's last point.
+        batches: Mini-batches trained on; may be beyond the curve's last point.
         curve: The points so far.
-        best: The weights of the first of its best points, by name; none before the first point.
+        best: The weights of the best point, the first of several, by name; empty before the first point.
     """
 
     batches: int = 0
@@ -61,9 +61,9 @@ class CurveState:
     best: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, val_accuracy: float, trainer: Trainer) -> None:
-        """Ends the curve with a point of `val_accuracy` at the weights of `trainer`.
+        """Appends a point of `val_accuracy` at the weights of `trainer`.
 
-        Of the best weights there is one copy: later ones are written over it.
+        There is only one copy of the best weights; later ones overwrite it.
         """
         if val_accuracy > max(self.curve.val_accuracy, default=-math.inf):
             for name, tensor in trainer.model.state_dict().items():
@@ -74,10 +74,10 @@ class CurveState:
         self.curve = self.curve.with_point(self.batches, val_accuracy)
 
     def write(self, path: Path, trainer: Trainer, first: int) -> None:
-        """Writes it with the weights and the optimiser of `trainer` to `path`, whole or not at all.
+        """Writes the state, and the weights and the optimizer of `trainer`, to `path`, atomically.
 
         Raises:
-            A3GNNError: It can't be written, such as when the disk is full; what was there before is as it was.
+            A3GNNError: The file can't be written, for example because the disk is full. An existing file is unchanged.
         """
         save(
             path,
@@ -94,16 +94,16 @@ class CurveState:
 
     @classmethod
     def begin(cls, path: Path | None, trainer: Trainer, first: int, known: LearningCurve) -> CurveState:
-        """Returns the state at `path`, which `trainer` is set to, or else a fresh one, as `trainer` then is.
+        """Sets `trainer` to the state at `path` and returns the state, or restarts `trainer` with a fresh state.
 
-        A file that is missing, damaged, of another training, or of a curve that differs from what is `known` of it
-        changes no outcome: training begins anew, and gives the same curve.
+        A file is ignored if it is missing, damaged, of another training, or contradicts the `known` points. This
+        changes no outcome: training starts anew and gives the same curve.
 
         Args:
-            path: Of the state; None for a fresh one.
-            trainer: Whatever it has trained.
+            path: The state's file; None for a fresh state.
+            trainer: In any state.
             first: Mini-batches before the curve's first point.
-            known: The curve as far as it is known.
+            known: The known part of the curve.
         """
         fields = None if path is None else _read(path, _identity(trainer, first))
         if fields is None or not _agree(curve := LearningCurve.from_dict(fields["curve"]), known):
@@ -115,17 +115,17 @@ class CurveState:
 
 
 def _identity(trainer: Trainer, first: int) -> dict[str, Any]:
-    """Returns what decides the curve bit for bit, by name."""
+    """Returns the values, by name, that determine the curve bit for bit."""
     known = identity(trainer.graph, trainer.config, trainer.task)
     return {**known, "curve_state_version": CURVE_STATE_VERSION, "first": first}
 
 
 def _read(path: Path, known: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the fields of the state at `path`, or None where there is none of this identity."""
+    """Returns the fields of the state at `path`, or None if there is none with this identity."""
     try:
         fields: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         return fields if fields["identity"] == known else None
-    except Exception:  # torch raises what it likes where a file is missing or damaged
+    except Exception:  # torch raises various errors for a missing or damaged file
         return None
 
 
@@ -136,14 +136,14 @@ def _agree(one: LearningCurve, other: LearningCurve) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CurveTraining:
-    """What a call of `train_curve` did.
+    """The result of `train_curve`.
 
     Attributes:
-        curve: All that is now known of it, and why it ends there.
-        train_seconds: What training took in this call.
-        eval_seconds: What evaluating new points took in this call.
-        best: The weights of the best point, on the host, by name; empty where the curve has none, or where nothing was
-            trained and no state tells them.
+        curve: All known points, and why the curve ends there.
+        train_seconds: Seconds of training in this call.
+        eval_seconds: Seconds of evaluating new points in this call.
+        best: The weights of the best point, on the host, by name. Empty if the curve has no points, or if nothing was
+            trained and no state contains them.
     """
 
     curve: LearningCurve
@@ -152,7 +152,7 @@ class CurveTraining:
     best: Mapping[str, Tensor]
 
     def test_accuracy(self, trainer: Trainer) -> float | None:
-        """Returns the quality on test nodes at the best point, whose weights `trainer` then has; None without one."""
+        """Sets `trainer` to the best point's weights and returns their quality on test nodes; None without weights."""
         if not self.best:
             return None
         trainer.model.load_state_dict(self.best)
@@ -168,25 +168,25 @@ def train_curve(
     state: Path | None,
     whole: bool = False,
 ) -> CurveTraining:
-    """Trains a learning curve until `should_end` says why it ends, and evaluates validation at each of its points.
+    """Trains a learning curve until `should_end` returns a reason, and evaluates validation at each of its points.
 
-    Bit-equal whether it is trained at once or extended in pieces, and whatever the mode, workers and tier, unless
-    `resources` is auto. Points that are known are not evaluated again. The state is written at the end, and whenever
-    the last one is old: what kills the process loses half a minute of training.
+    The curve is bit-equal whether it is trained at once or in pieces, and for any mode, workers and tier, unless
+    `resources` is auto. Known points are not evaluated again. The state is written at the end, and whenever the last
+    write is old, so that a killed process loses half a minute of training.
 
     Args:
-        trainer: Whatever it has trained: its weights and optimiser are set to the state's, or to fresh ones. Where
-            nothing is trained they are left anywhere.
-        curve: What is known of it; None for nothing.
-        first: Mini-batches before the first point, as `a3gnn.training.curve.first_point` gives them.
-        should_end: Asked before the first new point and after each one, with the curve so far (whose `ended` means
-            nothing) and the count of mini-batches of the next point: why it ends there, or None to go on.
-        state: The file of the state that extends the curve, which is written anew; None keeps none. One that is
-            missing or of another curve is not used: the curve is trained from its start.
-        whole: Whether it is trained from its start whatever is known, every point evaluated.
+        trainer: In any state: its weights and optimizer are set to the saved state, or to fresh ones. If nothing is
+            trained, its final state is undefined.
+        curve: The known part of the curve; None for nothing.
+        first: Mini-batches before the first point, from `first_point`.
+        should_end: Called before the first new point and after each one, with the curve so far (without a valid
+            `ended`) and the mini-batches of the next point. Returns why the curve ends, or None to continue.
+        state: The file with the state to continue from; it is overwritten. None stores no state. A missing file, or
+            one of another curve, is ignored: the curve is trained from its start.
+        whole: Whether to ignore all known points and train from the start.
 
     Raises:
-        UsageError: `curve` is not of this grid.
+        UsageError: `curve` has another first point than `first`.
         MemoryLimitError: The trainer's limit was passed.
         A3GNNError: The loss is not finite, or the state can't be written.
     """
@@ -207,7 +207,7 @@ def train_curve(
 
 
 class _Run:
-    """A training under way: mini-batches over the ends of epochs, points, and the state's file."""
+    """A running training of a curve: mini-batches across epochs, points, and the state's file."""
 
     def __init__(self, trainer: Trainer, first: int, path: Path | None, state: CurveState) -> None:
         self.state = state
@@ -218,7 +218,7 @@ class _Run:
         self._steps = _steps(trainer, state.batches)
 
     def extend(self, known: LearningCurve) -> None:
-        """Trains to the next point and adds it; its accuracy is looked up where the point is `known`."""
+        """Trains to the next point and adds it; looks up its accuracy if the point is `known`."""
         point = next_point(self.state.curve.trained, self._first)
         while self.state.batches < point:
             begin = perf_counter()
@@ -234,7 +234,7 @@ class _Run:
         self.state.add(accuracy, self._trainer)
 
     def save(self) -> None:
-        """Writes the state, if it is kept and has come further than what is written."""
+        """Writes the state, if it has a file and has changed since the last write."""
         if self._path is None or self._saved == self.state.batches:
             return
         with self._timer.writing():
@@ -242,12 +242,12 @@ class _Run:
         self._saved = self.state.batches
 
     def close(self) -> None:
-        """Ends the epoch under way, and its threads."""
+        """Ends the current epoch and its threads."""
         self._steps.close()
 
 
 def _steps(trainer: Trainer, batches: int) -> Generator[Step, None, None]:
-    """Trains from the state after `batches` mini-batches on, epoch after epoch, and yields after each mini-batch."""
+    """Trains epoch after epoch, starting after `batches` mini-batches, and yields after each mini-batch."""
     while True:
         epoch, start = divmod(batches, trainer.batches_per_epoch)
         with closing(trainer.steps(epoch, start)) as steps:

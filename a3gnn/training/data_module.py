@@ -19,28 +19,28 @@ _pytorch = optional("lightning.pytorch", "lightning", "A DataModule")
 
 
 class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-defined]
-    """Gives Lightning's Trainer the mini-batches that a tuned configuration trains with, each a PyG `Data`.
+    """Provides Lightning's Trainer with a tuned configuration's mini-batches, each a PyG `Data`.
 
-    The first `batch.batch_size` nodes are the seeds. Training takes the configuration and the task's seed. Validation,
-    test and prediction take as many seeds per mini-batch and no other knob: they sample uniformly, `eval_neighbors`
-    in-neighbours per node. A warning names the knobs that only a3gnn's trainer applies.
+    The first `batch.batch_size` nodes are the seeds. Training uses the configuration and the task's seed. Validation,
+    test and prediction use only its batch size: they sample `eval_neighbors` in-neighbors per node, uniformly. A
+    warning lists the knobs that only a3gnn's trainer applies.
 
     Examples:
         >>> module = TunedDataModule("runs/mine/tuned.json", data)
         >>> lightning.Trainer(max_epochs=20).fit(model, module)
 
     Args:
-        config: A tuned configuration, or the path of its tuned.json (or of the folder).
-        data: A graph, a PyG `Data` with train_mask, val_mask and test_mask, or what `Graph.load` takes; by default the
-            graph that was tuned for.
-        num_neighbors: In-neighbours sampled per node, the seeds' hop first; by default the task's. Fanouts of the
-            configuration hold over it, in training.
-        eval_neighbors: The same of validation, test and prediction; by default the task's. -1 takes all.
-        others: Of `Loader`, for all loaders: such as adjs, num_workers, device.
+        config: A tuned configuration, or the path of its tuned.json or its folder.
+        data: A graph, a PyG `Data` with train_mask, val_mask and test_mask, or an argument of `Graph.load`; by default
+            the graph of the tune.
+        num_neighbors: In-neighbors sampled per node, the seeds' hop first; by default the task's. In training, fanouts
+            of the configuration override it.
+        eval_neighbors: The same for validation, test and prediction; by default the task's. -1 takes all.
+        others: Arguments of `Loader` for all loaders, such as adjs, num_workers and device.
 
     Raises:
-        MissingDependencyError: Lightning is not installed; raised where this module is imported.
-        UsageError: An argument is not what it must be, or a mask is missing.
+        MissingDependencyError: Lightning is not installed; raised when this module is imported.
+        UsageError: An argument is invalid, or a mask is missing.
         ConfigError: The tuned.json is missing, broken or foreign.
         GraphError: The graph can't be read.
     """

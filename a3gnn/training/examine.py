@@ -1,4 +1,4 @@
-"""`examined`: a task with what is known of its model before trials of it are run, found in a process of its own."""
+"""`examined`: describes a task's own model before trials, in a separate process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_duration
 
-#: Seconds that it may take at least and at most, whatever is left of a budget: small models take 3 to 10 of them, most
-#: for imports. Guesses.
+#: Smallest and largest time limit in seconds, whatever the budget. Small models take 3 to 10 seconds, mostly for
+#: imports. Guesses.
 _LEAST_SECONDS, _MOST_SECONDS = 30.0, 120.0
-#: Bytes that it may take at least: one of a small model takes 330 MiB. Guess.
+#: Smallest memory limit in bytes. A small model takes 330 MiB. Guess.
 _LEAST_BYTES = 512 << 20
-#: Mini-batches that are trained twice, and their seeds. Guesses.
+#: Mini-batches to train twice, and seeds of each. Guesses.
 _MINI_BATCHES, _SEEDS = 3, 256
 
 
@@ -41,22 +41,23 @@ def examined(
     limit_bytes: int | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> Task:
-    """Returns `task` described, with whether the model trains alike twice and how it is evaluated.
+    """Returns `task` with a description of its model, including whether it trains reproducibly and how it is evaluated.
 
-    Nothing of the user's is imported in this process. A task of a built-in model is returned as it is.
+    This process imports none of the user's code. A task of a built-in model is returned unchanged.
 
     Args:
-        task: What is to be tuned or profiled.
-        graph: On what.
-        evaluation_bytes: What a pass of evaluation may take.
-        left_s: Seconds that are left of a budget.
-        limit_bytes: What the process may take beside what is free; `_LEAST_BYTES` at least, None for no more than that.
-        notify: Takes the line that says what is waited for, and how long.
+        task: The task to tune or profile.
+        graph: The graph to train on.
+        evaluation_bytes: Memory limit of a pass of evaluation.
+        left_s: Remaining seconds of the budget.
+        limit_bytes: Memory limit of the process, at least `_LEAST_BYTES`, in addition to its limit by free memory; None
+            for no further limit.
+        notify: Called with a message about the wait and its time limit.
 
     Raises:
         UsageError: There is no such factory.
-        ModelError: It can't be imported, built, called or trained, or that takes too long or too much memory; the
-            message has the traceback, or says where it was.
+        ModelError: The model can't be imported, built, called or trained, or this takes too long or too much memory.
+            The message has the traceback, or the place where it was.
     """
     if not task.is_own:
         return task
@@ -96,7 +97,7 @@ def examine(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:
-    """Returns why the process that examined `model` has no result, and what to do."""
+    """Returns why the process that examined `model` has no result, and a remedy."""
     process = f"the process that trained a few mini-batches of {model}"
     if ended.killed == "timeout":
         where = f", and was at {ended.where}" if ended.where else ""
@@ -114,7 +115,7 @@ def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:
 
 
 def _repeats(task: Task, graph: Graph) -> bool:
-    """Returns whether a few mini-batches of the default configuration that are trained twice give the same bits."""
+    """Returns whether training twice on a few mini-batches of the default configuration gives the same bits."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     states: list[dict[str, Tensor]] = []
     with Trainer(graph, TrainConfig(batch_size=_SEEDS), task, device=device) as trainer:

@@ -1,4 +1,4 @@
-"""Whole epochs, each with its evaluation, until enough are done, none gets better, or a target is reached."""
+"""Trains and evaluates epoch by epoch, until enough are done, quality stops rising, or a target is reached."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def fit(
     on_epoch: Callable[[EpochResult], None] = lambda result: None,
     on_point: Callable[[Point], None] = lambda point: None,
 ) -> None:
-    """Trains `trainer` from `progress` on, which is kept up to date: whenever this is left, both can be saved.
+    """Trains `trainer` from `progress` on and updates both, so that they can be saved whenever this ends.
 
     Args:
-        trainer: At the state that `progress` tells.
-        progress: How far it has come.
-        epochs: Epochs in all.
-        patience: Epochs without a better validation accuracy after which training ends; None for never.
+        trainer: In the state of `progress`.
+        progress: The run's progress.
+        epochs: Total epochs.
+        patience: Epochs without a better validation quality after which training ends; None for never.
         target: Until it is reached, validation is evaluated at the points of the learning curve too.
-        meter: Tells the energy that training takes; by default that of this machine's processors.
-        on_step: Called after each mini-batch, when it counts in `progress`.
-        on_epoch: Called after each epoch, likewise.
-        on_point: Called after each point, likewise.
+        meter: Measures the energy of training; by default of this machine's processors.
+        on_step: Called after each mini-batch, once `progress` includes it.
+        on_epoch: Called after each epoch, once `progress` includes it.
+        on_point: Called after each point, once `progress` includes it.
     """
     meter = EnergyMeter() if meter is None else meter
     while not progress.is_over(epochs, patience):
@@ -60,9 +60,9 @@ def _train_rest(
     on_step: Callable[[Step], None],
     on_point: Callable[[Point], None],
 ) -> bool:
-    """Trains what is left of the epoch under way, and returns whether training is to end before the epoch does."""
-    meter.taken(now=True)  # what was taken since the last epoch is not training's
-    if _is_at_end(trainer, progress, target, meter, on_point):  # a point may be due that was interrupted
+    """Trains the rest of the current epoch, and returns whether training ends before the epoch does."""
+    meter.taken(now=True)  # discards energy since the last epoch, which is not training's
+    if _is_at_end(trainer, progress, target, meter, on_point):  # an interrupted point may still be due
         return True
     totals = progress.under_way
     try:
@@ -88,7 +88,7 @@ def _is_at_end(
     meter: EnergyMeter,
     on_point: Callable[[Point], None],
 ) -> bool:
-    """Returns whether training ends here, for its target is reached; evaluates validation where a point is due."""
+    """Evaluates validation if a point is due, and returns whether training ends here because of its target."""
     if target is None:
         return False
     if progress.reached(target.accuracy) is None:
@@ -102,7 +102,7 @@ def _is_at_end(
             try:
                 accuracy = trainer.validate()
             finally:
-                meter.taken(now=True)  # evaluation's
+                meter.taken(now=True)  # discards evaluation's energy
             on_point(progress.add_point(batches, accuracy, perf_counter() - begin))
     return target.ends and progress.reached(target.accuracy) is not None
 

@@ -1,4 +1,4 @@
-"""How far a run has come, and what each epoch reached."""
+"""`Progress`: the state and the results of a run's epochs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_ra
 
 @dataclass(frozen=True, slots=True)
 class TargetAccuracy:
-    """A quality on validation nodes, by the task's metric, that training is to reach.
+    """A target for the quality on validation nodes, by the task's metric.
 
     Attributes:
         accuracy: The quality.
-        first: Mini-batches before the first point at which validation is evaluated for it (`first_point`).
-        ends: Whether training ends where it is reached.
+        first: Mini-batches before the first point that evaluates validation for it (`first_point`).
+        ends: Whether training ends when the target is reached.
     """
 
     accuracy: float
@@ -36,8 +36,8 @@ class Point:
     Attributes:
         batches: Mini-batches trained on before it.
         val_accuracy: The quality on validation nodes.
-        train_s: Seconds of training until then, set-up included, evaluations left out.
-        eval_s: Seconds of all evaluations until then, its own included.
+        train_s: Seconds of training until then, with set-up and without evaluations.
+        eval_s: Seconds of all evaluations until then, including this one.
     """
 
     batches: int
@@ -46,9 +46,9 @@ class Point:
     eval_s: float
 
 
-#: What there is only of several trainers, or of ranks of a synchronous algorithm.
+#: Fields that only several trainers, or ranks of a synchronous algorithm, have.
 _OF_SEVERAL = ("trainers", "traffic")
-#: What epochs of former versions have besides.
+#: Fields that former versions wrote, too.
 _FORMER_FIELDS = {"test_accuracy"}
 
 
@@ -58,20 +58,21 @@ class EpochResult:
 
     Attributes:
         epoch: Number, from 1.
-        loss: Mean loss of the mini-batches, by their seeds.
+        loss: Mean loss over seeds.
         val_accuracy: The quality on validation nodes after the epoch.
-        epochs_per_s: Of training alone.
+        epochs_per_s: Training speed, without evaluation.
         train_s: Seconds of training.
-        eval_s: Seconds of evaluation after it; 0 where a point of the learning curve had evaluated it.
+        eval_s: Seconds of evaluation after it; 0 if a point of the learning curve had evaluated it.
         cache_hit_rate: Share of input rows that the cache served.
         stage_seconds: Mean work of a mini-batch in each stage.
-        trainers: Of each trainer of this process, where there are several: its name, all its seeds, and the mean
-            `transfer_s` and `train_s` of a mini-batch (`TrainerStep`).
-        nvtps: Vertices traversed per second, over all ranks and trainers (HitGNN's Eq. 3); None of epochs of former
-            versions, and of those that ranks were resumed within.
-        mteps: Millions of edges traversed per second, likewise (HyScale-GNN's Eq. 5).
-        kilojoules: That the machines took for training it, likewise; None where they don't tell, too.
-        traffic: Of each rank of a synchronous algorithm: what it read and sent (`Traffic`).
+        trainers: With several trainers in this process, for each its name, all its seeds, and the mean `transfer_s` and
+            `train_s` of a mini-batch (`TrainerStep`).
+        nvtps: Vertices traversed per second, over all ranks and trainers (HitGNN's Eq. 3). None for epochs of former
+            versions, and for epochs within which ranks were resumed.
+        mteps: Millions of edges traversed per second, over all ranks and trainers (HyScale-GNN's Eq. 5). None as
+            `nvtps`.
+        kilojoules: Energy of all machines for training it. None as `nvtps`, and if a machine doesn't measure it.
+        traffic: For each rank of a synchronous algorithm, its reads and messages (`Traffic`).
     """
 
     epoch: int
@@ -89,32 +90,32 @@ class EpochResult:
     traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, without those of several trainers or ranks that are empty."""
+        """Returns the fields as JSON types; leaves out empty fields of several trainers or ranks."""
         fields = dataclasses.asdict(self)
         return {name: value for name, value in fields.items() if value or name not in _OF_SEVERAL}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the result of `to_dict`, also as former versions wrote it."""
+        """Returns the result from the output of `to_dict`, also of former versions."""
         known = {name: value for name, value in fields.items() if name not in _FORMER_FIELDS}
         return from_fields(cls, known | {"stage_seconds": StageSeconds.from_dict(fields["stage_seconds"])})
 
 
 @dataclass(slots=True)
 class EpochTotals:
-    """Sums over the mini-batches of the epoch under way.
+    """Sums over the mini-batches of the current epoch.
 
     Attributes:
         batches: Mini-batches trained on: the index of the next one.
-        seeds: Seeds.
-        loss: Mini-batches' mean loss times their seeds, summed.
+        seeds: Number of seeds.
+        loss: Sum of each mini-batch's mean loss times its seeds.
         input_nodes: Rows of features read.
-        hits: Those that the cache served.
+        hits: Rows that the cache served.
         stages: Seconds in sample, gather, transfer, train.
-        seconds: Seconds of training that passed.
-        trainers: Of each trainer of this process, where there are several, the fields of its `TrainerStep`, summed.
-        work: `EpochWork`, of this rank.
-        traffic: Of each rank of a synchronous algorithm, the fields of its `Traffic`, summed.
+        seconds: Elapsed seconds of training.
+        trainers: With several trainers in this process, the summed fields of each one's `TrainerStep`.
+        work: The fields of this rank's `EpochWork`.
+        traffic: The summed fields of `Traffic` for each rank of a synchronous algorithm.
     """
 
     batches: int = 0
@@ -129,7 +130,7 @@ class EpochTotals:
     traffic: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, step: Step, seconds: float, joules: float) -> None:
-        """Counts a mini-batch that took `seconds` of the epoch, and `joules` that were read since the one before."""
+        """Adds a mini-batch that took `seconds` of the epoch, and the `joules` since the previous mini-batch."""
         self.batches += 1
         self.seeds += step.seeds
         self.loss += step.loss * step.seeds
@@ -145,23 +146,23 @@ class EpochTotals:
         self.work = list(EpochWork(*self.work).plus((*step.traversed, joules)))
 
     def add_joules(self, joules: float) -> None:
-        """Counts `joules` that were read between mini-batches."""
+        """Adds `joules` that were measured between mini-batches."""
         self.work = list(EpochWork(*self.work).plus((0.0, 0.0, joules)))
 
     def forget_work(self) -> None:
-        """Has the epoch's figures be not known: of what ranks counted before a stop, one rank's is kept alone."""
+        """Marks this epoch's work as unknown: a checkpoint holds only one rank's counts."""
         counted = math.nan if self.batches else 0.0
         self.work = [counted, counted, math.nan if any(self.work) else 0.0]
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a checkpoint keeps of a run beside its weights.
+    """A run's state in a checkpoint, apart from the weights.
 
     Attributes:
-        epochs: Finished ones.
-        under_way: Of the next one.
-        points: Where validation was evaluated for a target, until that was reached.
+        epochs: The finished epochs.
+        under_way: Totals of the current epoch.
+        points: Evaluations of validation for a target, until it was reached.
         setup_s: Seconds before the first mini-batch: partitions, orders, caches and tables.
         eval_s: Seconds of all evaluations.
     """
@@ -174,7 +175,7 @@ class Progress:
 
     @property
     def train_s(self) -> float:
-        """Seconds of training so far, set-up included, evaluations left out."""
+        """Seconds of training so far, with set-up and without evaluations."""
         return self.setup_s + sum(result.train_s for result in self.epochs) + self.under_way.seconds
 
     def reached(self, accuracy: float) -> Point | None:
@@ -182,20 +183,20 @@ class Progress:
         return next((point for point in self.points if point.val_accuracy >= accuracy), None)
 
     def add_point(self, batches: int, val_accuracy: float, eval_s: float) -> Point:
-        """Adds a point that was evaluated in `eval_s` after `batches` mini-batches, and returns it."""
+        """Adds and returns a point after `batches` mini-batches, whose evaluation took `eval_s` seconds."""
         self.eval_s += eval_s
         self.points.append(Point(batches, val_accuracy, self.train_s, self.eval_s))
         return self.points[-1]
 
     @property
     def best(self) -> EpochResult | None:
-        """The first epoch of the highest validation quality; None before one is finished."""
+        """The first epoch with the highest validation quality; None before the first is finished."""
         return max(self.epochs, key=lambda result: result.val_accuracy, default=None)
 
     def epochs_per_s(self, batches_per_epoch: int) -> float:
-        """Returns one over the median training time of finished epochs: the first one's compilation does not count.
+        """Returns one over the median training time of finished epochs; the median ignores the first one's compilation.
 
-        Before an epoch is finished it is estimated from the mini-batches of the one under way.
+        Before an epoch is finished, it is estimated from the current epoch's mini-batches.
         """
         if not self.epochs:
             return self.under_way.batches / batches_per_epoch / self.under_way.seconds
@@ -203,16 +204,16 @@ class Progress:
 
     @property
     def cache_hit_rate(self) -> float:
-        """Share of input rows that the cache served in the last finished epoch, or in the first one under way."""
+        """Share of input rows that the cache served in the last finished epoch, or in an unfinished first one."""
         return self.epochs[-1].cache_hit_rate if self.epochs else self.under_way.hits / self.under_way.input_nodes
 
     def is_over(self, epochs: int, patience: int | None) -> bool:
-        """Returns whether `epochs` are done, or the last `patience` of them brought nothing better."""
+        """Returns whether `epochs` are done, or the last `patience` epochs have not improved the quality."""
         done = len(self.epochs)
         return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
 
     def finish_epoch(self, val_accuracy: float, eval_s: float, work: EpochWork) -> EpochResult:
-        """Adds the epoch under way, with the `work` of all ranks, to the finished ones and returns it."""
+        """Finishes the current epoch, with the `work` of all ranks, and returns its result."""
         total = self.under_way
         result = EpochResult(
             epoch=len(self.epochs) + 1,
@@ -238,10 +239,10 @@ class Progress:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the progress of `to_dict`, also as former versions wrote it: without points and their seconds."""
+        """Returns the progress from the output of `to_dict`, also of former versions without points and seconds."""
         epochs = [EpochResult.from_dict(result) for result in fields["epochs"]]
         under_way = fields["under_way"]
-        unknown = {"work": [math.nan] * 3} if under_way["batches"] else {}  # of mini-batches of a former version
+        unknown = {"work": [math.nan] * 3} if under_way["batches"] else {}  # former versions didn't count it
         return cls(
             epochs,
             EpochTotals(**(unknown | under_way)),

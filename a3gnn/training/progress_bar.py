@@ -1,4 +1,4 @@
-"""How a run goes, on stderr."""
+"""`ProgressBar`: a run's progress on stderr."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from a3gnn.training.step import Step
 
 
 class ProgressBar:
-    """The epoch under way, its mini-batches, and the quality so far; a context manager.
+    """Shows the current epoch, its mini-batches, and the quality so far; a context manager.
 
     Args:
         batches_per_epoch: Mini-batches of an epoch.
-        epochs: Epochs at most.
-        metric: Of the quality.
-        shown: Whether to draw it at all; on a stderr that is no terminal nothing is drawn either.
+        epochs: Most epochs.
+        metric: The metric of the quality.
+        shown: Whether to draw it. It is never drawn if stderr is not a terminal.
     """
 
     def __init__(self, batches_per_epoch: int, epochs: int, metric: Metric, *, shown: bool) -> None:
@@ -53,5 +53,5 @@ class ProgressBar:
         self._bar.update(self._task, description=f"epoch {step.epoch + 1}/{self._epochs}", completed=step.index + 1)
 
     def finish_epoch(self, result: EpochResult) -> None:
-        """Shows what `result` reached."""
+        """Shows the loss and the quality of `result`."""
         self._bar.update(self._task, note=f"loss {result.loss:.3f} · val {self._metric.show(result.val_accuracy)}")

@@ -1,4 +1,4 @@
-"""PyG's own modules in the shapes of the built-in models, and the weights of one for the other.
+"""PyG's own modules with the shapes of the built-in models, and conversion of weights between both.
 
 module = pyg_module(task, graph.num_features, graph.num_classes)
 module.load_state_dict(to_pyg_state_dict(torch.load("runs/train-mine/model.pt"), task))
@@ -16,14 +16,14 @@ from a3gnn.errors import ConfigError
 from a3gnn.models.layers.layer import PYG_NORMS
 from a3gnn.task import Task
 
-#: Of PyG's batch normalisation, by default.
+#: PyG's default in batch normalization.
 _EPS = 1e-5
 
 
 def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
-    """Returns PyG's untrained `GraphSAGE`, `GCN`, `GAT`, `GIN`, or `BasicGNN` of `TransformerConv`.
+    """Returns PyG's untrained `GraphSAGE`, `GCN`, `GAT`, `GIN`, or a `BasicGNN` of `TransformerConv`.
 
-    Its layers, widths, heads, norms and dropout are the task's.
+    The task determines its layers, widths, heads, norms and dropout.
 
     Raises:
         ConfigError: PyG has no such module.
@@ -52,14 +52,14 @@ def pyg_module(task: Task, in_channels: int, out_channels: int) -> nn.Module:
 
 
 def to_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor]:
-    """Returns the state of the task's `pyg_module` that has the weights of a built-in model's `state`.
+    """Returns the state dict of the task's `pyg_module` with the weights of a built-in model's `state`.
 
-    Both answer the same of a whole graph, up to rounding. PyG's `GIN` has no way to normalise in its MLPs alone: of a
-    task without norms, its norms between layers get statistics that leave rows as they are, which holds in evaluation.
+    Both models give the same outputs on a whole graph, up to rounding. PyG's `GIN` can't normalize only in its MLPs. So
+    for a task without norms, its norms between layers get statistics that leave rows unchanged in evaluation.
 
     Args:
-        state: As in model.pt, or of `Trainer.model`.
-        task: What was trained.
+        state: A state dict from model.pt or `Trainer.model`.
+        task: The trained task.
 
     Raises:
         ConfigError: PyG has no such module.
@@ -69,10 +69,10 @@ def to_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Tens
 
 
 def from_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor]:
-    """Returns the state of the task's built-in model that has the weights of `state`, of its `pyg_module`.
+    """Returns the state dict of the task's built-in model with the weights of `state`, from its `pyg_module`.
 
     Raises:
-        ConfigError: PyG has no such module, or `state` has norms between layers that the task has not.
+        ConfigError: PyG has no such module, or `state` has norms between layers and the task has none.
     """
     _check(task)
     norms = _identity_norms(state, task)
@@ -87,7 +87,7 @@ def from_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Te
 
 
 def _identity_norms(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor]:
-    """Returns batch norms between PyG's GIN layers that change no row in evaluation; none of other models."""
+    """Returns batch norms between PyG's GIN layers that change no row in evaluation; empty for other models."""
     if task.model != "gin" or task.norm != "none":
         return {}
     found: dict[str, Tensor] = {}

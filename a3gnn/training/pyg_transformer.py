@@ -1,4 +1,4 @@
-"""`Transformer`: PyG's `TransformerConv` in PyG's `BasicGNN`, for which PyG has no name of its own."""
+"""`Transformer`: PyG's `TransformerConv` in PyG's `BasicGNN`, a combination without a class in PyG."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 
 class Transformer(BasicGNN):  # type: ignore[misc]  # PyG's classes have no types
-    """As PyG's `GAT`, with `TransformerConv` for `GATConv`: heads are averaged in the last layer."""
+    """PyG's `GAT` with `TransformerConv` instead of `GATConv`; heads are averaged in the last layer."""
 
     supports_edge_weight = False
     supports_edge_attr = True
 
     def init_conv(self, in_channels: int, out_channels: int, *, heads: int, **options: Any) -> TransformerConv:
-        """Returns a layer of so many output columns."""
+        """Returns a layer with `out_channels` output columns."""
         concat = len(self.convs) < self.num_layers - 1
         width = out_channels // heads if concat else out_channels
         return TransformerConv(in_channels, width, heads=heads, concat=concat, dropout=self.dropout.p, **options)

@@ -1,4 +1,4 @@
-"""The run's folder among ranks: rank 0 has it, and tells the others what is in it."""
+"""The run's folder with several ranks: rank 0 has it, and sends the others its content."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ class LeaderFolder(RunFolder):
 
     Args:
         path: The folder.
-        resume: Whether a run in it goes on.
-        ranks: Who read what is in it.
+        resume: Whether to continue a run in it.
+        ranks: The ranks that receive its content.
 
     Raises:
-        UsageError: As of `RunFolder`.
-        A3GNNError: Likewise.
+        UsageError: See `RunFolder`.
+        A3GNNError: See `RunFolder`.
     """
 
     def __init__(self, path: Path, *, resume: bool, ranks: TorchRanks) -> None:
         super().__init__(path, resume=resume)
         self._ranks = ranks
-        self._turn = uuid4().hex  # claimed once per run: a group may be there for several
+        self._turn = uuid4().hex  # claimed once per run, because a group may serve several runs
         ranks.bytes_of_first(os.fsencode(f"{self._turn}{path.absolute()}"))
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
-        """Returns the progress to go on from, as all ranks do."""
+        """Returns the progress to continue from, the same on all ranks."""
         progress = super().begin(trainer, known)
         self._ranks.bytes_of_first(self._checkpoint.read_bytes())
         progress.under_way.forget_work()
         return progress
 
     def keep_model(self, *, best: bool) -> None:
-        """Writes a last checkpoint and model.pt, whose weights all trainers then have."""
+        """Writes a last checkpoint and model.pt, and sets all trainers to its weights."""
         super().keep_model(best=best)
         written = BytesIO()
         torch.save(self._trainer.model.state_dict(), written)
         self._ranks.bytes_of_first(written.getvalue())
 
     def save_without_all(self) -> bool:
-        """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has.
+        """After ranks were lost, writes a checkpoint unless another rank does; returns whether this one has.
 
-        Where those that are lost had a part of the weights, nothing is written: the last checkpoint stays.
+        If the lost ranks had a part of the weights, nothing is written, and the last checkpoint stays.
         """
         if not (self._trainer.ready_to_save() and self._ranks.claim(self._turn)):
             return False
@@ -61,15 +61,15 @@ class LeaderFolder(RunFolder):
         return True
 
     def save_at_stop(self) -> None:
-        """Writes a checkpoint likewise: some may have stopped before the others, which then lose them."""
+        """Writes a checkpoint as `save_without_all`, because other ranks may have lost those that stopped earlier."""
         self.save_without_all()
 
 
 class FollowerFolder(RunFolder):
-    """The folder as other ranks see it: they read what rank 0 sends, and write nothing while that one is there.
+    """The folder on other ranks: they receive its content from rank 0, and write nothing while rank 0 runs.
 
     Args:
-        ranks: Of which one is rank 0.
+        ranks: All ranks, including rank 0.
     """
 
     def __init__(self, ranks: TorchRanks) -> None:
@@ -78,14 +78,14 @@ class FollowerFolder(RunFolder):
 
     @property
     def scratch(self) -> None:
-        """By default in the cache folder: rank 0's path may be of another machine."""
+        """None, for the cache folder, because rank 0's path may be on another machine."""
         return
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
-        """Returns the progress to go on from, `trainer` being at its state.
+        """Sets `trainer` to the state to continue from, and returns its progress.
 
         Raises:
-            ConfigError: What this rank trains is not what rank 0 does.
+            ConfigError: This rank trains something else than rank 0.
         """
         self._trainer, self._known = trainer, known
         content = BytesIO(self._ranks.bytes_of_first(b""))
@@ -94,30 +94,30 @@ class FollowerFolder(RunFolder):
         return self._progress
 
     def save(self) -> None:
-        """Does nothing: rank 0 does."""
+        """Does nothing: rank 0 saves."""
 
     def save_at_stop(self) -> None:
-        """Likewise."""
+        """Does nothing: rank 0 saves."""
 
     def save_if_due(self) -> None:
-        """Likewise."""
+        """Does nothing: rank 0 saves."""
 
     def finish_epoch(self, result: EpochResult) -> None:
-        """Likewise."""
+        """Does nothing: rank 0 logs the result."""
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Likewise."""
+        """Does nothing: rank 0 writes the result."""
 
     def keep_model(self, *, best: bool) -> None:
-        """Gives the trainer the weights that rank 0 has kept."""
+        """Sets the trainer to the weights of rank 0's model.pt."""
         content = BytesIO(self._ranks.bytes_of_first(b""))
         self._trainer.model.load_state_dict(torch.load(content, map_location="cpu", weights_only=True))
 
     def save_without_all(self) -> bool:
-        """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has.
+        """After ranks were lost, writes a checkpoint unless another rank does; returns whether this one has.
 
-        Where this machine doesn't see rank 0's folder, or that one hasn't written the weights of the best epoch yet,
-        it is left to others: nothing is claimed.
+        If this machine doesn't see rank 0's folder, or the weights of the best epoch are not in it yet, this rank
+        leaves the checkpoint to others.
         """
         best = self._best_epoch()
         read = [self._checkpoint] if best is None else [self._checkpoint, self._best_path(best)]

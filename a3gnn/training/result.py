@@ -1,4 +1,4 @@
-"""What a training run reached."""
+"""`TrainResult`: the result of a training run."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ from a3gnn.training.trainer import Trainer
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """What `train` found; `docs/measurement.md` defines each figure.
+    """The result of `train`; `docs/measurement.md` defines each figure.
 
     Attributes:
         test_accuracy: Quality on test nodes by the task's metric, with the weights in model.pt; evaluated once, at the
             end.
         val_accuracy: Quality on validation nodes, with the same weights.
-        best_epoch: The epoch that these weights are of, from 1; None where training ended at the target.
-        epochs: Epochs trained to their end.
-        throughput_epochs_per_s: One over the median training time of an epoch; evaluation is left out.
-        target_accuracy: The validation quality that was to be reached; None without a target.
-        seconds_to_accuracy: Seconds of training, set-up included and evaluation left out, until validation reached the
-            target; None where it did not.
-        batches_to_accuracy: Mini-batches until then; None likewise.
-        eval_seconds_to_accuracy: Seconds of evaluation until then; None likewise.
+        best_epoch: The epoch of these weights, from 1; None if training ended at the target.
+        epochs: Finished epochs.
+        throughput_epochs_per_s: One over the median training time of an epoch, without evaluation.
+        target_accuracy: The target of the validation quality; None without a target.
+        seconds_to_accuracy: Seconds of training, with set-up and without evaluation, until validation reached the
+            target; None if it did not.
+        batches_to_accuracy: Mini-batches until the target was reached, or None.
+        eval_seconds_to_accuracy: Seconds of evaluation until the target was reached, or None.
         eval_seconds: Seconds of all evaluations of validation.
-        peak_host_bytes: Peak of anonymous and shared-anonymous memory, evaluation included.
+        peak_host_bytes: Peak of anonymous and shared-anonymous memory, including evaluation.
         peak_device_bytes: Peak that torch's allocator reserved on the device; 0 without one.
         cache_hit_rate: Share of input rows that the cache served in the last epoch.
-        cache_bytes: What the cache really took.
-        seconds_per_epoch: Median training time of an epoch; evaluation is left out.
+        cache_bytes: The cache's actual bytes.
+        seconds_per_epoch: Median training time of an epoch, without evaluation.
         nvtps: Vertices traversed per second over all layers, ranks and trainers, the median of epochs (HitGNN's Eq. 3).
-        nvtps_per_gb_per_s: That over the GB/s at which the probe copied rows in the memory of the machines that train;
-            None where it never ran here, or where a GPU trains, whose memory it does not time.
-        mteps: Millions of edges traversed per second, likewise (HyScale-GNN's Eq. 5).
-        kj_per_epoch: kJ that the machines' processors and GPUs took for training an epoch, the median of epochs; None
-            where one doesn't tell.
-        energy: What that counts, or why it is not told.
-        seconds: What this call took: after a resume, the rest of the run.
+        nvtps_per_gb_per_s: `nvtps` over the GB/s at which the probe copied rows in the memory of the training machines.
+            None if the probe never ran here, or if a GPU trains, because the probe does not time its memory.
+        mteps: Millions of edges traversed per second, the median of epochs (HyScale-GNN's Eq. 5).
+        kj_per_epoch: Energy in kJ of the machines' processors and GPUs to train an epoch, the median of epochs; None if
+            one of them doesn't report it.
+        energy: What `kj_per_epoch` counts, or why it is None.
+        seconds: Seconds of this call: after a resume, the rest of the run.
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
-            evaluated, in [0, 1]. Seconds and throughput include it; those of a tune do not.
-        folder: Where its files are: model.pt, metrics.jsonl, checkpoint.pt, result.json.
-        evaluation: From what the quality was computed.
-        config: How it was trained.
-        task: What was trained.
+            evaluated, in [0, 1]. Seconds and throughput include it, unlike the seconds and throughput of a tune.
+        folder: The folder with model.pt, metrics.jsonl, checkpoint.pt and result.json.
+        evaluation: A description of the neighborhoods that qualities were computed from.
+        config: The configuration.
+        task: The trained task.
         graph: The graph's name.
-        metric: By what the qualities are.
-        ranks: Processes that trained it together; memory is that of all of them, other figures are rank 0's.
-        trainers: Of trainers of this process that trained it together: `names`, `kinds`, `shares` of seeds, `sampling`
-            of mini-batches, `prefetch`, the depths that were asked for, and `repeated_work`, what all shares take over
-            the whole of the first mini-batches (`a3gnn.pipeline.divided`). Where they adapted, these are of the end,
-            beside their `threads` and all `changes` (`a3gnn.hybrid.control.adaptation.DivisionChange`). None
-            for one trainer.
-        algorithm: Of the synchronous algorithm that ranks trained by: its `name`, `iterations` of an epoch, what each
-            rank read and sent in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds that
-            partitioning took (docs/algorithms.md). None without one.
-        adapted: Of one trainer that adapted, the `preparation` of mini-batches in the end and all `changes`
-            (`a3gnn.training.adapting.preparing.PreparationChange`); None of others.
+        metric: The metric of the qualities.
+        ranks: Processes that trained together. Memory is summed over them; other figures are rank 0's.
+        trainers: With several trainers in this process: their `names`, `kinds`, `shares` of seeds, `sampling` of
+            mini-batches, the requested depths `prefetch`, and `repeated_work`, the work of all shares over the work of
+            the whole, for the first mini-batches (`a3gnn.pipeline.divided`). If they adapted, these are the final
+            values, together with their `threads` and all `changes`
+            (`a3gnn.hybrid.control.adaptation.DivisionChange`). None for one trainer.
+        algorithm: The synchronous algorithm of the ranks: its `name`, `iterations` per epoch, each rank's reads and
+            messages in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds of partitioning
+            (docs/algorithms.md). None without one.
+        adapted: For one trainer that adapted, its final `preparation` of mini-batches and all `changes`
+            (`a3gnn.training.adapting.preparing.PreparationChange`); None otherwise.
     """
 
     test_accuracy: float
@@ -126,19 +126,19 @@ def make_result(
     energy: str,
     us: Alone,
 ) -> TrainResult:
-    """Returns the result of a run that has ended.
+    """Returns the result of a finished run.
 
     Args:
-        trainer: With the weights that are kept.
-        done: How far it came.
-        request: What was trained.
-        folder: The run's.
-        seconds: Of the call.
-        stolen_share: Share of the cores' time that others took.
-        target: What was to be reached; None for nothing.
+        trainer: With the weights of model.pt.
+        done: The final progress.
+        request: The run's request.
+        folder: The run's folder.
+        seconds: Seconds of the call.
+        stolen_share: Share of the cores' time that other machines took.
+        target: The run's target, if any.
         test_accuracy: Quality on test nodes.
-        energy: What energy counts, or why it is not told.
-        us: Which of how many processes this is.
+        energy: What energy counts, or why it is unknown.
+        us: This process among the ranks.
     """
     reached = None if target is None else done.reached(target.accuracy)
     best = None if ended_at(target, done) else done.best
@@ -182,7 +182,7 @@ def make_result(
 
 
 def _figures(trainer: Trainer, done: Progress) -> WorkFigures:
-    """Returns the medians of finished epochs; before one is finished, an estimate from the mini-batches under way."""
+    """Returns the medians over finished epochs, or an estimate from the current epoch's mini-batches if none is."""
     if done.epochs:
         return WorkFigures(*(_median([getattr(one, name) for one in done.epochs]) for name in WorkFigures._fields))
     under_way = done.under_way
@@ -197,7 +197,7 @@ def _median(figures: list[float | None]) -> float | None:
 
 
 def _per_gb_per_s(traversed_per_s: float | None, trainer: Trainer, us: Alone) -> float | None:
-    """Returns NVTPS per GB/s of all machines' memory, which are taken to be like this one."""
+    """Returns NVTPS per GB/s of all machines' memory; assumes that all machines are like this one."""
     machines = us.total(int(us.leads_machine))
     known = None if trainer.gpus else kept_hardware()
     if traversed_per_s is None or known is None:

@@ -1,4 +1,4 @@
-"""`run`: a training from its progress to its end, and what people are told meanwhile."""
+"""`run`: trains from a progress to the end, with messages, checkpoints and handling of interrupts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from a3gnn.units import count, format_duration
 
 
 class Interrupt:
-    """While entered, notes Ctrl-C and SIGTERM instead of raising in the middle of an update; a second one raises.
+    """While entered, notes Ctrl-C and SIGTERM instead of raising in the middle of an update; a second signal raises.
 
-    Off the main thread, where Python delivers no signals, it does nothing.
+    Outside the main thread it does nothing, because Python delivers no signals there.
 
     Args:
-        agreed: Whether others have to stop at the same mini-batch: `noted` is for them to know. Whoever started them
-            all hands the same signal on, so that a second one means nothing.
+        agreed: Whether other processes must stop at the same mini-batch and read `noted`. Their launcher forwards the
+            same signal, so a second signal is ignored.
 
     Attributes:
-        forced: Whether a second one came: the model may be in the middle of an update.
-        noted: Whether one came.
+        forced: Whether a second signal came; the model may then be in the middle of an update.
+        noted: Whether a signal came.
     """
 
     def __init__(self, *, agreed: bool = False) -> None:
@@ -54,12 +54,12 @@ class Interrupt:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt if one was noted; call it where no weight changes, such as in evaluation."""
+        """Raises KeyboardInterrupt if a signal was noted; call it while no weights change, such as in evaluation."""
         if self.noted:
             raise KeyboardInterrupt
 
     def check_step(self) -> None:
-        """Raises KeyboardInterrupt likewise after a mini-batch, unless others have to agree to stop there."""
+        """Raises KeyboardInterrupt if a signal was noted, after a mini-batch; not if other processes must agree."""
         if not self._agreed:
             self.check()
 
@@ -83,18 +83,17 @@ def run(
     notify: Callable[[str], None],
     meter: EnergyMeter | None = None,
 ) -> float:
-    """Trains to the end, leaves model.pt, and returns the quality on test nodes of its weights.
+    """Trains to the end, writes model.pt, and returns the quality of its weights on test nodes.
 
-    These the trainer then has.
-    What stops it after a mini-batch, or between chunks of evaluation, leaves a checkpoint, and so does the loss of
-    another rank.
+    Afterwards the trainer has these weights. A stop after a mini-batch or between chunks of evaluation leaves a
+    checkpoint, and so does the loss of another rank.
 
     Raises:
-        MemoryLimitError: The memory limit was passed; the error says how to go on.
-        GraphServerError: A graph server can't be reached any more, likewise.
-        KeyboardInterrupt: By Ctrl-C, likewise.
-        PeerLostError: Another rank has ended, likewise.
-        TrainerError: One of several trainers has failed, or does not come back, likewise.
+        MemoryLimitError: The memory limit was passed. This error and the errors below say how to continue.
+        GraphServerError: A graph server can't be reached any more.
+        KeyboardInterrupt: Ctrl-C was pressed.
+        PeerLostError: Another rank has ended.
+        TrainerError: One of several trainers has failed, or does not come back.
     """
     from a3gnn.training.progress_bar import ProgressBar
 
@@ -146,14 +145,14 @@ def run(
             saved = not trained and folder.save_without_all()
             if not (saved or interrupt.noted):
                 raise
-            stop = KeyboardInterrupt() if interrupt.noted else error  # the others have stopped by the same signal
+            stop = KeyboardInterrupt() if interrupt.noted else error  # the same signal has stopped the others
             if not saved:
-                raise stop from error.__cause__  # rank 0 has saved, or says why not
+                raise stop from error.__cause__  # rank 0 has saved, or reports why not
             raise type(stop)(_how_to_go_on(stop, done, folder.path)) from error
 
 
 def ended_at(target: TargetAccuracy | None, done: Progress) -> bool:
-    """Returns whether training ended where `target` was reached."""
+    """Returns whether training ended because `target` was reached."""
     return target is not None and target.ends and done.reached(target.accuracy) is not None
 
 

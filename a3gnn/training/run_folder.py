@@ -20,24 +20,24 @@ from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
 
-#: Seconds between writings at least, and how many times the seconds of one at least. Guesses.
+#: Least time between writes, in seconds, and as a multiple of a write's duration. Guesses.
 _PERIOD_S, _PERIOD_WRITES = 30.0, 20
 
 
 class SaveTimer:
-    """Spaces writings so that little work is lost where a run is killed, and little time goes into writing."""
+    """Spaces writes so that a killed run loses little work, and little time goes into writing."""
 
     def __init__(self) -> None:
         self._next = perf_counter() + _PERIOD_S
 
     @property
     def is_due(self) -> bool:
-        """Whether the last writing is old."""
+        """Whether the next write is due."""
         return perf_counter() >= self._next
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """While entered, the state is written; the next writing is due the later the longer this one takes."""
+        """Times the write within this context; the longer it takes, the later the next one is due."""
         begin = perf_counter()
         yield
         now = perf_counter()
@@ -45,11 +45,12 @@ class SaveTimer:
 
 
 class MetricsLog:
-    """A file that holds one line per epoch and is whole after every epoch.
+    """A file with one line per epoch, complete after every epoch.
 
     Args:
         path: The file.
-        results: Epochs that a resumed run has finished; lines of later ones, which will be trained again, are dropped.
+        results: Epochs that a resumed run has finished. Lines of later epochs, which will be trained again, are
+            dropped.
     """
 
     def __init__(self, path: Path, results: Sequence[EpochResult]) -> None:
@@ -57,7 +58,7 @@ class MetricsLog:
         write_text(path, "".join(map(_line, results)))
 
     def append(self, result: EpochResult) -> None:
-        """Adds `result`, on its way to the disk when this returns."""
+        """Appends `result`, without waiting for the disk."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line(result))
 
@@ -70,18 +71,18 @@ _CHECKPOINT = "checkpoint.pt"
 
 
 class RunFolder:
-    """Writes what a run leaves behind. Killed at any moment, it can be resumed.
+    """Writes a run's files. A run can be resumed, even if it is killed at any moment.
 
-    Weights of the best epoch are in a file of that epoch, beside which the one that the last checkpoint knows as best
-    is kept until the next checkpoint.
+    Weights of the best epoch are in a file of that epoch. The file of the last checkpoint's best epoch is kept until
+    the next checkpoint.
 
     Args:
         path: The folder.
-        resume: Whether a run in it goes on.
+        resume: Whether to continue a run in it.
 
     Raises:
-        UsageError: It holds a run and `resume` is off, or none and `resume` is on.
-        A3GNNError: It can't be made.
+        UsageError: The folder contains a run and `resume` is off, or no run and `resume` is on.
+        A3GNNError: The folder can't be made.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
@@ -103,14 +104,14 @@ class RunFolder:
 
     @property
     def scratch(self) -> Path | None:
-        """Where evaluation keeps what it writes; None for the cache folder."""
+        """Folder for evaluation's temporary files; None for the cache folder."""
         return self.path
 
     def begin(self, trainer: Trainer, known: dict[str, Any]) -> Progress:
-        """Returns the progress to go on from, `trainer` being at its state; a fresh run saves its first checkpoint.
+        """Sets `trainer` to the state to continue from, and returns its progress; a new run saves a first checkpoint.
 
         Args:
-            trainer: A fresh one.
+            trainer: A fresh trainer.
             known: The run's `identity`.
         """
         self._trainer, self._known = trainer, known
@@ -135,7 +136,7 @@ class RunFolder:
         self.save()
 
     def save_without_all(self) -> bool:
-        """Writes a checkpoint unless another rank does, some having been lost; returns whether this one has."""
+        """After ranks were lost, writes a checkpoint unless another rank does; returns whether this one has."""
         return False  # there are no others
 
     def save_if_due(self) -> None:
@@ -144,17 +145,17 @@ class RunFolder:
             self.save()
 
     def finish_epoch(self, result: EpochResult) -> None:
-        """Logs `result`, and keeps the weights if they are the best so far."""
+        """Logs `result`, and saves the weights if they are the best so far."""
         if result.epoch == self._best_epoch():
             save(self._best_path(result.epoch), self._trainer.model.state_dict(), durable=False)
             self._drop_best_but(result.epoch, self._saved_best)
         self._log.append(result)
 
     def keep_model(self, *, best: bool) -> None:
-        """Writes a last checkpoint and model.pt, whose weights the trainer then has.
+        """Writes a last checkpoint and model.pt, and sets the trainer to its weights.
 
         Args:
-            best: Whether these are the best epoch's; if not, they are those that the trainer has now.
+            best: Whether model.pt gets the best epoch's weights; if not, it gets the trainer's current weights.
         """
         self.save()
         trainer = self._trainer
@@ -189,10 +190,10 @@ class RunFolder:
 
 
 def check_run_folder(path: Path, *, resume: bool) -> None:
-    """Checks that a run can begin in the folder `path`, or go on there; makes nothing.
+    """Checks that a run can start in the folder `path`, or continue there; writes nothing.
 
     Raises:
-        UsageError: It holds a run and `resume` is off, or none and `resume` is on.
+        UsageError: The folder is not empty and `resume` is off, or contains no run and `resume` is on.
     """
     if resume and not (path / _CHECKPOINT).is_file():
         raise UsageError(

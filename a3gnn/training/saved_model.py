@@ -1,7 +1,7 @@
-"""`SavedModel`: the content of model.pt: weights, and what says of which model they are.
+"""`SavedModel`: the content of model.pt: weights, and a description of their model.
 
-The file is a state dict that `torch.load` and `load_state_dict` of PyG's modules take as any other: what a3gnn adds
-stands in `_metadata`, where torch keeps what belongs to a state dict and is no weight.
+The file is a plain state dict for `torch.load` and for `load_state_dict` of PyG's modules. a3gnn's additions are in
+`_metadata`, where torch stores data of a state dict that are not weights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from a3gnn.metric import Target
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 
-#: Where in `_metadata`; other names there are modules'.
+#: a3gnn's key in `_metadata`; other keys are modules' names.
 _PLACE = "a3gnn"
 
 
@@ -31,11 +31,11 @@ class SavedModel:
     """A trained model.
 
     Attributes:
-        task: What was trained; a model of the user's is described in it.
-        target: What its outputs are of: classes, labels or values.
-        num_features: Columns of the features that it takes.
-        num_outputs: Columns of what it puts out per node.
-        weights: Its state dict.
+        task: The trained task; for a user's model it contains the description (`own`).
+        target: The kind of outputs: classes, labels or values.
+        num_features: Columns of the features.
+        num_outputs: Columns of the outputs.
+        weights: The model's state dict.
     """
 
     task: Task
@@ -46,14 +46,14 @@ class SavedModel:
 
     @classmethod
     def of(cls, model: torch.nn.Module, task: Task, graph: Graph) -> Self:
-        """Returns `model` of a task that was trained on `graph`; the weights are its own, not copies."""
+        """Returns `model` of a task that was trained on `graph`; shares its weights without copying."""
         return cls(task, graph.target, graph.num_features, graph.num_classes, model.state_dict())
 
     def write(self, path: Path) -> None:
-        """Writes model.pt to `path`, whole or not at all.
+        """Writes model.pt to `path`, atomically.
 
         Raises:
-            A3GNNError: It can't be written.
+            A3GNNError: The file can't be written.
         """
         known = {
             "task": self.task.to_dict(),
@@ -71,7 +71,7 @@ class SavedModel:
 
         Raises:
             UsageError: `path` is no path.
-            ConfigError: It is missing, broken, or does not say what model it is.
+            ConfigError: The file is missing, broken, or does not describe its model.
         """
         if not isinstance(path, str | Path):
             raise UsageError(f"model must be the path of a model.pt, or of the folder of a training, got {path!r}")
@@ -80,7 +80,7 @@ class SavedModel:
             state = torch.load(file, map_location="cpu", weights_only=True)
         except FileNotFoundError:
             raise ConfigError(f"there is no {file}; a3gnn train --out DIR leaves one in DIR") from None
-        except Exception as error:  # whatever reading a foreign file raises
+        except Exception as error:  # reading a foreign file can raise any error
             raise ConfigError(
                 f"{file} must be a model.pt that a3gnn train wrote, but can't be read: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""`Step`: what a trainer says of each mini-batch."""
+"""`Step`: a trainer's figures for each mini-batch."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Counts of one mini-batch, or sums over several.
+    """A rank's counts for one mini-batch, or sums over several.
 
     Attributes:
-        batches: Mini-batches; an iteration in which the rank was idle has none.
-        moved: Those of another rank's part (two-stage scheduling).
-        seeds: Seeds.
-        rows: Rows of features that it needed.
-        hits: Those that its own device's memory had.
-        host_bytes: Bytes of the others, as often as they passed between host memory and a device.
-        gradient_bytes: Bytes of gradients that it gave and took.
-        activation_bytes: Bytes of partial sums, and of their gradients, that it gave other ranks and took (P3).
-        structure_bytes: Bytes of mini-batches' node ids and edges, likewise.
+        batches: Mini-batches; 0 for an iteration in which the rank was idle.
+        moved: Mini-batches of another rank's part (two-stage scheduling).
+        seeds: Number of seeds.
+        rows: Rows of features that the rank needed.
+        hits: Rows in its own device's memory.
+        host_bytes: Bytes of the other rows, counted each time that they pass between host memory and a device.
+        gradient_bytes: Bytes of gradients sent and received.
+        activation_bytes: Bytes of partial sums and their gradients, sent to other ranks and received (P3).
+        structure_bytes: Bytes of mini-batches' node ids and edges, sent to other ranks and received.
     """
 
     batches: int = 0
@@ -49,7 +49,7 @@ class Traffic:
 
     @property
     def beta(self) -> float:
-        """Share of the rows that its own memory had, in [0, 1]; 1 of none (HitGNN, Eq. 7)."""
+        """Share of rows in the device's own memory, in [0, 1]; 1 without rows (HitGNN, Eq. 7)."""
         return self.hits / self.rows if self.rows else 1.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Traffic:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Traffic:
-        """Returns the counts of `to_dict`."""
+        """Returns the counts from the output of `to_dict`."""
         return cls(**{name: value for name, value in fields.items() if name != "beta"})
 
     @classmethod
@@ -69,19 +69,19 @@ class Traffic:
 
 
 def by_rank(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the sums of each rank's counts over `some`, of which each holds those of every rank, as JSON types."""
+    """Returns the sums of each rank's counts, as JSON types; each entry of `some` holds the counts of every rank."""
     return [Traffic.sum([Traffic.from_dict(one) for one in rank]).to_dict() for rank in zip(*some, strict=True)]
 
 
 class Traversed(NamedTuple):
-    """Nodes and edges of all layers of a mini-batch, of all shares; nodes that two shares have count twice."""
+    """Nodes and edges of all layers and all shares of a mini-batch; nodes in two shares count twice."""
 
     nodes: int
     edges: int
 
 
 def traversed(parts: Iterable[Subgraph]) -> Traversed:
-    """Returns what a mini-batch traverses that is trained in `parts`; one without seeds only keeps step."""
+    """Returns the nodes and edges that a mini-batch in `parts` traverses; parts without seeds don't count."""
     counts = [counts_of(part) for part in parts if part.share is None or part.share.num_seeds]
     return Traversed(
         int(sum(count.traversed_nodes for count in counts)), int(sum(count.traversed_edges for count in counts))
@@ -89,12 +89,12 @@ def traversed(parts: Iterable[Subgraph]) -> Traversed:
 
 
 class EpochWork(NamedTuple):
-    """Sums over mini-batches; NaN of what is not known.
+    """Sums over mini-batches; NaN if unknown.
 
     Attributes:
         nodes: Nodes over all layers.
         edges: Edges over all layers.
-        joules: That the machines took.
+        joules: Energy of the machines.
     """
 
     nodes: float
@@ -106,17 +106,17 @@ class EpochWork(NamedTuple):
         return type(self)(*(own + more for own, more in zip(self, other, strict=True)))
 
     def over(self, ranks: Ranks | None) -> Self:
-        """Returns the sums over all `ranks`, each of which calls it; without any, this."""
+        """Returns the sums over all `ranks`, which must all call this; returns itself if `ranks` is None."""
         return self if ranks is None else type(self)(*summed(ranks, np.array(self)).tolist())
 
 
 class WorkFigures(NamedTuple):
-    """What an epoch is told by; None where it is not known.
+    """An epoch's figures; None if unknown.
 
     Attributes:
         nvtps: Vertices traversed per second.
         mteps: Millions of traversed edges per second.
-        kilojoules: That the machines took.
+        kilojoules: Energy of the machines.
     """
 
     nvtps: float | None = None
@@ -132,13 +132,13 @@ class WorkFigures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrainerStep:
-    """What one of this process' trainers did for a mini-batch.
+    """The work of one of this process' trainers for a mini-batch.
 
     Attributes:
         trainer: Its name.
         seeds: Seeds of its share.
-        transfer_s: Seconds in which the share was sent to its device; on a virtual clock where that is simulated.
-        train_s: Seconds of forward and backward propagation, waiting for others left out; likewise.
+        transfer_s: Seconds to send the share to its device; on a virtual clock for a simulated device.
+        train_s: Seconds of forward and backward propagation, without waits for others; on the same clock.
     """
 
     trainer: str
@@ -149,20 +149,20 @@ class TrainerStep:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One mini-batch that has been trained on.
+    """One trained mini-batch.
 
     Attributes:
         epoch: Epoch, from 0.
         index: Place in the epoch, from 0.
         loss: Mean loss of its seeds.
-        seeds: Seeds, of all shares where it was cut.
-        input_nodes: Rows of features that it read; of the share that was trained here, as all that follows.
-        hits: Those that the cache served.
-        sampled_edges: Sampled edges.
+        seeds: Number of seeds of the whole mini-batch, over all shares.
+        input_nodes: Rows of features read. This and all following figures are for the share trained here.
+        hits: Rows that the cache served.
+        sampled_edges: Number of sampled edges.
         seconds: Work in each stage.
-        traversed: What NVTPS and MTEPS count; of a share without seeds nothing.
-        trainers: What each trainer of this process did, where there are several; figures above are then of all.
-        traffic: Of each rank of a synchronous algorithm, which then trains a mini-batch of its own; none otherwise.
+        traversed: Nodes and edges for NVTPS and MTEPS; 0 for a share without seeds.
+        trainers: With several trainers in this process, the work of each; the figures above then cover all of them.
+        traffic: With a synchronous algorithm, the traffic of each rank, which trains its own mini-batch; else empty.
     """
 
     epoch: int
@@ -179,8 +179,8 @@ class Step:
 
 
 def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
-    """Returns what is said of `batch`, which has been trained on in `train_s` seconds with a mean loss of `loss`."""
-    transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # there is none on the host
+    """Returns the step of `batch`, which was trained in `train_s` seconds with a mean loss of `loss`."""
+    transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # None on the host
     return Step(
         epoch=batch.epoch,
         index=batch.index,

@@ -1,4 +1,4 @@
-"""`tuned.json`: what tuning hands to training."""
+"""`TunedConfig`: the content of tuned.json, the output of tuning and the input of training."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ from a3gnn.tuned_file import read_tuned
 
 @dataclass(frozen=True, slots=True)
 class TunedConfig:
-    """A configuration with all that it stands on.
+    """A tuned configuration with the data that the choice is based on.
+
+    Fields that older files lack have their default, mostly None.
 
     Attributes:
         config: The chosen configuration.
-        setting: What it trains, and the graph and the machine that it was tuned for.
-        spec: Where that graph came from: what `--dataset` took.
-        limits: What it keeps.
-        predicted: By metric, mean, low and high, as predicted before it was measured; metrics of which nothing can be
-            predicted are left out.
-        measured: What it reached; None where it was recommended by predictions alone.
-        default: What the default configuration reached, or why not; None if it was not measured.
-        seeds: The seeds used, by what they decide.
-        versions: Versions of the packages that decide results.
-        wait_policy: OpenMP's wait policy in trials, as `a3gnn.threads.wait_policy` names it; None in older files.
-        target_accuracy: The validation quality whose seconds count; None in older files.
-        seconds_to_accuracy: Training seconds to it: median, low and high over the seeds and the alternations of the
-            play-off where the choice was measured beside the default, and elsewhere with the task's seed alone; None
-            where it is not reached, and in older files.
-        default_budget_s: Seconds of training that every configuration was given: the default's, at the speed of the
-            machine in the play-off where there was one, else at that of the default's trial; None in older files.
-        still_rising: Whether the default's validation quality was still rising then; None in older files.
-        against_default: The choice against the default (`a3gnn.tuning.study.comparison.Comparison`); None where the
-            default is the choice or was not measured, and in older files.
-        left_out: What the tune's budget was too small for, in words.
-        no_gain: What the default was chosen over for want of a measurable gain (`a3gnn.tuning.study.choice.NoGain`):
-            its `config`, and that `against_default`; None where another configuration was chosen, and in older files.
+        setting: The task, the graph and the machine of the tune.
+        spec: The graph's source: the value of `--dataset`.
+        limits: The limits that the configuration keeps.
+        predicted: By metric, the mean, low and high predicted before the measurement; without metrics that can't be
+            predicted.
+        measured: The choice's metrics; None if it was recommended from predictions alone.
+        default: The default configuration's metrics, or its failure; None if it was not measured.
+        seeds: The seeds used, by purpose.
+        versions: Versions of the packages that affect results.
+        wait_policy: OpenMP's wait policy in trials, a name from `a3gnn.threads.wait_policy`.
+        target_accuracy: The validation quality whose seconds count.
+        seconds_to_accuracy: Training seconds to `target_accuracy`: median, low and high. If the choice was measured
+            alternately with the default, they are over the seeds and alternations of the play-off; otherwise they are
+            for the task's seed alone. None if the target is not reached.
+        default_budget_s: Seconds of training for every configuration: the default's, at the machine's speed in the
+            play-off, or in the default's trial if there was no play-off.
+        still_rising: Whether the default's validation quality was still rising at that time.
+        against_default: Comparison of the choice with the default (`a3gnn.tuning.study.comparison.Comparison`); None if
+            the default is the choice or was not measured.
+        left_out: Messages about steps that the tune's budget was too small for.
+        no_gain: The configuration that the default was preferred to, because its gain was not measurable
+            (`a3gnn.tuning.study.choice.NoGain`): its `config`, and its `against_default`. None if another configuration
+            than the default was chosen.
     """
 
     config: TrainConfig
@@ -92,7 +95,7 @@ class TunedConfig:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the content of `to_dict`; fields that it does not know are left out.
+        """Returns the configuration from the output of `to_dict`; ignores unknown fields.
 
         Raises:
             KeyError: A field is missing.
@@ -121,7 +124,7 @@ class TunedConfig:
         )
 
     def write(self, path: str | Path) -> None:
-        """Writes tuned.json to `path`, whole or not at all."""
+        """Writes tuned.json to `path`, atomically."""
         write_text(Path(path), json.dumps(self.to_dict(), indent=2) + "\n")
 
     @classmethod
@@ -130,7 +133,7 @@ class TunedConfig:
 
         Raises:
             UsageError: `path` is no path.
-            ConfigError: It is missing, broken, another kind of file, or of another schema version.
+            ConfigError: The file is missing, broken, of another kind, or of another schema version.
         """
         file, fields = read_tuned(path)
         try:

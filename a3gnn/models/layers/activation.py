@@ -1,6 +1,7 @@
 """ReLU and dropout between layers, in one pass and in place.
 
-A share of a mini-batch (`a3gnn.sampling.share`) drops what the whole drops: its rows have their places in the whole.
+A share of a mini-batch (`a3gnn.sampling.share`) drops the same entries as the whole, because its rows know their places
+in the whole.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ _LEVELS = 1 << 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dropout:
-    """Drops entries at a rate and scales the others up; the same entries whenever and on however many threads.
+    """Drops entries at a rate and scales the others up.
 
-    The same on every CPU; a GPU draws others from the same key.
+    A key always drops the same entries, on any CPU and with any number of threads. A GPU drops other entries for the
+    same key.
 
     Attributes:
         threshold: The rate in units of 2**-32; 0 drops nothing.
-        key: Decides which.
-        places: Each row's place among those of the whole mini-batch, int64; None where they are all of one.
-        num_rows: Rows of the whole.
+        key: Determines the dropped entries.
+        places: Each row's place in the whole mini-batch, int64; None if the rows are the whole mini-batch.
+        num_rows: Rows of the whole mini-batch.
     """
 
     threshold: int
@@ -43,26 +45,26 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, *names: str | int) -> Dropout:
-        """Returns the dropout of `probability` for what `names` name, a seed first."""
+        """Returns the dropout of `probability` whose key is derived from `names`, a seed first."""
         threshold = round(probability * _LEVELS)
         return cls(threshold, derive(0, *names) if threshold else 0)
 
     def at(self, places: Tensor, num_rows: int) -> Dropout:
-        """Returns the dropout of rows that are at `places`, int64, among `num_rows`."""
+        """Returns the dropout for a share's rows, which are at `places`, int64, among `num_rows` rows."""
         return dataclasses.replace(self, places=places, num_rows=num_rows) if self.threshold else self
 
     @property
     def scale(self) -> np.float32:
-        """Factor of what is kept."""
+        """Factor of the kept entries."""
         return np.float32(_LEVELS / (_LEVELS - self.threshold))
 
     @property
     def arguments(self) -> tuple[np.uint32, np.float32, np.uint32, np.uint32]:
-        """(threshold, scale, low_key, high_key), as kernels take them."""
+        """(threshold, scale, low_key, high_key) for kernels."""
         return np.uint32(self.threshold), self.scale, np.uint32(self.key & 0xFFFFFFFF), np.uint32(self.key >> 32)
 
     def factors(self, like: Tensor) -> Tensor:
-        """Returns 0 for what is dropped and `scale` for the rest, of dtype, shape and device of `like`."""
+        """Returns 0 for dropped entries and `scale` for the others, with the dtype, shape and device of `like`."""
         generator = torch.Generator(like.device).manual_seed(self.key)
         whole = like if self.places is None else like.new_empty(self.num_rows, *like.shape[1:])
         kept = torch.empty_like(whole).bernoulli_(1 - self.threshold / _LEVELS, generator=generator)
@@ -71,7 +73,7 @@ class Dropout:
         return kept.mul_(float(self.scale))
 
 
-# Entries too few to be worth a second thread: some 50 microseconds of work. Guess.
+# Fewest entries that are worth a second thread: some 50 microseconds of work. Guess.
 _GRAIN = 1 << 16
 
 
@@ -82,7 +84,7 @@ def relu_dropout(x: Tensor, dropout: Dropout) -> Tensor:
 
 
 def rectify_in_place(x: Tensor, dropout: Dropout) -> None:
-    """Overwrites `x` by its ReLU after `dropout`, unseen by autograd."""
+    """Overwrites `x` by its ReLU after `dropout`, without autograd."""
     if not _runs_compiled(x):
         x.clamp_min_(0)
         if dropout.threshold:
@@ -97,12 +99,12 @@ def rectify_in_place(x: Tensor, dropout: Dropout) -> None:
 
 
 def _runs_compiled(x: Tensor) -> bool:
-    """Returns whether kernels of ours take it: no double precision, which torch computes."""
+    """Returns whether the compiled kernels support `x`; torch computes on GPUs and in double precision."""
     return not x.is_cuda and x.dtype is not torch.float64
 
 
 class _ReluDropout(torch.autograd.Function):
-    """Keeps nothing but its output: an entry that is zero has no gradient, whichever of the two zeroed it."""
+    """Saves only its output: a zero entry has no gradient, whether ReLU or dropout made it zero."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropout: Dropout) -> Tensor:

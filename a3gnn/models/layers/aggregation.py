@@ -1,4 +1,4 @@
-"""Input rows aggregated before a layer's linear map, with the gradient of the activation before them."""
+"""Aggregation of input rows before a layer's linear map, with the gradient of the activation before it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NO_ROWS = np.empty((0, 0), dtype=np.float32)
 
 
 def neighbour_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *, onto: Tensor | None = None) -> Tensor:
-    """Returns the weighted sum of `x` over each destination's in-neighbours, of its dtype, (num_dst, n_columns).
+    """Returns the weighted sum of `x` over each destination's in-neighbors, of its dtype, (num_dst, n_columns).
 
     Args:
         block: The edges; any rows of `x` may be the destinations.
         x: Sources, dense, float32 or bfloat16, which is summed in float32, shape (num_src, n_columns).
-        weights: Factor of each edge, float32, shape (num_edges,), a constant; `LayerBlock.shares` for a mean. Ones if
-            None.
-        onto: What the sums are added to, like `x`, contiguous, (num_dst, n_columns), overwritten; zeros if None.
+        weights: Constant factor of each edge, float32, shape (num_edges,); `LayerBlock.shares` gives a mean. None uses
+            ones.
+        onto: Start of the sums, of the dtype of `x`, contiguous, (num_dst, n_columns), overwritten; None uses zeros.
     """
     if x.dtype is torch.bfloat16:
         return neighbour_sum(block, x.float(), weights, onto=None if onto is None else onto.float()).to(x.dtype)
@@ -74,15 +74,15 @@ class _Sum(torch.autograd.Function):
 
 
 def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-    """Returns what `aggregator` makes of each destination's in-neighbours and own row, (num_dst, input_width).
+    """Returns the aggregate of each destination's in-neighbors and own row, (num_dst, input_width).
 
-    As `MiniBatch.x` holds it for the input layer (`a3gnn.features.rows.table`).
+    Its layout is the one of `MiniBatch.x` for the input layer (`a3gnn.features.rows.table`).
 
     Args:
-        aggregator: The rule.
+        aggregator: The aggregation.
         block: Destinations are the first of the sources.
-        x: Sources, dense, float32 or bfloat16, which the outcome is then, shape (num_src, n_columns).
-        dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
+        x: Sources, dense, float32 or bfloat16, shape (num_src, n_columns). The result has the same dtype.
+        dropout: ReLU and this dropout are applied first and overwrite `x`; None uses `x` unchanged.
     """
     if block.runs_compiled(x):
         if dropout is None:
@@ -114,7 +114,7 @@ class _Aggregate(torch.autograd.Function):
 
 
 class _ActivateAndAggregate(torch.autograd.Function):
-    """Returns the activated sources beside their aggregate: autograd must know of what was overwritten."""
+    """Also returns the activated sources, because autograd must know about the overwritten tensor."""
 
     @staticmethod
     def forward(
@@ -174,9 +174,10 @@ def factors(aggregator: Aggregator, block: LayerBlock) -> tuple[NDArray[np.float
 
 
 def warm_up(aggregator: Aggregator) -> None:
-    """Compiles what hidden layers with `aggregator` run on bfloat16, or loads it from numba's cache.
+    """Compiles the bfloat16 kernels of hidden layers with `aggregator`, or loads them from numba's cache.
 
-    Which of it a mini-batch needs depends on its size. For float32 see `a3gnn.models.layers.layer_kernels.warm_up`.
+    Not every mini-batch runs all of them: it depends on its size. For float32 see
+    `a3gnn.models.layers.layer_kernels.warm_up`.
     """
     indptr, indices = torch.tensor([0, 1], dtype=torch.int32), torch.tensor([0], dtype=torch.int32)
     block = LayerBlock(indptr, indices, 1, slice(0, 1), torch.zeros(1))

@@ -1,9 +1,9 @@
-"""Compiled kernels of graph attention over rows that are not mapped yet. All release the GIL.
+"""Compiled kernels of graph attention over unmapped rows. All release the GIL.
 
-Each call works on rows `low` to `high` of its output, on one thread. `a3gnn.threads.pool` splits the output; results
-are the same bit for bit, however it is split. An attention slot is an edge or a self loop: those of destination i begin
-at `indptr[i] + i`, its self loop first. An edge from a node to itself has a slot whose attention is 0. Dropped slots
-keep their attention, negated. Rows are float32, or int16 for the bits of bfloat16; all else is float32.
+Each call works on rows `low` to `high` of its output, on one thread. `a3gnn.threads.pool` splits the output; the split
+doesn't change a bit of the results. An attention slot is an edge or a self loop. The slots of destination i begin at
+`indptr[i] + i`, its self loop first. An edge from a node to itself has a slot with attention 0. Dropped slots keep
+their attention, negated. Rows are float32, or int16 for the bits of bfloat16; all else is float32.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from a3gnn.storage.compiled import njit
 _Pair = tuple[NDArray[Any], NDArray[Any]]
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64
-# Edges between the row that is read and the one that is prefetched. Guess.
+# Edges between the current row and the prefetched one. Guess.
 _AHEAD = 4
 # LeakyReLU's negative slope: Veličković et al., 2018, section 2.1.
 _SLOPE = np.float32(0.2)
 _ZERO = np.float32(0)
-_NEVER = np.float32(-1e30)  # the score of what gets no attention
+_NEVER = np.float32(-1e30)  # the score of a slot without attention
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -46,14 +46,15 @@ def attend(
     low: int,
     high: int,
 ) -> None:
-    """Writes the attention of destinations `low` to `high` and the rows that it sums to.
+    """Writes the attention of destinations `low` to `high` and the weighted sums of their rows.
 
     Args:
         block: indptr and indices, int32, shapes (num_dst + 1,) and (num_edges,).
-        scores: Of the sources and of the destinations, shapes (num_src, heads) and (num_dst, heads).
-        dropping: `Dropout.arguments`; the sign of what is dropped becomes negative.
-        first_slots: Where each destination's slots begin in the whole mini-batch, (num_dst,); empty for where they do.
-        x: Rows of the sources, of which the destinations are the first, shape (num_src, width).
+        scores: Scores of the sources and of the destinations, shapes (num_src, heads) and (num_dst, heads).
+        dropping: `Dropout.arguments`; dropped slots get a negative sign.
+        first_slots: Each destination's first slot in the whole mini-batch, (num_dst,); empty if this block is the
+            whole.
+        x: Rows of the sources; the destinations are the first; shape (num_src, width).
         attention: Written, shape (num_edges + num_dst, heads).
         out: Written, shape (heads, num_dst, width).
         low: First row.
@@ -98,7 +99,7 @@ def _sum_slots(
     sources: NDArray[np.int32],
     total: NDArray[np.float32],
 ) -> None:
-    """Writes one head's sum of row `i` of `x` and those of `sources`, in this order, to `total`."""
+    """Writes one head's weighted sum of row `i` of `x` and the rows `sources`, in this order, to `total`."""
     row, factor = x[i], max(attention[0, h], _ZERO) * scale
     for j in range(len(total)):
         total[j] = factor * widened(row[j])
@@ -120,7 +121,7 @@ def _sum_slots(
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _dot(a: NDArray[Any], b: NDArray[Any]) -> Any:
-    """Returns the inner product, summed in an order of the compiler's choice, the same in every call."""
+    """Returns the inner product; the compiler chooses the order of the sum, which is the same in every call."""
     total = _ZERO
     for j in range(len(a)):
         total += widened(a[j]) * widened(b[j])
@@ -140,17 +141,17 @@ def score_gradients(
     low: int,
     high: int,
 ) -> None:
-    """Writes the gradient by the scores of destinations `low` to `high` and of their slots.
+    """Writes the gradients by the scores of destinations `low` to `high` and of their slots.
 
     Args:
-        grad: By the sums, shape (heads, num_dst, width).
-        block: As for `attend`.
-        scores: As for `attend`.
-        attention: As `attend` wrote it.
-        scale: Factor of what was kept.
-        x: As for `attend`.
-        by_slot: Written: by each slot's source score, shape (num_edges + num_dst, heads).
-        by_target: Written: by each destination's own score, shape (num_dst, heads).
+        grad: Gradient by the sums, shape (heads, num_dst, width).
+        block: See `attend`.
+        scores: See `attend`.
+        attention: The output of `attend`.
+        scale: Factor of the kept slots.
+        x: See `attend`.
+        by_slot: Written: gradient by each slot's source score, shape (num_edges + num_dst, heads).
+        by_target: Written: gradient by each destination's own score, shape (num_dst, heads).
         low: First row.
         high: Past the last row.
     """
@@ -183,7 +184,7 @@ def score_gradients(
 
 @njit(cache=True, nogil=True)
 def sum_by_source(block: _Pair, by_slot: NDArray[np.float32], by_source: NDArray[np.float32]) -> None:
-    """Adds each slot's gradient to its source's, shape (num_src, heads), in the order of the slots."""
+    """Adds each slot's gradient to its source's gradient, shape (num_src, heads), in the order of the slots."""
     indptr, indices = block
     for i in range(len(indptr) - 1):
         for h in range(by_slot.shape[1]):
@@ -211,15 +212,15 @@ def collect_attended(
     """Writes the gradient of sources `low` to `high`, through the sums and through their scores.
 
     Args:
-        grad: By the sums, shape (heads, num_dst, width).
-        block: As for `attend`.
-        attention: As `attend` wrote it.
-        scale: Factor of what was kept.
+        grad: Gradient by the sums, shape (heads, num_dst, width).
+        block: See `attend`.
+        attention: The output of `attend`.
+        scale: Factor of the kept slots.
         sorted_edges: `LayerBlock.by_source`.
-        by_scores: Gradients by the sources' and destinations' scores, shapes as those of `scores`.
-        maps: From rows to sources' and to destinations' scores, shape (heads, width).
-        alive: The sources' rows after ReLU and dropout, whose gradient is taken too; empty if there was none.
-        alive_scale: Of that dropout.
+        by_scores: Gradients by the sources' and destinations' scores, with the shapes of `scores`.
+        maps: Maps from rows to sources' and to destinations' scores, shape (heads, width).
+        alive: The sources' rows after ReLU and dropout, to include their gradient; empty if there was no activation.
+        alive_scale: Factor of entries that this dropout kept.
         out: Written, shape (num_src, width).
         low: First row.
         high: Past the last row.

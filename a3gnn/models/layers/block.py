@@ -1,4 +1,4 @@
-"""What a layer sees of a graph: destinations, sources and the edges between them."""
+"""A layer's view of a graph: destinations, sources and the edges between them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from a3gnn.models.layers.layer_kernels import by_source
 
 
 class WholeBlock(NamedTuple):
-    """The whole mini-batch's block of a layer, beside a share's.
+    """The whole mini-batch's block of a layer, for a share's block.
 
     Attributes:
-        block: It, on the host.
-        places: Place of each of the share's sources among its sources, int64, shape (num_src,), beside the share's.
+        block: The whole block, on the host.
+        places: The place of each of the share's sources in the whole block, int64, shape (num_src,), on the share's
+            device.
     """
 
     block: LayerBlock
@@ -29,16 +30,16 @@ class WholeBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerBlock:
-    """A bipartite CSR block. In-neighbours of destination i are `indices[indptr[i]:indptr[i + 1]]`.
+    """A bipartite CSR block. In-neighbors of destination i are `indices[indptr[i]:indptr[i + 1]]`.
 
     Attributes:
         indptr: int32 or int64, shape (num_dst + 1,).
-        indices: Positions among the sources, same type, shape (num_edges,).
-        num_src: Sources.
-        dst: Where the destinations sit among the sources: a slice, or int64 of shape (num_dst,).
-        in_degrees: In-neighbours of each source in the whole (sampled) graph, self loops left out, float32,
+        indices: Positions among the sources, same dtype, shape (num_edges,).
+        num_src: Number of sources.
+        dst: The destinations' positions among the sources: a slice, or int64 of shape (num_dst,).
+        in_degrees: Each source's in-degree in the whole (sampled) graph, without self loops, float32,
             shape (num_src,); only GCN reads it.
-        whole: What it is part of, where it is one of a share of a mini-batch; None elsewhere.
+        whole: The whole mini-batch's block, if this is a share's; None otherwise.
     """
 
     indptr: Tensor
@@ -50,7 +51,7 @@ class LayerBlock:
 
     @property
     def num_dst(self) -> int:
-        """Destinations."""
+        """Number of destinations."""
         return self.indptr.numel() - 1
 
     @cached_property
@@ -63,7 +64,7 @@ class LayerBlock:
 
     @cached_property
     def dst_ids(self) -> Tensor:
-        """Where the destinations sit among the sources, int64, shape (num_dst,)."""
+        """The destinations' positions among the sources, int64, shape (num_dst,)."""
         if isinstance(self.dst, slice):
             return torch.arange(self.dst.start or 0, self.dst.stop, device=self.indptr.device)
         return self.dst
@@ -77,8 +78,8 @@ class LayerBlock:
     def symmetric_weights(self) -> tuple[Tensor, Tensor]:
         """GCN's factors of edges and of destinations' own rows, float32, shapes (num_edges,) and (num_dst,).
 
-        1 / sqrt(d_source d_destination), d counting the node itself; an edge from a node to itself weighs 0, for the
-        own row stands for it.
+        They are 1 / sqrt(d_source d_destination), where d counts the node itself. An edge from a node to itself has
+        weight 0, because the own row represents it.
         """
         assert self.in_degrees is not None
         scale = (self.in_degrees + 1).rsqrt()
@@ -88,21 +89,21 @@ class LayerBlock:
 
     @cached_property
     def by_source(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """The edges sorted by source, on the CPU: where each source's begin, which they are, their destinations."""
+        """The edges sorted by source, on the CPU: each source's start, the edges, their destinations."""
         starts = np.empty(self.num_src + 1, dtype=np.int32)
         edges, targets = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
         by_source(self.indptr.numpy(), self.indices.numpy(), starts, edges, targets)
         return starts, edges, targets
 
     def runs_compiled(self, x: Tensor) -> bool:
-        """Returns whether kernels of ours can read `x` and the block: dense, on the CPU, destinations first."""
+        """Returns whether the compiled kernels can read `x` and the block: dense, on the CPU, destinations first."""
         first = isinstance(self.dst, slice) and not self.dst.start
         readable = x.dtype in (torch.float32, torch.bfloat16)
         return first and x.device.type == "cpu" and x.layout is torch.strided and readable
 
     @cached_property
     def shares(self) -> Tensor:
-        """A destination's share of each of its edges, 1 / its edges, float32, shape (num_edges,)."""
+        """Each edge's weight in a mean, 1 / the destination's number of edges, float32, shape (num_edges,)."""
         if self.indptr.is_cuda:
             counts = self.indptr.diff()
             return (1 / counts).repeat_interleave(counts, output_size=self.indices.numel())
@@ -119,7 +120,7 @@ class LayerBlock:
 def csr_matmul(matrix: Tensor, x: Tensor) -> Tensor:
     """Returns `matrix @ x` for a sparse CSR `matrix`.
 
-    By torch's reducing kernel on the CPU; CUDA has no such kernel, and PyG picks one there.
+    On the CPU it uses torch's reducing kernel. CUDA has no such kernel, so PyG picks one there.
     """
     if not x.is_cuda:
         product: Tensor = torch.sparse.mm(matrix, x.contiguous(), "sum")
@@ -131,7 +132,7 @@ def csr_matmul(matrix: Tensor, x: Tensor) -> Tensor:
 
 
 def first_rows(x: Tensor, count: int) -> Tensor:
-    """Returns the first `count` rows of a sparse CSR `x` as a view of its parts."""
+    """Returns the first `count` rows of a sparse CSR `x`, without copying."""
     indptr = x.crow_indices()[: count + 1]
     stored = int(indptr[-1])
     return csr(indptr, x.col_indices()[:stored], x.values()[:stored], (count, x.shape[1]))

@@ -1,4 +1,4 @@
-"""`EdgeAttention`: attention whose scores depend on the mapped rows of an edge's both ends, together."""
+"""`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer import Layer, LayerShapes, linear
 
-#: Of LeakyReLU: Veličković et al., 2018, section 2.1.
+#: Slope of LeakyReLU: Veličković et al., 2018, section 2.1.
 NEGATIVE_SLOPE = 0.2
 #: Cost of an edge's score, softmax and product per head, forward and backward, in the units of `LayerShapes`.
 #: Guess.
 EDGE_COST = 3000
-# What of that the forward pass takes. Guess, from what evaluations of two graphs take on two cores.
+# The forward pass's share of `EDGE_COST`. Guess, from evaluations of two graphs on two cores.
 _FORWARD_SHARE = 0.1
 
 
 def edges_cost(work: LayerShapes, heads: int) -> float:
-    """Returns what the softmax and the weighted sum over the edges cost, in the units of `LayerShapes`."""
+    """Returns the cost of the softmax and the weighted sum over the edges, in the units of `LayerShapes`."""
     return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
 
 
@@ -44,12 +44,12 @@ def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
 
 
 def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
-    """Returns `dropout` of attention slots, a row each, where the whole mini-batch has those of `block`.
+    """Returns `dropout` with the places that the block's attention slots, one row each, have in the whole mini-batch.
 
     Args:
-        dropout: Of the attention.
+        dropout: Dropout of the attention.
         block: The edges.
-        looped: Whether the slots are `with_self_loops`; if not they are the edges.
+        looped: Whether the slots come from `with_self_loops`; if not, they are the edges.
     """
     if block.whole is None or not dropout.threshold:
         return dropout
@@ -62,17 +62,18 @@ def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
 
 
 def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
-    """Returns each destination's sums by the softmax of its edges' scores, float32, shape (num_dst, heads, width).
+    """Returns each destination's sums, weighted by the softmax of its scores, float32, shape (num_dst, heads, width).
 
-    One product with a block matrix whose row h * num_dst + i is destination i under head h: messages per edge and
-    head are never stored.
+    It is one product with a block matrix whose row h * num_dst + i is destination i under head h. So messages per edge
+    and head are never stored.
 
     Args:
-        indptr: Of the edges, int32 or int64, shape (num_dst + 1,).
-        indices: Their sources, likewise, shape (num_edges,).
+        indptr: The edges' indptr, int32 or int64, shape (num_dst + 1,).
+        indices: The edges' sources, same dtype, shape (num_edges,).
         score: float32, shape (num_edges, heads).
-        by_head: What is summed, float32, contiguous, shape (num_src, heads or more, width): the last `heads` rows.
-        dropout: Of what the softmax gives.
+        by_head: The sources' rows, float32, contiguous, shape (num_src, heads or more, width); the last `heads` of each
+            source are summed.
+        dropout: Dropout of the softmax's output.
     """
     attention = softmax(score, ptr=indptr.long())
     if dropout.threshold:
@@ -86,9 +87,9 @@ def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tenso
 
 
 def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, rows: int) -> tuple[Tensor, Tensor]:
-    """Returns the block matrix's `indptr` and `indices`: int32 as the block's, or int64 where that is too narrow.
+    """Returns the block matrix's `indptr` and `indices`, in the arguments' dtype, or int64 if that is too narrow.
 
-    A source has `rows` columns, of which the last `heads` are those of the heads.
+    Each source has `rows` columns; the last `heads` belong to the heads.
     """
     num_edges = indices.numel()
     if max(rows * num_src, heads * num_edges) > torch.iinfo(indices.dtype).max:
@@ -100,10 +101,10 @@ def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, ro
 
 
 class _EdgeWeightedSum(torch.autograd.Function):
-    """A CSR product that differentiates by its stored values, whatever their order in a row.
+    """A CSR product with a gradient by its stored values, in any order within a row.
 
-    Torch's own gradient by the values that a CSR tensor was made of assumes sorted and distinct columns; its gradient
-    by the CSR tensor itself does not.
+    Torch's gradient by the values of a CSR tensor assumes sorted and distinct columns; its gradient by the CSR tensor
+    itself does not.
     """
 
     @staticmethod
@@ -124,14 +125,14 @@ class _EdgeWeightedSum(torch.autograd.Function):
 
 
 class EdgeAttention(Layer):
-    """Maps every source first, and gathers what it maps for every edge: there is no score of a source alone.
+    """Maps every source first, and gathers mapped rows for every edge, because a score needs both ends.
 
     Heads are concatenated, or averaged in the last layer.
 
     Attributes:
-        heads: Heads.
-        width: Columns of each.
-        edge_rows: Mapped rows that the scores gather or make for each edge.
+        heads: Number of heads.
+        width: Columns of each head.
+        edge_rows: Mapped rows that the scores gather or compute per edge.
     """
 
     edge_rows: int
@@ -149,7 +150,7 @@ class EdgeAttention(Layer):
         return True
 
     def cost(self, work: LayerShapes) -> float:
-        """Returns the layer's cost in the units of `LayerShapes`: backward writes the rows of edges as forward does."""
+        """Returns the layer's cost in the units of `LayerShapes`; both forward and backward write the edges' rows."""
         mapped = self.heads * self.width
         rows = 4 * self.edge_rows * work.num_edges * mapped * (2 if work.trains else 1)
         maps = sum(len(weight) for weight in self.input_weights)
@@ -167,7 +168,7 @@ class EdgeAttention(Layer):
         return self._output(block, sources, self._own(x), Dropout.of(0.0))
 
     def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
-        """Returns every map without its bias: that of all sources, then those of destinations; see `Layer`."""
+        """Returns the maps' outputs without bias: all sources', then the destinations'; see `Layer.linear_part`."""
         own = block.destinations(x)
         return [linear(x, self._source_map[0]), *(linear(own, weight) for weight, _ in self._own_maps)]
 
@@ -186,10 +187,10 @@ class EdgeAttention(Layer):
     @property
     @abstractmethod
     def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
-        """The same of each map of destinations."""
+        """Weight and bias of each map of destinations, with the same shapes."""
 
     def _own(self, x: Tensor) -> list[Tensor]:
-        """Returns what the maps of destinations make of their input rows `x`."""
+        """Returns the destinations' maps of their input rows `x`."""
         return [linear(x, *one) for one in self._own_maps]
 
     @abstractmethod
@@ -198,16 +199,16 @@ class EdgeAttention(Layer):
 
         Args:
             block: The edges.
-            sources: Of every source, as `sources` returns them.
-            own: Of the destinations, as `_own` returns them.
-            attention: Dropout of the weights.
+            sources: The output of `sources` for every source.
+            own: The output of `_own` for the destinations.
+            attention: Dropout of the attention.
         """
 
     def _joined(self, by_head: Tensor) -> Tensor:
-        """Returns (num_dst, heads, width) side by side or averaged, shape (num_dst, out_channels)."""
+        """Returns `by_head`, (num_dst, heads, width), with heads concatenated or averaged: (num_dst, out_channels)."""
         return by_head.flatten(1) if self.concat else by_head.mean(dim=1)
 
 
 def at_least_single(x: Tensor) -> Tensor:
-    """Returns `x` in float32 where it is bfloat16, otherwise as it is."""
+    """Returns `x` in float32 if it is bfloat16, otherwise unchanged."""
     return x.float() if x.dtype is torch.bfloat16 else x

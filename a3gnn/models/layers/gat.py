@@ -47,7 +47,7 @@ def map_heads(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _MapHeads(torch.autograd.Function):
-    """Writes a head's product where it belongs: a batched product would be copied to bring heads side by side."""
+    """Writes each head's product in place, because a batched product would need a copy to concatenate heads."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class _MapHeads(torch.autograd.Function):
         return by_x, by_weight, grad.sum(dim=0).float()
 
 
-# Destinations or sources of which a few dozen make a thread's piece: tens of edges each, on all heads. Guess.
+# Fewest destinations or sources per thread: each has tens of edges, on all heads. Guess.
 _GRAIN = 64
 
 
@@ -81,23 +81,23 @@ def attended(
 ) -> Tensor:
     """Returns each head's attention-weighted sum of rows of `x`, of its dtype, shape (heads, num_dst, n_columns).
 
-    A head's weights are the softmax, over a destination's in-neighbours and itself, of LeakyReLU(s + t), where s is the
+    A head's weights are the softmax, over a destination's in-neighbors and itself, of LeakyReLU(s + t), where s is the
     source's score and t the destination's (Veličković et al., 2018, equation 3).
 
     Args:
-        block: One that compiled kernels can read (`LayerBlock.runs_compiled`).
+        block: A block that compiled kernels can read (`LayerBlock.runs_compiled`).
         x: Sources, float32 or bfloat16, shape (num_src, n_columns).
-        source_map: From rows to sources' scores, float32, shape (heads, n_columns).
-        target_map: From rows to destinations' scores, likewise.
-        attention: Of the weights.
-        before: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
+        source_map: Map from rows to sources' scores, float32, shape (heads, n_columns).
+        target_map: Map from rows to destinations' scores, float32, shape (heads, n_columns).
+        attention: Dropout of the weights.
+        before: ReLU and this dropout are applied first and overwrite `x`; None uses `x` unchanged.
     """
     out, *_ = _Attend.apply(x, source_map, target_map, block, attention, before)  # type: ignore[no-untyped-call]
     return out  # type: ignore[no-any-return]
 
 
 def _first_slots(block: LayerBlock) -> NDArray[np.int64]:
-    """Returns where each destination's slots begin in the whole mini-batch, int64; empty where this is all of one."""
+    """Returns each destination's first slot in the whole mini-batch, int64; empty if the block is the whole."""
     if block.whole is None:
         return np.empty(0, dtype=np.int64)
     places = block.whole.places[: block.num_dst].numpy()
@@ -106,7 +106,7 @@ def _first_slots(block: LayerBlock) -> NDArray[np.int64]:
 
 
 class _Attend(torch.autograd.Function):
-    """Returns the sums, and `x` where it was overwritten: autograd must know of that."""
+    """Returns the sums, and also `x` if it was overwritten, because autograd must know about it."""
 
     @staticmethod
     def forward(
@@ -169,9 +169,9 @@ def _edges(block: LayerBlock) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 class GATLayer(Layer):
-    """Attention over the in-neighbours and the node itself; heads are concatenated, or averaged in the last layer.
+    """Attention over the in-neighbors and the node itself; heads are concatenated, or averaged in the last layer.
 
-    A self loop that the graph has counts once.
+    A self loop of the graph counts once.
     """
 
     def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
@@ -198,7 +198,7 @@ class GATLayer(Layer):
         return True
 
     def cost(self, work: LayerShapes) -> float:
-        """Returns what the layer costs, in the units of `LayerShapes`; without gradients it maps first."""
+        """Returns the layer's cost in the units of `LayerShapes`; without gradients it maps first."""
         if work.trains and not work.sparse and self._attends_first(work):
             return work.aggregate_first(self.in_channels, self.lin.weight.shape[0], heads=self.heads)
         edges = edges_cost(work, self.heads)
@@ -222,7 +222,7 @@ class GATLayer(Layer):
         return self._output(self._attend(block, by_head, score, target, attention)).to(x.dtype)
 
     def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
-        """Returns `W x` of the sources, all heads: scores are linear in that; see `Layer.linear_part`."""
+        """Returns `W x` of the sources for all heads, in which scores are linear; see `Layer.linear_part`."""
         return [linear(x, self.lin.weight)]
 
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
@@ -233,13 +233,13 @@ class GATLayer(Layer):
         return self._output(self._attend(block, by_head, score, target.index_select(0, block.dst_ids), attention))
 
     def _attends_first(self, work: LayerShapes) -> bool:
-        """Returns whether to sum input rows by each head's attention before they are mapped."""
+        """Returns whether it is cheaper to sum input rows by each head's attention before mapping them."""
         widths = self.in_channels, self.lin.weight.shape[0]
         mapping = work.map_first(*widths) + EDGE_COST * work.num_edges * self.heads
         return work.aggregate_first(*widths, heads=self.heads) < mapping
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
-        """Returns `W x` with each head's source score beside it, shape (n_rows, heads * (width + 1))."""
+        """Returns `W x` with each head's source score appended, shape (n_rows, heads * (width + 1))."""
         weight = self.lin.weight.view(self.heads, -1, self.in_channels)
         return linear(x, torch.cat([weight, self._scorer(self.att_src).unsqueeze(1)], dim=1).flatten(0, 1))
 
@@ -264,10 +264,10 @@ class GATLayer(Layer):
 
         Args:
             block: The edges.
-            by_head: What is summed, float32 or float64, shape (num_src, heads, n_columns).
-            source: The sources' scores, likewise, shape (num_src, heads).
-            target: The destinations' scores, likewise, shape (num_dst, heads).
-            dropout: Of the attention.
+            by_head: The rows to sum, float32 or float64, shape (num_src, heads, n_columns).
+            source: The sources' scores, same dtype, shape (num_src, heads).
+            target: The destinations' scores, same dtype, shape (num_dst, heads).
+            dropout: Dropout of the attention.
         """
         indptr, indices = with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()

@@ -22,9 +22,9 @@ from a3gnn.models.layers.layer import linear
 
 
 class GATv2Layer(EdgeAttention):
-    """Sums `W_l x` of the in-neighbours and the node itself by the softmax of `a . LeakyReLU(W_l source + W_r self)`.
+    """Sums `W_l x` of the in-neighbors and the node itself by the softmax of `a . LeakyReLU(W_l source + W_r self)`.
 
-    A self loop that the graph has counts once.
+    A self loop of the graph counts once.
     """
 
     edge_rows = 2
@@ -39,7 +39,7 @@ class GATv2Layer(EdgeAttention):
 
     @property
     def input_weights(self) -> list[Tensor]:
-        """Those of sources and of destinations; see `Layer.input_weights`."""
+        """The weights for sources and for destinations; see `Layer.input_weights`."""
         return [self.lin_l.weight, self.lin_r.weight]
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:

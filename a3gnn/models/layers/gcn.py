@@ -11,10 +11,10 @@ from a3gnn.models.layers.layer import Layer, linear
 
 
 class GCNLayer(Layer):
-    """`W sum over in-neighbours and self of x / sqrt(d_source d_destination) + b`, d counting the node itself.
+    """`W sum over in-neighbors and self of x / sqrt(d_source d_destination) + b`, where d counts the node itself.
 
-    Degrees are those of the sampled graph, as `GCNConv` takes them from a mini-batch's `edge_index`. A self loop that
-    the graph has counts once.
+    Degrees are taken from the sampled graph, as `GCNConv` does with a mini-batch's `edge_index`. A self loop of the
+    graph counts once.
     """
 
     aggregator = "gcn"
@@ -37,7 +37,7 @@ class GCNLayer(Layer):
         return linear(inputs, self.lin.weight, self.bias)
 
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
-        """Returns the output: the bias is added; see `Layer.complete`."""
+        """Returns the linear part plus the bias; see `Layer.complete`."""
         return linear_part[0] + self.bias
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:

@@ -15,12 +15,12 @@ from a3gnn.models.layers.norm import norm_relu
 
 
 class GINLayer(Layer):
-    """`MLP(sum of in-neighbours + (1 + eps) self)`, eps fixed at 0.
+    """`MLP(sum of in-neighbors + (1 + eps) self)`, eps fixed at 0.
 
-    The MLP normalises its hidden layer, by batch if nothing else is asked for, as PyG's `MLP` does by default: sums
-    over tens of neighbours grow from layer to layer, and without it training on such graphs never leaves chance. A
-    single row has no variance: a mini-batch of one seed is normalised with the running statistics and leaves them as
-    they are, as PyG's `BatchNorm` does with `allow_single_element`.
+    The MLP normalizes its hidden layer, by default with a batch norm, like PyG's `MLP`. Sums over tens of neighbors
+    grow from layer to layer, and without a norm training on such graphs never leaves chance. A single row has no
+    variance, so a mini-batch of one seed uses the running statistics and doesn't update them, as in PyG's `BatchNorm`
+    with `allow_single_element`.
     """
 
     aggregator = "sum"
@@ -34,7 +34,7 @@ class GINLayer(Layer):
 
     @property
     def input_weights(self) -> list[Tensor]:
-        """Those of the MLP's first map; see `Layer.input_weights`."""
+        """The weight of the MLP's first map; see `Layer.input_weights`."""
         return [self.nn.lins[0].weight]
 
     def combine(self, inputs: Tensor) -> Tensor:
@@ -56,6 +56,6 @@ class GINLayer(Layer):
         return self._rest(total.add_(self.nn.lins[0].bias.to(total.dtype))) if mapped else self.combine(total)
 
     def _rest(self, hidden: Tensor) -> Tensor:
-        """Returns the MLP's output from the outcome of its first map."""
+        """Returns the MLP's output from its first map's output."""
         second = self.nn.lins[1]
         return linear(norm_relu(hidden, self.nn.norms[0]), second.weight, second.bias)

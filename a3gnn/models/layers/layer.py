@@ -1,9 +1,9 @@
 """The protocol of graph layers: a row-wise step on the sources, then an aggregation into the destinations.
 
-The two steps are apart so that full-neighbour evaluation can run the first over all nodes once, in chunks.
+The two steps are separate so that full-neighbor evaluation can run the first over all nodes once, in chunks.
 
-Beside them stand two others, for features that are split by columns: what is linear in the input and so a sum over its
-columns, and the rest.
+Two other steps serve features that are split by columns: `linear_part`, which is linear in the input and thus a sum
+over its columns, and `complete`, which does the rest.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class LayerShapes:
     """The shapes that a layer's cost depends on.
 
     Attributes:
-        num_src: Rows to map where the map comes first.
-        num_dst: Rows to map where it comes last.
-        num_edges: Rows to aggregate, either way.
+        num_src: Rows to map if the map comes first.
+        num_dst: Rows to map if the map comes last.
+        num_edges: Rows to aggregate in both cases.
         sparse: Whether the input is sparse CSR.
-        trains: Whether gradients follow.
-        needs_input: Whether they reach the layer's input.
+        trains: Whether gradients are computed.
+        needs_input: Whether gradients reach the layer's input.
     """
 
     num_src: int
@@ -49,19 +49,19 @@ class LayerShapes:
     needs_input: bool = False
 
     def map_first(self, in_channels: int, out_channels: int) -> float:
-        """Returns the cost of mapping every source and aggregating the outcome, in bytes moved."""
+        """Returns the cost of mapping every source and aggregating the mapped rows, in bytes moved."""
         passes = 1 + self.trains + self.needs_input
         product = 2 * self.num_src * in_channels * out_channels * passes / _FLOPS_PER_BYTE
-        # A narrow map takes as long as reading its input; one more pass undoes the activation before it.
+        # A narrow map takes as long as reading its input. The activation's gradient needs one more pass.
         streamed = 4 * self.num_src * in_channels * (passes + self.needs_input)
         return product + streamed + 4 * self.num_edges * out_channels * (1 + self.trains)
 
     def normalise(self, channels: int) -> float:
-        """Returns the cost of normalising every source: two reads and a write, and five passes of gradients."""
+        """Returns the cost of normalizing every source: two reads and a write, and five passes for gradients."""
         return 4 * self.num_src * channels * (8 if self.trains else 3)
 
     def add_own(self, in_channels: int, out_channels: int) -> float:
-        """Returns the cost of adding to each destination its own input row, which a map brings to another width."""
+        """Returns the cost of adding each destination's own input row, which is mapped if widths differ."""
         added = 4 * self.num_dst * out_channels * (5 if self.trains else 3)
         if in_channels == out_channels:
             return added
@@ -69,8 +69,8 @@ class LayerShapes:
         return added + own.map_first(in_channels, out_channels)
 
     def aggregate_first(self, in_channels: int, out_channels: int, heads: int = 1) -> float:
-        """Returns the cost of aggregating the input's rows, once for each of `heads`, and mapping the outcome."""
-        # Attention's weights have gradients, which need the aggregate's own, whether or not the input needs any.
+        """Returns the cost of aggregating the input's rows, once per head, and mapping the aggregates."""
+        # Gradients of attention weights need the aggregate's gradient, even if the input needs none.
         to_aggregate = self.needs_input or (heads > 1 and self.trains)
         passes = 1 + self.trains + to_aggregate
         product = 2 * self.num_dst * in_channels * out_channels * passes / _FLOPS_PER_BYTE
@@ -78,8 +78,8 @@ class LayerShapes:
         return product + streamed + 4 * self.num_edges * in_channels * heads * (1 + to_aggregate)
 
 
-#: PyG's name of each, and its options: a single row has no variance, and is normalised with the running statistics;
-#: each row is normalised by itself, whatever other rows are there.
+#: PyG's name and options of each norm. The batch norm uses the running statistics for a single row, which has no
+#: variance. The layer norm normalizes each row separately.
 PYG_NORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "batch": ("batch_norm", {"allow_single_element": True}),
     "layer": ("layer_norm", {"mode": "node"}),
@@ -87,11 +87,11 @@ PYG_NORMS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def make_norm(name: str, width: int) -> nn.Module:
-    """Returns PyG's `BatchNorm` or `LayerNorm` of so many columns. Importing PyG takes 65 MiB.
+    """Returns PyG's `BatchNorm` or `LayerNorm`. Importing PyG takes 65 MiB.
 
     Args:
         name: batch or layer.
-        width: Columns.
+        width: Number of columns.
     """
     from torch_geometric.nn.resolver import normalization_resolver
 
@@ -101,14 +101,16 @@ def make_norm(name: str, width: int) -> nn.Module:
 
 
 class Layer(nn.Module, ABC):
-    """A graph layer. Linear maps commute with sums and means, so each picks the cheaper order; the result is the same.
+    """A graph layer.
+
+    Linear maps commute with sums and means, so each layer picks the cheaper order. The result is the same.
 
     Attributes:
-        aggregator: What the layer makes of its input's rows before anything that is learnt; None if it can't.
+        aggregator: The layer's aggregation of input rows before any weights; None if it has none.
         in_channels: Columns of the input.
         out_channels: Columns of the output.
         needs_degrees: Whether the layer reads the block's `in_degrees`.
-        edge_bytes: What `update` takes for an edge at its peak, without gradients.
+        edge_bytes: Peak bytes per edge of `update`, without gradients.
     """
 
     aggregator: ClassVar[Aggregator | None] = None
@@ -121,12 +123,12 @@ class Layer(nn.Module, ABC):
         self.out_channels = out_channels
 
     def maps_first(self, work: LayerShapes) -> bool:
-        """Returns whether the linear map should come before the aggregation: always for a sparse input."""
+        """Returns whether the linear map should come before the aggregation; always True for a sparse input."""
         widths = self.in_channels, self.out_channels
         return work.sparse or work.map_first(*widths) < work.aggregate_first(*widths)
 
     def cost(self, work: LayerShapes) -> float:
-        """Returns what the layer costs, in the units of `LayerShapes`, by the cheaper order."""
+        """Returns the layer's cost in the cheaper order, in the units of `LayerShapes`."""
         widths = self.in_channels, self.out_channels
         return work.map_first(*widths) if work.sparse else min(work.map_first(*widths), work.aggregate_first(*widths))
 
@@ -136,8 +138,8 @@ class Layer(nn.Module, ABC):
         Args:
             block: Destinations are the first of the sources.
             x: Sources, float32 or bfloat16, shape (num_src, in_channels), dense, or float32 in sparse CSR.
-            dropout: ReLU and this come first, and overwrite `x`; None takes `x` as it is.
-            seed: Decides what the layer itself draws in training.
+            dropout: ReLU and this dropout are applied first and overwrite `x`; None uses `x` unchanged.
+            seed: Seed of the layer's own random numbers in training.
         """
         mapped = self.maps_first(work_of(block, x))
         if self.aggregator is not None and not mapped:
@@ -151,7 +153,7 @@ class Layer(nn.Module, ABC):
         """The weights that map the layer's input, parameters of shape (out, in_channels)."""
 
     def combine(self, inputs: Tensor) -> Tensor:
-        """Returns the output of rows that have been through `aggregator`, of their dtype, (n_rows, out_channels).
+        """Returns the output for rows from `aggregator`, of their dtype, (n_rows, out_channels).
 
         Args:
             inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.table.input_width`).
@@ -159,17 +161,17 @@ class Layer(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 
     def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
-        """Returns what the layer's maps make of its input before anything else: no bias, nothing that is not linear.
+        """Returns the part of the output that is linear in the input: no bias and nothing nonlinear.
 
-        Of a layer that has some columns of the input alone it is a part: those of all columns add up to the whole's.
-        Rows are destinations where an `aggregator` is linear too, and sources where attention reads mapped rows.
+        For a layer with only some columns of the input, the parts of all columns add up to the whole. Rows are
+        destinations if the layer has an `aggregator`, which is linear too, and sources if attention reads mapped rows.
 
         Args:
             block: Destinations are the first of the sources.
             x: Sources, dense, shape (num_src, in_channels).
 
         Returns:
-            Matrices of the dtype of `x`, as many and of such shapes as `block` and the layer's outputs decide.
+            Matrices of the dtype of `x`; their number and shapes depend only on `block` and the layer's outputs.
         """
         assert self.aggregator is not None, "attention says what it maps"
         (weight,) = self.input_weights
@@ -182,18 +184,18 @@ class Layer(nn.Module, ABC):
         """Returns the destinations' output, shape (num_dst, out_channels).
 
         Args:
-            block: As for `linear_part`.
-            linear_part: What that returned, summed over all columns of the input.
-            seed: As for `forward`.
+            block: See `linear_part`.
+            linear_part: The output of `linear_part`, summed over all columns of the input.
+            seed: See `forward`.
         """
 
     @abstractmethod
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
-        """Returns what the destinations aggregate of each source, of the dtype of `x`, shape (n_rows, n_columns).
+        """Returns each source's row for the aggregation, of the dtype of `x`, shape (n_rows, n_columns).
 
         Args:
             x: Any rows of the input.
-            mapped: Whether the linear map comes first; if not, and if the layer may, `x` itself is returned.
+            mapped: Whether the linear map comes first. If not, layers that don't always map first return `x` itself.
         """
 
     @abstractmethod
@@ -202,16 +204,16 @@ class Layer(nn.Module, ABC):
 
         Args:
             block: The edges.
-            sources: Of every source, as `sources` returned them.
+            sources: The output of `sources` for every source.
             x: The destinations' rows of the input.
-            mapped: As it was for `sources`.
+            mapped: The same value as for `sources`.
         """
 
 
 def work_of(block: LayerBlock, x: Tensor) -> LayerShapes:
-    """Returns the shapes of a layer on `block` whose input is `x`.
+    """Returns the shapes of a layer on `block` with the input `x`.
 
-    Of a share they are the whole mini-batch's: which order a layer takes decides the last bits, and what it drops.
+    For a share they are the whole mini-batch's, because a layer's order determines the last bits and what it drops.
     """
     block = block if block.whole is None else block.whole.block
     sparse, trains = x.layout is torch.sparse_csr, torch.is_grad_enabled()
@@ -219,7 +221,7 @@ def work_of(block: LayerBlock, x: Tensor) -> LayerShapes:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns `x @ weight.T + bias`, dense, shape (n, out_channels): float32, or bfloat16 where `x` is.
+    """Returns `x @ weight.T + bias`, dense, shape (n, out_channels): float32, or bfloat16 if `x` is.
 
     Args:
         x: Dense or sparse CSR, shape (n, in_channels).

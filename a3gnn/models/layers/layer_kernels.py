@@ -1,8 +1,8 @@
 """Compiled kernels between layers: ReLU and dropout, and gradients gathered by source. All release the GIL.
 
-Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output; results are the same
-bit for bit, however it is split. Rows of activations and of their gradients are float32, or int16 for the bits of
-bfloat16; what is computed of them is float32 until it is written.
+Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output; the split doesn't
+change a bit of the results. Rows of activations and of their gradients are float32, or int16 for the bits of bfloat16;
+all arithmetic is in float32.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from a3gnn.features.rows.intrinsics import narrowed, widened
 from a3gnn.features.rows.row_kernels import settle, sum_of
 from a3gnn.storage.compiled import njit
 
-# A plain 0 is an integer, against which numba compares in double precision.
+# With a plain 0, an integer, numba would compare in double precision.
 _ZERO = np.float32(0)
 _ONE = np.float32(1)
 # Below it a float32 exponential is 0 in effect.
@@ -27,8 +27,8 @@ _LOWEST = np.float32(-87)
 def random_bits(low_key: np.uint32, high_key: np.uint32, place: int) -> Any:
     """Returns 32 random bits for `place`, a pure function of it and the keys.
 
-    Two rounds of a 32-bit multiply and shift (Wellons' lowbias32), which vectorise where 64-bit products don't. The
-    second key enters between them: masks of different keys are no permutations of each other.
+    It uses two rounds of a 32-bit multiply and shift (Wellons' lowbias32), which vectorizes, unlike 64-bit products.
+    The second key enters between the rounds, so that masks of different keys are not permutations of each other.
     """
     z = np.uint32(place) ^ low_key
     z = np.uint32((z ^ (z >> np.uint32(16))) * np.uint32(0x7FEB352D))
@@ -47,7 +47,7 @@ def _rectify_dropped(
     low_key: np.uint32,
     high_key: np.uint32,
 ) -> None:
-    """Overwrites `part`, whose entries have the places from `first` on, by their ReLU, dropped or scaled."""
+    """Overwrites `part` by its ReLU, dropped or scaled; its entries have the places from `first` on."""
     for j in range(len(part)):
         factor = _ZERO if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
         value = widened(part[j])
@@ -68,7 +68,7 @@ def rectify(
 
     Entries whose random bits are below `threshold` are dropped.
     """
-    # Counting from 0 over a slice: with `low` in the index nothing is vectorised.
+    # Counts from 0 over a slice, because an index with `low` prevents vectorization.
     part, first = x[low:high], np.uint32(low)
     if threshold == 0:
         for j in range(len(part)):
@@ -89,7 +89,7 @@ def rectify_rows(
     low: int,
     high: int,
 ) -> None:
-    """Overwrites rows `low` to `high` of `x`, (n_rows, width), as `rectify` does the rows at `places` of the whole."""
+    """Overwrites rows `low` to `high` of `x`, (n_rows, width), as `rectify` would the whole matrix's rows `places`."""
     width = x.shape[1]
     for i in range(low, high):
         _rectify_dropped(x[i], np.uint32(places[i] * width), threshold, scale, low_key, high_key)
@@ -104,7 +104,7 @@ def gate(
     low: int,
     high: int,
 ) -> None:
-    """Writes what passes of the flat `grad` where `alive`, the activation's outcome, is positive."""
+    """Writes the flat `grad` times `scale` if `alive`, the activation's output, is positive, and 0 otherwise."""
     given, passed, written = grad[low:high], alive[low:high], out[low:high]
     for j in range(len(given)):
         written[j] = narrowed(_ZERO if widened(passed[j]) <= _ZERO else widened(given[j]) * scale, written)
@@ -112,9 +112,9 @@ def gate(
 
 @njit(cache=True, nogil=True, inline="always")
 def _exponential(x: np.float32) -> Any:
-    """Returns e**x for x <= 0 to 2 units in the last place (Cephes' expf): numba's own call does not vectorise.
+    """Returns e**x for x <= 0 to 2 units in the last place (Cephes' expf); NaN stays.
 
-    NaN stays.
+    It replaces numba's own call, which does not vectorize.
     """
     held = x if x > _LOWEST else _LOWEST
     power = np.floor(held * np.float32(1.44269504) + np.float32(0.5))
@@ -127,7 +127,7 @@ def _exponential(x: np.float32) -> Any:
     return value if x > _LOWEST else (_ZERO if x <= _LOWEST else x)
 
 
-# numpy's error model: scores that overflowed sum to NaN, which the loss reports; Python's would raise.
+# numpy's error model, because Python's would raise. Overflowed scores sum to NaN, which the loss reports.
 @njit(cache=True, nogil=True, error_model="numpy")
 def softmax(scores: NDArray[np.float32]) -> None:
     """Overwrites the scores of a destination, shape (num_slots, heads), by their softmax over the slots; NaN stays."""
@@ -152,7 +152,7 @@ def softmax(scores: NDArray[np.float32]) -> None:
 
 @njit(cache=True, nogil=True)
 def count_in_edges(indptr: NDArray[np.int32], indices: NDArray[np.int32], degrees: NDArray[np.float32]) -> None:
-    """Writes each destination's in-neighbours other than itself, and 0 for the nodes beyond."""
+    """Writes each destination's number of in-neighbors other than itself, and 0 for the other nodes."""
     rows = len(indptr) - 1
     for i in range(rows):
         count = 0
@@ -175,9 +175,9 @@ def by_source(
     Args:
         indptr: The block's, shape (num_dst + 1,).
         indices: The block's, shape (num_edges,).
-        starts: Where each source's edges begin, written, shape (num_src + 1,).
-        edges: Which edges they are, written, shape (num_edges,).
-        targets: The destinations of those, written, shape (num_edges,).
+        starts: Written: the start of each source's edges, shape (num_src + 1,).
+        edges: Written: the sorted edges, shape (num_edges,).
+        targets: Written: the sorted edges' destinations, shape (num_edges,).
     """
     starts[:] = 0
     for source in indices:
@@ -208,18 +208,18 @@ def collect(
     low: int,
     high: int,
 ) -> None:
-    """Writes the gradient of sources `low` to `high` from that of the destinations' aggregates.
+    """Writes the gradient of sources `low` to `high` from the gradient of the destinations' aggregates.
 
     Args:
-        grad: By what destinations aggregated, shape (num_dst, columns); the edges' part begins at column 0.
-        own_column: Where the part of a destination's own row begins.
-        own: Factors of own rows, shape (num_dst,), or empty if none counts.
+        grad: Gradient by the aggregates, shape (num_dst, columns); the edges' part begins at column 0.
+        own_column: First column of the part for a destination's own row.
+        own: Factors of own rows, shape (num_dst,), or empty if own rows don't count.
         weights: Factors of edges in the block's order, shape (num_edges,).
-        starts: Of the edges by source (`by_source`).
-        edges: Likewise.
-        targets: Likewise.
-        alive: The sources' rows after ReLU and dropout, whose gradient is taken too; empty if there was none.
-        scale: Of the dropout.
+        starts: See `by_source`.
+        edges: See `by_source`.
+        targets: See `by_source`.
+        alive: The sources' rows after ReLU and dropout, to include their gradient; empty if there was no activation.
+        scale: Factor of entries that the dropout kept.
         out: Written, shape (num_src, width).
         low: First row.
         high: Past the last row.
@@ -246,7 +246,7 @@ def collect(
 
 
 def warm_up() -> None:
-    """Compiles these kernels or loads them from numba's cache: which ones a mini-batch needs depends on its size."""
+    """Compiles all these kernels or loads them from numba's cache; a mini-batch's size determines which it needs."""
     rows, nodes, indptr = np.zeros((1, 1), dtype=np.float32), np.zeros(1, dtype=np.int32), np.arange(2, dtype=np.int32)
     flat, one, key = rows.reshape(-1), np.float32(1), np.uint32(0)
     by_source(indptr, nodes, indptr.copy(), nodes.copy(), nodes.copy())

@@ -1,4 +1,4 @@
-"""Normalisation and the ReLU after it; of batches (Ioffe and Szegedy, 2015, algorithm 1) in one pass each way."""
+"""Normalization followed by ReLU; fuses batch norms (Ioffe and Szegedy, 2015, algorithm 1) with the ReLU."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from a3gnn.threads import pool
 
 
 def norm_relu(x: Tensor, norm: nn.Module) -> Tensor:
-    """Returns ReLU of `x` after `norm`, of its dtype and shape (n_rows, width); `norm` keeps its running statistics.
+    """Returns ReLU of `x` after `norm`, of its dtype and shape (n_rows, width); updates running statistics.
 
     Args:
-        x: float32, or bfloat16, which PyG's own module takes; contiguous, shape (n_rows, width).
-        norm: As `make_norm` makes them.
+        x: float32, or bfloat16, which PyG's own module handles; contiguous, shape (n_rows, width).
+        norm: A norm from `make_norm`.
     """
     return _fused(x, norm) if _is_fused(x, norm) else functional.relu_(norm(x))
 
 
 def normalised(x: Tensor, norm: nn.Module) -> Tensor:
-    """Returns rows whose ReLU is that of `x` after `norm`, and which may be overwritten: otherwise as `norm_relu`."""
+    """Returns `x` after `norm`, with ReLU applied or still to apply, in memory that may be overwritten."""
     return _fused(x, norm) if _is_fused(x, norm) else norm(x)
 
 
 def _is_fused(x: Tensor, norm: nn.Module) -> bool:
-    """Returns whether the kernels take it: a batch of two rows or more in training, float32 on the CPU."""
+    """Returns whether the kernels support it: a batch norm in training, two rows or more, float32 on the CPU."""
     return isinstance(norm, BatchNorm) and norm.training and len(x) > 1 and not x.is_cuda and x.dtype is torch.float32
 
 
@@ -55,17 +55,17 @@ def _fused(x: Tensor, norm: nn.Module) -> Tensor:
 
 
 class _NormRelu(torch.autograd.Function):
-    """Returns the activated rows, and their columns' mean and (biased) variance before."""
+    """Returns the activated rows, and the mean and (biased) variance of the input's columns."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         rows = x.detach().contiguous().numpy()
         mean, variance = _moments(rows)
         deviation = 1 / np.sqrt(variance + eps)
-        # Copies: memory that NumPy has seen can't be freed, as FSDP does with weights.
+        # Copies, because FSDP frees weights, and can't free memory that NumPy has seen.
         scale = weight.detach().clone().numpy() * deviation
         shift = bias.detach().clone().numpy() - mean * scale
-        # In double precision so far; products and sums of rows are float32.
+        # Double precision ends here; products and sums of rows are float32.
         ctx.columns = tuple(part.astype(np.float32) for part in (mean, scale, shift))
         ctx.rows, ctx.deviation, out = rows, deviation, torch.empty_like(x)
         kernel = partial(scale_and_rectify, rows, *ctx.columns[1:], out.numpy())
@@ -97,7 +97,7 @@ def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np
     counts = np.full((len(sums), 1), BLOCK_ROWS, dtype=np.float64)
     counts[-1] = len(rows) - BLOCK_ROWS * (len(sums) - 1)
     mean = sums.sum(axis=0, dtype=np.float64) / len(rows)
-    # Chan, Golub and LeVeque, 1983, equation 2.1: squares around each block's own mean, moved to the common one.
+    # Chan, Golub and LeVeque, 1983, equation 2.1: moves squares around each block's mean to the common mean.
     moved = (counts * (sums / counts - mean) ** 2).sum(axis=0)
     return mean, (squares.sum(axis=0, dtype=np.float64) + moved) / len(rows)
 
@@ -105,7 +105,7 @@ def _moments(rows: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np
 def _by_block(
     rows: NDArray[np.float32], kernel: Callable[..., object]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns what `kernel` writes for each block of `rows`: two arrays, float32, shape (n_blocks, width)."""
+    """Returns the two arrays that `kernel` writes for each block of `rows`, float32, shape (n_blocks, width)."""
     blocks = -(-len(rows) // BLOCK_ROWS)
     first, second = (np.empty((blocks, rows.shape[1]), dtype=np.float32) for _ in range(2))
     pool.in_chunks(partial(kernel, first, second), blocks, pool.grain(blocks, rows.nbytes))

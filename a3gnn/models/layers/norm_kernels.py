@@ -1,7 +1,7 @@
-"""Compiled kernels of batch normalisation followed by ReLU. All release the GIL.
+"""Compiled kernels of batch normalization followed by ReLU. All release the GIL.
 
-Each call works on a range of rows, or of blocks of rows, on one thread. Sums over rows are taken block by block, and
-the blocks do not depend on how `a3gnn.threads.pool` splits them: results are the same bit for bit.
+Each call works on a range of rows, or of blocks of rows, on one thread. Sums over rows are taken block by block. Blocks
+do not depend on how `a3gnn.threads.pool` splits them, so the split doesn't change a bit of the results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
 
-#: Rows of a block: float32 sums of so few rows lose a bit or two. Guess.
+#: Rows of a block. Float32 sums of so few rows lose only a bit or two. Guess.
 BLOCK_ROWS = 64
 _ZERO = np.float32(0)
 
@@ -20,7 +20,7 @@ _ZERO = np.float32(0)
 def block_moments(
     x: NDArray[np.float32], sums: NDArray[np.float32], squares: NDArray[np.float32], low: int, high: int
 ) -> None:
-    """Writes each column's sum in blocks `low` to `high` of `x`, and its squares' sum around the block's mean.
+    """Writes each column's sum in blocks `low` to `high` of `x`, and its sum of squares around the block's mean.
 
     Args:
         x: Shape (n_rows, width).
@@ -78,14 +78,14 @@ def block_gradients(
     low: int,
     high: int,
 ) -> None:
-    """Writes each column's sum of what passes of `grad`, and of that times `x - mean`, in blocks `low` to `high`.
+    """Writes each column's sums of `grad` after ReLU's gradient, and of that times `x - mean`, in some blocks.
 
     Args:
-        grad: By what `scale_and_rectify` wrote, shape (n_rows, width).
-        x: What it read.
+        grad: Gradient by the output of `scale_and_rectify`, shape (n_rows, width).
+        x: Its input.
         mean: Shape (width,).
-        scale: What it read.
-        shift: What it read.
+        scale: Its input.
+        shift: Its input.
         sums: Written, shape (n_blocks, width).
         products: Written, shape (n_blocks, width).
         low: First block.
@@ -99,7 +99,7 @@ def block_gradients(
         product[:] = _ZERO
         for i in range(b * BLOCK_ROWS, min((b + 1) * BLOCK_ROWS, len(x))):
             given, row = grad[i], x[i]
-            # Loops of few arrays: of more, LLVM gives up showing that none overlap, and vectorises nothing.
+            # Each loop uses few arrays. With more, LLVM can't show that none overlap, and vectorizes nothing.
             for j in range(width):
                 passed[j] = _ZERO if row[j] * scale[j] + shift[j] <= _ZERO else given[j]
             for j in range(width):
@@ -121,7 +121,10 @@ def input_gradient(
     low: int,
     high: int,
 ) -> None:
-    """Writes `scale * (what passes of grad - offset - slope * (x - mean))` to rows `low` to `high` of `out`."""
+    """Writes `scale * (passed - offset - slope * (x - mean))` to rows `low` to `high` of `out`.
+
+    `passed` is `grad` after ReLU's gradient.
+    """
     width = x.shape[1]
     for i in range(low, high):
         given, row, written = grad[i], x[i], out[i]

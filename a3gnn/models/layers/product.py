@@ -1,4 +1,4 @@
-"""Matrix products of activations and weights, in bfloat16 with weights that are kept in float32."""
+"""Matrix products of activations and weights in bfloat16; weights are stored in float32."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-#: Rows of the shortest window, as a power of two; and how many of them a mini-batch is cut into, likewise: its product
-#: is padded by less than a sixteenth. Guesses.
+#: Rows of the shortest window, and windows per mini-batch, both as exponents of 2. A product is padded by less than a
+#: sixteenth. Guesses.
 _LEAST_BITS, _WINDOW_BITS = 6, 5
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Returns `x @ weight.T + bias`, bfloat16, shape (n_rows, out_channels).
 
-    Operands are rounded to bfloat16 and sums are taken in float32. The weights' gradients are sums over pieces of the
-    rows, each rounded to bfloat16 and widened.
+    Operands are rounded to bfloat16 and sums are in float32. The weights' gradients are sums over pieces of the rows;
+    each piece is rounded to bfloat16 and widened.
 
     Args:
         x: bfloat16, shape (n_rows, in_channels).
@@ -29,13 +29,13 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def multiply(x: Tensor, matrix: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Returns `x @ matrix + bias`, all of one dtype, in `out` if that is given; unseen by autograd."""
+    """Returns `x @ matrix + bias`, all of one dtype, in `out` if it is not None; without autograd."""
     out = x.new_empty(len(x), matrix.shape[1]) if out is None else out
     window = _window(x)
     whole = len(x) // window * window
     parts = [slice(0, whole)] if whole else []
     if whole < len(x):
-        # It laps over rows that are done, rather than be a shape of its own.
+        # The last part overlaps finished rows, so that it has no shape of its own.
         parts.append(slice(max(len(x) - window, 0), len(x)))
     for part in parts:
         if bias is None:
@@ -46,9 +46,9 @@ def multiply(x: Tensor, matrix: Tensor, bias: Tensor | None = None, out: Tensor 
 
 
 def sum_of_products(left: Tensor, right: Tensor) -> Tensor:
-    """Returns `left.T @ right`, float32, for matrices of one dtype and as many rows, unseen by autograd.
+    """Returns `left.T @ right`, float32, for matrices of equal dtype and number of rows, without autograd.
 
-    Sums are taken in float32; that over the rows of a piece is rounded to the matrices' dtype.
+    Sums are in float32; the sum over a piece's rows is rounded to the matrices' dtype.
     """
     window = _window(left)
     whole = len(left) // window * window
@@ -76,10 +76,10 @@ class _Product(torch.autograd.Function):
 
 
 def _window(x: Tensor) -> int:
-    """Returns of how many rows a product of `x` takes a multiple: of all that there are, but for bfloat16 on the CPU.
+    """Returns the number of rows that products of `x` use multiples of: all rows, except for bfloat16 on the CPU.
 
-    oneDNN, which multiplies there, compiles a kernel for each shape, which takes as long as the product of a
-    mini-batch; and no two mini-batches have as many rows. Shapes that recur are compiled once.
+    There, oneDNN compiles a kernel for each shape, which takes as long as the product of a mini-batch, and mini-batches
+    differ in their number of rows. Recurring shapes are compiled once.
     """
     rows = len(x)
     if x.is_cuda or x.dtype is not torch.bfloat16:
@@ -88,7 +88,7 @@ def _window(x: Tensor) -> int:
 
 
 def _padded(x: Tensor, rows: int) -> Tensor:
-    """Returns `x` with rows of zeros after it."""
+    """Returns `x`, padded with zeros to `rows` rows."""
     out = x.new_zeros(rows, x.shape[1])
     out[: len(x)] = x
     return out

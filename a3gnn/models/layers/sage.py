@@ -26,7 +26,7 @@ class SAGELayer(Layer):
 
     @property
     def input_weights(self) -> list[Tensor]:
-        """Those of in-neighbours and of the node itself; see `Layer.input_weights`."""
+        """The weights for in-neighbors and for the node itself; see `Layer.input_weights`."""
         return [self.lin_l.weight, self.lin_r.weight]
 
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
@@ -42,7 +42,7 @@ class SAGELayer(Layer):
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the output, in one product; see `Layer.combine`."""
         weights = self.lin_l.weight, self.lin_r.weight
-        if inputs.layout is torch.sparse_csr:  # whose kernels read weights by column
+        if inputs.layout is torch.sparse_csr:  # sparse kernels read weights by column
             return linear(inputs, torch.cat([weight.t() for weight in weights]).t(), self.lin_l.bias)
         return linear(inputs, torch.cat(weights, dim=1), self.lin_l.bias)
 
@@ -55,7 +55,7 @@ class SAGELayer(Layer):
         return [linear(aggregated("mean", block, x), torch.cat([for_mean, for_own], dim=1))]
 
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
-        """Returns the output: the bias is added; see `Layer.complete`."""
+        """Returns the linear part plus the bias; see `Layer.complete`."""
         return linear_part[0] + self.lin_l.bias
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:
@@ -71,9 +71,9 @@ class SAGELayer(Layer):
 
 
 class _BothMaps(torch.autograd.Function):
-    """Maps every row by `W_l` and the first `count` by `W_r`; the rows' gradient is summed where it lies.
+    """Maps every row by `W_l` and the first `count` by `W_r`; sums the rows' gradient in place.
 
-    Torch's own gradient of the first rows is a matrix of zeros for all of them, filled, copied to and added.
+    Torch's own gradient of the first rows would fill a matrix of zeros for all rows, copy to it and add it.
     """
 
     @staticmethod

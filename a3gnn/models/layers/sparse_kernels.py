@@ -1,8 +1,8 @@
 """Compiled kernels over CSR matrices: products with dense ones, and transposition. All release the GIL.
 
-Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output; each of its rows is
-summed by one call in the order of the entries, so that results are the same bit for bit, however it is split. Four
-entries per pass over a sum: what bounds a product is reading rows of `dense` from the caches.
+Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output. One call sums each row
+in the order of the entries, so the split doesn't change a bit of the results. A pass over a sum adds four entries,
+because a product is bound by reading rows of `dense` from the caches.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def multiply(
     Args:
         indptr: The matrix's, shape (n_rows + 1,).
         indices: The matrix's, shape (num_stored,).
-        values: The matrix's, float32 or float64 as what follows, shape (num_stored,).
+        values: The matrix's, float32 or float64 like the arguments below, shape (num_stored,).
         dense: Shape (n_columns, width).
-        start: Added to every row, shape (width,); empty to add what `out` holds.
+        start: Added to every row, shape (width,); if empty, the contents of `out` are added.
         out: Written, shape (n_rows, width).
         low: First row.
         high: Past the last row.
@@ -60,13 +60,13 @@ def multiply(
 def count_columns(
     indptr: NDArray[Any], indices: NDArray[Any], tile_rows: int, starts: NDArray[np.int64], low: int, high: int
 ) -> None:
-    """Writes where each column's entries begin in tiles `low` to `high`, sorted by tile and then by column.
+    """Writes the start of each column's entries in tiles `low` to `high`, sorted by tile and then by column.
 
     Args:
         indptr: A CSR matrix's.
         indices: The matrix's.
         tile_rows: Rows of a tile; the last one may be shorter.
-        starts: Written, shape (n_tiles, n_columns + 1); the last column is where the tile ends.
+        starts: Written, shape (n_tiles, n_columns + 1); the last column holds the tile's end.
         low: First tile.
         high: Past the last tile.
     """
@@ -93,16 +93,16 @@ def sort_tiles(
     low: int,
     high: int,
 ) -> None:
-    """Sorts the entries of tiles `low` to `high` by column, and by row within one.
+    """Sorts the entries of tiles `low` to `high` by column, and by row within a column.
 
     Args:
-        indptr: As `count_columns` read it.
-        indices: Likewise.
-        values: The matrix's.
-        tile_rows: Likewise.
-        starts: As `count_columns` wrote them.
-        rows: Written: the entries' rows, shape (num_stored,).
-        sorted_values: Written: their values.
+        indptr: See `count_columns`.
+        indices: See `count_columns`.
+        values: The matrix's, shape (num_stored,).
+        tile_rows: See `count_columns`.
+        starts: The output of `count_columns`.
+        rows: Written: the sorted entries' rows, shape (num_stored,).
+        sorted_values: Written: the sorted entries' values, shape (num_stored,).
         low: First tile.
         high: Past the last tile.
     """

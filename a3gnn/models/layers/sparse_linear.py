@@ -18,9 +18,9 @@ from a3gnn.features.rows.tensors import lent
 from a3gnn.models.layers.sparse_kernels import count_columns, multiply, sort_tiles
 from a3gnn.threads import pool
 
-# Rows whose gradients, 1 KiB each at 256 channels, a core's cache holds: 512 to 2,048 were alike on 2 MiB. Guess.
+# Rows whose gradients fit a core's cache, 1 KiB each at 256 channels: 512 to 2,048 were alike on 2 MiB. Guess.
 _TILE_ROWS = 1024
-# Of each weight, the memory that a gradient no longer uses.
+# For each weight, the memory of a past gradient, free for reuse.
 _spare: MutableMapping[Tensor, deque[Tensor]] = WeakTensorKeyDictionary()
 # Columns that a tile may count for each of its entries. Guess.
 _COUNTS_PER_ENTRY = 2
@@ -29,20 +29,20 @@ _COUNTS_PER_ENTRY = 2
 def sparse_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Returns `x @ weight.T + bias`, dense, shape (n_rows, out_channels).
 
-    A weight whose memory is in the order of its columns (`by_column`) is read where it is, and its gradient is in that
-    order, too; another is copied first.
+    A column-major weight (`by_column`) is read in place, and its gradient is column-major too. Any other weight is
+    copied first.
 
     Args:
         x: Sparse CSR on the CPU, float32 or float64, shape (n_rows, in_channels), without gradient.
         weight: Of the same dtype, shape (out_channels, in_channels).
-        bias: Likewise, shape (out_channels,); None for zeros.
+        bias: Of the same dtype, shape (out_channels,); None for zeros.
     """
     out: Tensor = _SparseLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return out
 
 
 def by_column(weight: Tensor) -> None:
-    """Puts the memory of a parameter, (out_channels, in_channels), in the order of its columns; its values stay."""
+    """Makes the memory of a parameter, (out_channels, in_channels), column-major; its values don't change."""
     weight.data = weight.data.t().contiguous().t()
 
 
@@ -51,7 +51,7 @@ class _SparseLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.x, ctx.weight = x, weight
         columns = weight.detach().t().contiguous()
-        # A copy: memory that NumPy has seen can't be freed, as FSDP does with weights.
+        # A copy, because FSDP frees weights, and can't free memory that NumPy has seen.
         start = columns.new_zeros(columns.shape[1]) if bias is None else bias.detach().clone()
         out = columns.new_empty(x.shape[0], columns.shape[1])
         kernel = partial(multiply, *_arrays(x), columns.numpy(), start.numpy(), out.numpy())
@@ -68,9 +68,9 @@ class _SparseLinear(torch.autograd.Function):
 
 
 def _memory_of(weight: Tensor) -> Tensor:
-    """Returns memory for a gradient of `weight`, (in_channels, out_channels): its last one's, once nothing uses that.
+    """Returns memory for a gradient of `weight`, (in_channels, out_channels): the last gradient's if it is unused.
 
-    Fresh pages of a wide weight's gradient cost more than the sums that are written to them.
+    Fresh pages for a wide weight's gradient cost more than the sums written to them.
     """
     spare = _spare.setdefault(weight, deque(maxlen=1))
     try:
@@ -81,13 +81,13 @@ def _memory_of(weight: Tensor) -> Tensor:
 
 
 def _weight_gradient(x: Tensor, grad: Tensor, columns: Tensor) -> Tensor:
-    """Returns the transpose of `x.T @ grad`, which it writes to `columns`: in the order of its columns.
+    """Writes `x.T @ grad` to `columns`, and returns its transpose, which is column-major.
 
-    Tile by tile of rows, so that those of `grad` are read from the cache of the core that has just read them.
+    It works on tiles of rows, so that a core finds the rows of `grad` in its cache.
     """
     indptr, indices, values = _arrays(x)
     num_rows, in_channels = x.shape
-    # Each tile counts its columns anew, which few entries are not worth.
+    # Each tile counts its columns anew, which doesn't pay for few entries.
     most_tiles = max(1, _COUNTS_PER_ENTRY * len(indices) // in_channels)
     tile_rows = max(_TILE_ROWS, -(-num_rows // most_tiles))
     tiles = max(1, -(-num_rows // tile_rows))
@@ -109,7 +109,7 @@ def _weight_gradient(x: Tensor, grad: Tensor, columns: Tensor) -> Tensor:
 
 
 def _even_bounds(starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns bounds of a range of columns per thread that take about as long each: some columns hold most entries."""
+    """Returns bounds of one range of columns per thread, of about equal work: some columns hold most entries."""
     work = starts.sum(axis=0) + np.arange(starts.shape[1])
     bounds: NDArray[np.int64] = np.searchsorted(work, np.linspace(work[0], work[-1], pool.size() + 1))
     return bounds
@@ -120,5 +120,5 @@ def _arrays(x: Tensor) -> tuple[Any, Any, Any]:
 
 
 def _moved(x: Tensor, columns: Tensor) -> int:
-    """Returns the bytes that a product of `x` reads and writes, about."""
+    """Returns about how many bytes a product of `x` reads and writes."""
     return int(columns.itemsize * columns.shape[1] * (x.values().numel() + x.shape[0]))

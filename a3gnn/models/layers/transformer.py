@@ -14,7 +14,7 @@ from a3gnn.models.layers.layer import linear
 
 
 class TransformerLayer(EdgeAttention):
-    """Sums in-neighbours' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself."""
+    """Sums in-neighbors' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself."""
 
     edge_rows = 3
 
@@ -25,7 +25,7 @@ class TransformerLayer(EdgeAttention):
 
     @property
     def input_weights(self) -> list[Tensor]:
-        """Those of keys, queries, values and of the node itself; see `Layer.input_weights`."""
+        """The weights for keys, queries, values and the node itself; see `Layer.input_weights`."""
         return [one.weight for one in (self.lin_key, self.lin_query, self.lin_value, self.lin_skip)]
 
     def sources(self, x: Tensor, mapped: bool) -> Tensor:

@@ -1,1 +1,1 @@
-"""A model of the user's: how it is made, called, counted, and what its sources are."""
+"""A user's model: its factory, calls, cost and source files."""

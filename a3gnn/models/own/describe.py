@@ -1,4 +1,4 @@
-"""`described`: a task with what is known of the model that its factory makes on a graph."""
+"""`described`: adds a description of the user's model (`own`) to a task."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from a3gnn.models.own.user_model import UserModel
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import OwnCost, OwnModel, Task
 
-#: Bytes of an edge in edge_index, and about those in an adjacency: two int64; one int64 and a float32.
+#: Bytes of an edge in edge_index: two int64. An adjacency takes about as many: one int64 and a float32.
 _EDGE_BYTES = 16
 
 
 def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classes: int) -> OwnCost:
-    """Returns the cost of a forward pass of `model`, by two of them: with all edges of `inputs`, and with half of them.
+    """Returns the cost of a forward pass of `model`, from two passes: with all edges of `inputs`, and with half.
 
-    Counts are linear in nodes and edges but for what happens once per pass, which counts as the nodes'. They are counts
-    of operations' shapes, never timings: the same wherever the same versions run.
+    The cost is modeled as linear in nodes and edges; constant work per pass is charged to the nodes. Counts come from
+    the operations' shapes and not from timings, so that they are the same wherever the same versions run.
 
     Args:
         model: On the device of the inputs.
-        inputs: Of a mini-batch.
-        extent: Of the same.
-        seeds: Nodes whose outputs are asked for.
+        inputs: The inputs for a mini-batch.
+        extent: The mini-batch's nodes and edges.
+        seeds: Number of nodes whose outputs are computed.
         classes: Columns of the outputs.
     """
     halved = inputs._replace(structure=_halved(inputs.structure))
@@ -57,7 +57,7 @@ def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classe
 
 @torch.no_grad()
 def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple[int, int, int]:
-    """Returns what `_Counter` counts in a forward pass in evaluation mode: flops, bytes written, and read."""
+    """Returns the counts of `_Counter` in a forward pass in evaluation mode: flops, bytes written, bytes read."""
     training = model.module.training
     model.module.eval()
     try:
@@ -69,7 +69,7 @@ def _counts(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> tuple
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations of dense products, bytes that operations write, and bytes that sparse products read."""
+    """Counts flops of dense products, bytes that operations write, and bytes that sparse products read."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -99,7 +99,7 @@ def _edges(structure: Any) -> int:
 
 
 def _halved(structure: Any) -> Any:
-    """Returns `structure` with the first half of the edges, those of the first targets."""
+    """Returns `structure` with only the first half of the edges, by target."""
     if isinstance(structure, Tensor):
         return structure[:, : structure.shape[1] // 2].contiguous()
     kept = []
@@ -110,18 +110,19 @@ def _halved(structure: Any) -> Any:
     return kept
 
 
-#: Seeds of the mini-batch on which the model is called to count what it costs. Guess.
+#: Seeds of the mini-batch for the cost counts. Guess.
 _SEEDS = 256
 
 
 def described(task: Task, graph: Graph) -> Task:
-    """Returns `task` with `own` as its factory's module is now: imported, built, and called twice on a mini-batch.
+    """Returns `task` with a current `own`: imports and builds the model, and calls it twice on a mini-batch.
 
-    A task of a built-in model is returned as it is.
+    A task of a built-in model is returned unchanged.
 
     Raises:
         UsageError: There is no such factory.
-        ModelError: It can't be imported, built or called as `docs/own_models.md` says; the message has the traceback.
+        ModelError: The model can't be imported, built or called by the contract in `docs/own_models.md`; the message
+            has the traceback.
     """
     if not task.is_own:
         return task

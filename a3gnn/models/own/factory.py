@@ -1,4 +1,4 @@
-"""`Factory`: what makes a model of the user's, by the name under which any process can import it."""
+"""`Factory`: a function that makes a user's model, known by a name that any process can import."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Factory:
     """A function or class `make(in_channels, out_channels)` that returns a `torch.nn.Module`.
 
     Attributes:
-        name: As package.module:function.
+        name: In the form package.module:function.
     """
 
     name: str
 
     @classmethod
     def of(cls, model: object) -> Self:
-        """Returns the factory that `model` is, or names.
+        """Returns the factory for `model`, a function, class or name.
 
         Raises:
-            UsageError: Another process could not import it under its name.
+            UsageError: Another process could not import it by its name.
         """
         if names_factory(model):
             assert isinstance(model, str)
@@ -59,7 +59,7 @@ class Factory:
 
     @property
     def module(self) -> str:
-        """The module that holds it."""
+        """The module that contains the factory."""
         return self.name.partition(":")[0]
 
     def load(self) -> Callable[[int, int], Any]:
@@ -92,11 +92,11 @@ class Factory:
         return made
 
     def build(self, in_channels: int, out_channels: int, seed: int) -> nn.Module:
-        """Returns a new module with the weights that `seed` decides, whatever torch's own generator holds.
+        """Returns a new module; its initial weights depend on `seed`, not on torch's generator.
 
         Raises:
             UsageError: There is no such factory.
-            ModelError: It raised an exception, or returned something else.
+            ModelError: The factory raised an exception, or returned another type.
         """
         make = self.load()
         with torch.random.fork_rng(devices=[]):
@@ -118,14 +118,14 @@ class Factory:
 
 
 def _raised(doing: str, error: BaseException) -> ModelError:
-    """Returns the error that says what `doing` raised, with the traceback in the user's code."""
+    """Returns the error for an exception in the user's code, with its traceback; `doing` describes the call."""
     return ModelError(f"{doing} raised an exception:\n{''.join(traceback.format_exception(error)).rstrip()}")
 
 
 def model_name(model: object) -> str:
-    """Returns the name by which a task knows `model`: a built-in model's, or that of a factory.
+    """Returns the name of `model` in a task: a built-in model's or a factory's.
 
     Raises:
-        UsageError: It is neither, or another process could not import it.
+        UsageError: `model` is neither, or another process could not import it.
     """
     return model if isinstance(model, str) and not names_factory(model) else Factory.of(model).name

@@ -1,4 +1,4 @@
-"""What a model of the user's is called with: rows of features, and the edges in the form that it takes."""
+"""The arguments of a user's model: rows of features, and the edges in the form that it takes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Inputs(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Nodes and edges that a forward pass is computed on, as `OwnCost` counts them."""
+    """Numbers of nodes and edges in a forward pass, as `OwnCost` counts them."""
 
     nodes: int
     edges: int
 
 
 def of_batch(batch: MiniBatch, takes: Takes) -> Inputs:
-    """Returns the inputs of a mini-batch of training.
+    """Returns the inputs for a mini-batch of training.
 
-    Where its `x` are rows of a table of means, the input layer's block is one edge per destination, from a source whose
-    row is that mean: the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
+    If its `x` holds rows of a table of means, the input layer's block has one edge per destination, from a source whose
+    row is the mean: the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
     """
     x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
     if batch.aggregator is None:
@@ -51,7 +51,7 @@ def of_batch(batch: MiniBatch, takes: Takes) -> Inputs:
 
 
 def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> Inputs:
-    """Returns the inputs of a sampled neighbourhood in the whole graph, on `device`."""
+    """Returns the inputs for a sampled neighborhood in the whole graph, on `device`."""
     order = np.argsort(subgraph.n_id)
     rows = FeatureRows(graph.features).read(subgraph.n_id[order], device)
     x = torch.empty((len(order), graph.num_features), device=device)
@@ -61,7 +61,7 @@ def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.de
 
 
 def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> Inputs:
-    """Returns the inputs of the whole graph, its adjacency once for each of so many layers, on `device`."""
+    """Returns the inputs for the whole graph, on `device`; adjs hold its adjacency once per layer."""
     nodes = graph.num_nodes
     rows = FeatureRows(graph.features).read(np.arange(nodes, dtype=np.int32), device)
     x = rows.to_dense() if rows.is_sparse_csr else rows.clone()  # the graph's own memory must not be written
@@ -73,9 +73,9 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> I
 
 
 def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> tuple[Inputs, Extent]:
-    """Returns the inputs of a sampled neighbourhood whose layers are all computed on all of its nodes, and the extent.
+    """Returns the inputs for a pass that computes every layer on all nodes of a sampled neighborhood, and its extent.
 
-    So is a pass over the whole graph; in mini-batches of adjs, destinations are fewer than sources.
+    A pass over the whole graph also does so, while adjs of mini-batches have fewer destinations than sources.
     """
     if takes == "edge_index":
         return of_subgraph(graph, subgraph, takes, device), extent_of(subgraph, takes)
@@ -88,7 +88,7 @@ def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device
 
 
 def extent_of(subgraph: Subgraph, takes: Takes) -> Extent:
-    """Returns the nodes and edges that a forward pass on `subgraph` is computed on; of adjs at most, by sources."""
+    """Returns the nodes and edges in a forward pass on `subgraph`; for adjs an upper bound, which counts sources."""
     if takes == "edge_index":
         return Extent(subgraph.num_nodes, subgraph.num_edges)
     blocks = [subgraph.block(layer) for layer in range(subgraph.num_layers)]
@@ -100,6 +100,6 @@ def _structure(subgraph: Subgraph, indptr: Tensor, indices: Tensor, takes: Takes
 
 
 def _one_edge_each(count: int, device: torch.device) -> Tensor:
-    """Returns the adjacency in which destination i has source `count` + i alone, shape (count, 2 count)."""
+    """Returns the adjacency in which destination i has only the source `count` + i, shape (count, 2 count)."""
     places = torch.arange(count + 1, device=device)
     return csr(places, count + places[:-1], torch.ones(count, device=device), (count, 2 * count))

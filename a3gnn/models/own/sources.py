@@ -1,6 +1,6 @@
-"""`Sources`: the files of the user's that a module is made of, and their hash.
+"""`Sources`: the user's files that a module consists of, and their hash.
 
-They are found by reading import statements, wherever they stand in a file, so that every process finds the same ones.
+Files are found by reading all import statements, anywhere in a file, so that every process finds the same files.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Self
 
 from a3gnn.errors import ModelError
 
-#: Packages whose versions results are stored with anyway.
+#: Packages whose versions are stored with results anyway.
 _OURS = {"a3gnn", "a3gnn_surrogate", "a3gnn_envs"}
-#: What the interpreter runs at its start, which is part of no model.
+#: Modules that the interpreter runs at its start, and that belong to no model.
 _AT_START = {"sitecustomize", "usercustomize"}
-#: Folders of installed packages, which their versions stand for.
+#: Folders of installed packages; their versions represent them.
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -30,12 +30,13 @@ _INSTALLED = {"site-packages", "dist-packages"}
 class Sources:
     """The user's files by module, and the installed packages that they import.
 
-    Those of the module's own top package count wherever they lie; else installed packages count by their versions.
+    Files of the module's own top package always count, even if it is installed. Other installed packages count by
+    version.
 
     Attributes:
         top: The module's top package.
-        files: By module, the file it is.
-        packages: Installed packages that a file imports, with their versions; "" where one has none.
+        files: The file of each module.
+        packages: Installed packages that a file imports, with their versions; "" for a package without one.
     """
 
     top: str
@@ -71,13 +72,13 @@ class Sources:
         return found.hexdigest()
 
     def check(self, before: Collection[str]) -> None:
-        """Does nothing where every file of the user's that was imported since then is among these.
+        """Checks that these sources contain every user file that was imported since `before`.
 
         Args:
-            before: Names of the modules that had been imported.
+            before: Names of the modules imported earlier.
 
         Raises:
-            ModelError: One is not: a change of it would go unnoticed.
+            ModelError: A file is missing, so its changes would go unnoticed.
         """
         for name in sorted(set(sys.modules) - set(before) - set(self.files) - _AT_START):
             path = _user_file(name, self.top)
@@ -89,7 +90,7 @@ class Sources:
 
 
 def _with_parents(name: str) -> Iterator[str]:
-    """Yields the packages of module `name`, then itself."""
+    """Yields the parent packages of module `name`, then `name`."""
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
         yield ".".join(parts[:count])
@@ -101,7 +102,7 @@ def _is_foreign(name: str) -> bool:
 
 
 def _user_file(name: str, top: str) -> Path | None:
-    """Returns the file of module `name` if it is the user's, else None; `top` is, wherever it lies."""
+    """Returns the file of module `name` if it is the user's, else None; files of package `top` always are."""
     package = name.partition(".")[0]
     if not _is_foreign(package) or (package != top and _is_installed(package)):
         return None
@@ -110,7 +111,7 @@ def _user_file(name: str, top: str) -> Path | None:
 
 
 def _is_installed(package: str) -> bool:
-    """Whether the top package `package` lies among the installed ones, or is nowhere."""
+    """Whether the top package `package` is installed, or can't be found."""
     spec = _spec(package)
     if spec is None:
         return True
@@ -124,12 +125,12 @@ def _spec(name: str) -> ModuleSpec | None:
         return getattr(module, "__spec__", None)
     try:
         return importlib.util.find_spec(name)
-    except (ImportError, AttributeError, ValueError):  # what is imported from a module need not be a module
+    except (ImportError, AttributeError, ValueError):  # an imported name need not be a module
         return None
 
 
 def _imports(name: str, path: Path) -> Iterator[str]:
-    """Yields the modules that the file of module `name` may import; some may be functions or classes of modules."""
+    """Yields the names that the file of module `name` imports; some may be functions or classes, not modules."""
     if path.suffix != ".py":
         return
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]

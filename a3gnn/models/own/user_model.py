@@ -1,4 +1,4 @@
-"""`UserModel`: a module of the user's with what it declares, and the errors where it breaks its contract."""
+"""`UserModel`: a user's module with its declared attributes; checks the contract."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from a3gnn.task import Aggregates, Takes
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seeds the generators of the host and of `device` for a while, whatever they hold before and after."""
+    """Seeds the generators of the host and of `device` within this context, and restores them afterwards."""
     with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
         torch.manual_seed(seed)
         yield
@@ -34,10 +34,10 @@ class UserModel:
     """A module and its optional attributes; `docs/own_models.md` is the contract.
 
     Attributes:
-        name: Of its factory, for errors.
-        module: What is trained.
-        takes: What `forward` takes beside x, by the name of its second parameter.
-        aggregates: What it declares of its input layer.
+        name: The factory's name, for errors.
+        module: The trained module.
+        takes: The form of the edges that `forward` takes, by the name of its second parameter.
+        aggregates: The module's declared aggregation of its input layer, or None.
         loss: Takes the seeds' outputs, (num_seeds, out_channels) float32, and labels; returns their mean loss.
     """
 
@@ -49,10 +49,10 @@ class UserModel:
 
     @classmethod
     def of(cls, name: str, module: nn.Module) -> Self:
-        """Returns `module`, which the factory `name` made, with what it declares.
+        """Returns `module`, made by the factory `name`, with its declared attributes.
 
         Raises:
-            ModelError: It declares something that is not what it must be.
+            ModelError: A declared attribute, a parameter or the signature of `forward` is invalid.
         """
         for optional in ("loss", "optimizer", "schedule"):
             given = getattr(module, optional, None)
@@ -70,15 +70,15 @@ class UserModel:
         return cls(name, module, _takes(name, module), aggregates, loss)
 
     def with_loss(self, loss: Loss, weights: str, target: Target) -> Self:
-        """Returns it with `loss`, or its own where the module has one, given labels as losses of torch take them.
+        """Returns the model with `loss`, or with the module's own loss, which gets labels as torch's losses take them.
 
         Args:
-            loss: What suits the labels.
+            loss: The loss for the labels.
             weights: The task's class weights.
-            target: What labels are.
+            target: The kind of labels.
 
         Raises:
-            ModelError: The module has its own, and there are class weights.
+            ModelError: The module has its own loss, and there are class weights.
         """
         if self.loss is functional.cross_entropy:
             return dataclasses.replace(self, loss=loss)
@@ -92,12 +92,14 @@ class UserModel:
                 return self
             case "labels":
                 return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels.float()))
-            case "values":  # in a column, as outputs are: torch's losses would compare every output with every value
+            case (
+                "values"
+            ):  # a column, as outputs are; otherwise torch's losses would compare each output with each value
                 return dataclasses.replace(self, loss=lambda outputs, labels: own(outputs, labels[:, None]))
 
     @property
     def shapes(self) -> str:
-        """A short stable hash of the names, shapes and types of its parameters and buffers."""
+        """A short stable hash of the names, shapes and dtypes of the parameters and buffers."""
         listed = [(name, tuple(one.shape), str(one.dtype)) for name, one in self.module.state_dict().items()]
         return hashlib.blake2b(repr(listed).encode(), digest_size=8).hexdigest()
 
@@ -107,10 +109,10 @@ class UserModel:
         return sum(one.numel() for one in self.module.parameters())
 
     def outputs(self, x: Tensor, structure: Any, count: int, classes: int) -> Tensor:
-        """Returns what `forward` gives of the first `count` nodes, float32, shape (count, classes).
+        """Returns the output of `forward` for the first `count` nodes, float32, shape (count, classes).
 
         Raises:
-            ModelError: It gives something else.
+            ModelError: The output has another type or shape.
         """
         out = self.module(x, structure)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
@@ -122,7 +124,7 @@ class UserModel:
         return out[:count].float()
 
     def optimizer(self, learning_rate: float, weight_decay: float) -> Optimizer:
-        """Returns a new optimiser: the module's own, by `optimizer(learning_rate)`, or Adam."""
+        """Returns a new optimizer: the module's own, by `optimizer(learning_rate)`, or Adam."""
         make = getattr(self.module, "optimizer", None)
         if make is None:
             weights = [one for one in self.module.parameters() if one.requires_grad]
@@ -140,7 +142,7 @@ class UserModel:
         return made
 
     def factor(self, batch: int, batches_per_epoch: int) -> float:
-        """Returns what the learning rate of mini-batch `batch`, counted over all epochs, is multiplied by."""
+        """Returns the learning rate's factor for mini-batch `batch`, counted over all epochs."""
         schedule = getattr(self.module, "schedule", None)
         factor = 1.0 if schedule is None else float(schedule(batch, batches_per_epoch))
         if not factor >= 0:
@@ -152,7 +154,7 @@ class UserModel:
 
 
 def _takes(name: str, module: nn.Module) -> Takes:
-    """Returns what `forward` takes beside x."""
+    """Returns the form of the edges that `forward` takes."""
     parameters = list(inspect.signature(module.forward).parameters.values())
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [one for one in parameters if one.kind in kinds]

@@ -1,1 +1,1 @@
-"""One trainer whose mini-batches are prepared otherwise while it trains: by what its stages take, and by memory."""
+"""Adapts how one trainer's mini-batches are prepared during training, by stage times and free memory."""

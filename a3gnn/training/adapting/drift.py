@@ -1,4 +1,4 @@
-"""`drifts`: which stages take another time than they did."""
+"""`drifts`: the stages whose time has changed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from a3gnn.training.adapting.stage_times import StageTimes
 
-#: Share of an iteration that a change must gain, or be expected to. Guess.
+#: Share of an iteration that a change must gain, or must be expected to gain. Guess.
 LEAST_GAIN = 0.02
 
 
 def iteration_of(times: StageTimes) -> float:
-    """Returns the seconds from one mini-batch to the next, which real trainers always measure."""
+    """Returns the seconds from one mini-batch to the next; real trainers always measure them."""
     assert times.iteration is not None, "trainers measure from one mini-batch to the next"
     return times.iteration
 
@@ -31,14 +31,14 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def shown(seconds: float) -> str:
-    """Returns seconds as milliseconds, for people."""
+    """Returns seconds as text in milliseconds."""
     return f"{1e3 * seconds:.3g} ms"
 
 
-#: A stage has drifted that takes this share longer, or what is left of it by so much; a division's measurements that
-#: differ so are of a machine that has changed.
+#: A stage has drifted if the longer of its two times exceeds the shorter by more than this share. Two measurements of
+#: one division that differ by more come from a machine that has changed.
 CHANGED = 0.2
-#: Share of an iteration by which it must differ, for a short stage may vary. Guess.
+#: Least difference as a share of an iteration, because the times of short stages vary. Guess.
 _MATTERS = 0.05
 
 
@@ -46,10 +46,10 @@ class Drift(NamedTuple):
     """A stage whose time has changed.
 
     Attributes:
-        stage: Sampling, loading, synchronisation, or propagation or transfer of a trainer.
-        trainer: Whose; None of all.
-        before_s: Seconds per mini-batch that it took.
-        now_s: That it takes.
+        stage: sampling, loading or synchronisation; or a trainer's propagation or transfer.
+        trainer: The trainer's number; None for a stage of all trainers.
+        before_s: Former seconds per mini-batch.
+        now_s: Present seconds per mini-batch.
     """
 
     stage: str
@@ -64,12 +64,12 @@ class Drift(NamedTuple):
 
 
 def drifts(before: StageTimes, now: StageTimes, least: float = CHANGED) -> list[Drift]:
-    """Returns the stages whose seconds differ, that which differs by most seconds first.
+    """Returns the stages whose seconds differ, the largest difference in seconds first.
 
     Args:
-        before: Of some division, with its iteration.
-        now: Of the same one.
-        least: Share by which they must differ to count, and by a twentieth of the iteration besides.
+        before: Former times of a division, with its iteration.
+        now: Present times of the same division.
+        least: Least relative difference; a difference must also exceed a twentieth of the iteration.
     """
     assert before.iteration is not None, "trainers measure from one mini-batch to the next"
     pairs = zip(_stages(before).items(), _stages(now).values(), strict=True)
@@ -85,7 +85,7 @@ def drifts(before: StageTimes, now: StageTimes, least: float = CHANGED) -> list[
 
 
 def _stages(times: StageTimes) -> dict[tuple[str, int | None], float]:
-    """Returns the seconds of each stage, those of trainers apart."""
+    """Returns the seconds of each stage, separately for each trainer where a trainer has its own."""
     common: dict[tuple[str, int | None], float] = {
         ("sampling", None): max(times.sampling_processor, times.sampling_accelerators),
         ("loading", None): times.loading,

@@ -10,19 +10,19 @@ from a3gnn.pipeline.preparation import Preparation
 from a3gnn.process.memory import RESERVE_SHARE
 from a3gnn.units import format_size
 
-#: A cache that shrinks loses this share at least: each change is a read of all its rows. Guess.
+#: Least share that a cache shrinks by, because each change reads all its rows. Guess.
 _STEP = 0.25
-#: Seconds between two looks, and those for which there must be room before a cache grows again. Guesses.
+#: Seconds between two checks, and seconds of enough room before a cache grows again. Guesses.
 _PERIOD_S, _CALM_S = 0.1, 5.0
 
 
 class Room(NamedTuple):
-    """Memory that is left of something.
+    """Free memory below a limit.
 
     Attributes:
-        left: Bytes.
-        whole: Bytes of it in all.
-        name: Of what, for people.
+        left: Free bytes.
+        whole: Bytes of the limit.
+        name: The limit's name for messages.
     """
 
     left: int
@@ -31,12 +31,12 @@ class Room(NamedTuple):
 
     @property
     def reserve(self) -> int:
-        """Bytes that are to be left; twice as many are after a change."""
+        """Bytes that must stay free; a change must leave twice as many."""
         return int(RESERVE_SHARE * self.whole)
 
     @property
     def spare(self) -> int:
-        """Bytes that are left beyond twice the reserve; below 0 where there are less."""
+        """Free bytes beyond twice the reserve; negative if there are fewer."""
         return self.left - 2 * self.reserve
 
 
@@ -44,8 +44,8 @@ class Shrunk(NamedTuple):
     """A cache that the watch made smaller.
 
     Attributes:
-        before: Its bytes before.
-        now: Its bytes since the watch changed them last.
+        before: Bytes before it shrank.
+        now: Bytes since the watch's last change.
     """
 
     before: int
@@ -53,21 +53,21 @@ class Shrunk(NamedTuple):
 
 
 class CacheShrinker:
-    """Decides by the memory that is left, which it is told how to look up.
+    """Changes a preparation if memory gets scarce.
 
-    The cache shrinks first, for it costs time and nothing else; then fewer mini-batches are prepared ahead. A cache
-    that was shrunk so grows again once there was room for it for some seconds, to what it was before at most; a volume
-    that somebody else chose stays.
+    The cache shrinks first, because that costs only time. Then fewer mini-batches are prepared ahead. Once there was
+    room for some seconds, a shrunk cache grows again, at most to its former volume. A volume that something else has
+    chosen stays.
 
     Args:
         start: The first preparation.
-        rooms: Returns what is left of each limit.
+        rooms: Returns the free memory below each limit.
         can_resize: Whether the cache's volume may change.
-        map_bytes: What a cache takes whatever it holds; a smaller one is none.
+        map_bytes: Fixed bytes of a cache; one that is not larger is dropped.
 
     Attributes:
-        batch_bytes: What a mini-batch takes at most; 0 until it is known.
-        shrunk: What the watch made of the cache; None while that has its own volume.
+        batch_bytes: Most bytes of a mini-batch; 0 until they are known.
+        shrunk: The shrunk cache; None if the watch hasn't changed it.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class CacheShrinker:
         self.shrunk: Shrunk | None = None
 
     def fits(self, wanted: Preparation, now: Preparation) -> bool:
-        """Returns whether there is room to try `wanted` in place of `now`: it leaves twice the reserve."""
+        """Returns whether there is room to try `wanted` instead of `now`, so that twice the reserve stays free."""
         more = self._more(wanted, self._seen_of)
         return self._more(wanted, now) <= 0 or all(more < room.spare for room in self._seen)
 
     def refuses(self, wanted: Preparation, now: Preparation) -> str | None:
-        """Returns why `wanted` may not take the place of `now`; None where it leaves the reserve, and so stays."""
+        """Returns why `wanted` may not replace `now`; None if it may, because the reserve stays free."""
         more = self._more(wanted, self._seen_of)
         short = [room for room in self._seen if more > room.left - room.reserve]
         if not short or min(more, self._more(wanted, now)) <= 0:
@@ -96,7 +96,7 @@ class CacheShrinker:
         return f"it takes {format_size(more)} more, and {format_size(max(scarce.left, 0))} are left {scarce.name}"
 
     def look(self, now: Preparation) -> tuple[Preparation, str] | None:
-        """Returns what takes the place of `now`, and why; None where nothing does, or the last look was just now."""
+        """Returns the preparation that replaces `now`, and why; None for no change, or if the last check is recent."""
         time = monotonic()
         if time - self._looked < _PERIOD_S:
             return None
@@ -108,7 +108,7 @@ class CacheShrinker:
             self._calm_since = time
             smaller = self._smaller(now, -scarce.spare)
             return None if smaller is None else (smaller, f"{format_size(max(scarce.left, 0))} are left {scarce.name}")
-        # What grows leaves a reserve more than what has shrunk: a little less room takes nothing back.
+        # Growth leaves one reserve more than a shrink does, so that slightly less room doesn't undo it.
         growth = min(room.spare - room.reserve for room in self._seen)
         before = self._before(now)
         missing = before - now.cache_bytes
@@ -123,12 +123,12 @@ class CacheShrinker:
         return larger, f"{format_size(scarce.left)} are left {scarce.name} again"
 
     def _before(self, now: Preparation) -> int:
-        """Returns the cache's bytes before the watch shrank it; those that it has where somebody else chose them."""
+        """Returns the cache's bytes before the watch shrank it, or its present bytes if something else chose them."""
         shrunk = self.shrunk
         return now.cache_bytes if shrunk is None or shrunk.now != now.cache_bytes else shrunk.before
 
     def _more(self, wanted: Preparation, than: Preparation) -> int:
-        """Returns how many bytes `wanted` takes more."""
+        """Returns how many more bytes `wanted` takes than `than`."""
         return (wanted.depth - than.depth) * self.batch_bytes + wanted.cache_bytes - than.cache_bytes
 
     def _smaller(self, now: Preparation, needed: int) -> Preparation | None:

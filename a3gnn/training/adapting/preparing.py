@@ -16,11 +16,11 @@ from a3gnn.units import format_size
 
 @dataclass(slots=True, kw_only=True)
 class PreparationChange(Change):
-    """A preparation that took the place of another one.
+    """A change from one preparation to another.
 
     Attributes:
-        now: `Preparation.to_dict` of it.
-        before: Likewise, of the one before.
+        now: `Preparation.to_dict` of the new preparation.
+        before: `Preparation.to_dict` of the former preparation.
     """
 
     now: dict[str, Any]
@@ -28,12 +28,12 @@ class PreparationChange(Change):
 
     @property
     def what(self) -> str:
-        """What changed, for people."""
+        """A description of the change for messages."""
         pairs = ((name, self.before[name], self.now[name]) for name in self.now)
         return "; ".join(f"{_NAMES[name]} {_said(was)} -> {_said(now)}" for name, was, now in pairs if was != now)
 
     def takes_back(self, other: Change) -> bool:
-        """Returns whether this is the preparation before `other`."""
+        """Returns whether this change restores the preparation before `other`."""
         assert isinstance(other, PreparationChange), "one trainer has preparations"
         return self.now == other.before
 
@@ -42,12 +42,12 @@ _NAMES = {"mode": "mode", "workers": "workers", "depth": "depth", "cache_bytes":
 
 
 class Preparing(Recorded[Preparation]):
-    """Lets a controller prepare the mini-batches to come by what was measured of those that were trained.
+    """Lets a controller choose the preparation of future mini-batches by measurements of trained ones.
 
     Args:
-        controller: Who decides.
+        controller: Chooses the preparation.
         start: The first preparation.
-        watch: Says what there is no memory for: that is not done, and a line says so.
+        watch: Refuses preparations without enough memory; a message reports them.
     """
 
     def __init__(self, controller: Adjusts[Preparation], start: Preparation, watch: CacheShrinker) -> None:
@@ -57,37 +57,37 @@ class Preparing(Recorded[Preparation]):
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a result says: the preparation now, and the changes."""
+        """The current preparation and the changes, for a result."""
         return {"preparation": self.current.to_dict(), "changes": self._told_changes()}
 
     def observe(self, epoch: int, batches: int, preparation: Preparation, times: StageTimes) -> None:
-        """Is told what a whole mini-batch took.
+        """Records the times of a mini-batch of full size.
 
         Args:
             epoch: From 1.
-            batches: Of it, trained so far.
-            preparation: Of the mini-batch.
-            times: Measured, with the iteration.
+            batches: Trained mini-batches of the epoch.
+            preparation: The mini-batch's preparation.
+            times: Measured times, with the iteration.
         """
         self.at(epoch, batches)
         if preparation == self.current:
             self._managed.measured(self.current, times)
 
     def at(self, epoch: int, batches: int) -> None:
-        """Is told which mini-batches were trained, of whatever size."""
+        """Records the number of trained mini-batches, of any size."""
         self._place = epoch, batches
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the first preparation, the current one, the changes, and what the watch did, as plain values."""
+        """Returns the first and current preparation, the changes, and the shrunk cache, as plain values."""
         shrunk = self._watch.shrunk
         state: dict[str, Any] = {"shrunk": None if shrunk is None else list(shrunk)}
         state |= {"start": self._start.to_dict(), "preparation": self.current.to_dict()}
         return state | {"changes": self._told_changes()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with the preparation of `state`, if that began as this one; what was measured, it measures anew.
+        """Continues with the preparation of `state` if both had the same start; measurements start anew.
 
-        Modes and workers may be asked for anew where a run goes on, and then that holds.
+        A resumed run may request another mode or other workers, which then apply.
         """
         self.changes = [PreparationChange(**change) for change in state["changes"]]
         begun_alike = Preparation.from_dict(state["start"]) == self._start
@@ -115,7 +115,7 @@ class Preparing(Recorded[Preparation]):
         return "the controller asked for it"
 
     def _reason(self, before: Preparation, now: Preparation) -> str:
-        # What stages took is of one preparation after the other while several are tried.
+        # During a search, stage times belong to several preparations, so drifts say nothing.
         return self._controller.why if isinstance(self._controller, Searching) else super()._reason(before, now)
 
 

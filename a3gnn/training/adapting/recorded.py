@@ -1,4 +1,4 @@
-"""`Recorded`: a controller at work in a real training run, and a record of what it changed, why, and what for."""
+"""`Recorded`: runs a controller in a real training run, and records its changes, reasons and gains."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ MEASURED = 4
 
 
 class ControlStep(NamedTuple, Generic[Adjusted]):
-    """One step of a controller: the division, and the means of what was measured of it."""
+    """One step of a controller: the division, and the means of its measured times."""
 
     assignment: Adjusted
     times: StageTimes
 
 
 class Managed(Generic[Adjusted]):
-    """Lets a controller divide mini-batches, and ends after so many of its steps.
+    """Lets a controller divide mini-batches, for a number of steps.
 
-    A new division takes effect once the pipeline has drained: mini-batches of the old one are not counted, nor are the
-    first ones of the new one, which ran beside them.
+    A new division takes effect once the pipeline has drained. Mini-batches of the old one are not counted, nor are the
+    first ones of the new one, which ran together with them.
 
     Args:
-        controller: Who decides.
+        controller: Chooses the division.
         start: The first division.
-        iterations: Steps of the controller; None for no end, and then no history is kept.
-        measured: Mini-batches per step whose means it is given.
-        skipped: Mini-batches of a division that are not counted: as many as the pipeline holds, of any or of each.
+        iterations: Steps of the controller; None for no limit, without history.
+        measured: Mini-batches per step; the controller gets the means of their times.
+        skipped: First mini-batches of a division that are not counted: the pipeline's capacity, as a number or as a
+            function of the division.
 
     Attributes:
-        history: A division per step, and what was measured of it.
+        history: The division of each step, and its mean times.
         current: The division after the last step.
     """
 
@@ -65,11 +66,11 @@ class Managed(Generic[Adjusted]):
         return self._iterations is not None and len(self.history) >= self._iterations
 
     def drained(self) -> None:
-        """Is told that the pipeline is empty, and fills anew: the first mini-batches do not count."""
+        """Notes that the pipeline is empty and fills anew, so that the next mini-batches do not count."""
         self._seen = 0
 
     def measured(self, assignment: Adjusted, times: StageTimes) -> None:
-        """Counts `times`, and lets the controller decide when there are enough."""
+        """Adds `times`, and calls the controller once there are enough."""
         if assignment is not self.current or self._has_ended:
             return
         self._seen += 1
@@ -85,25 +86,25 @@ class Managed(Generic[Adjusted]):
         self.change(self._controller.adjust(assignment, mean))
 
     def change(self, adjusted: Adjusted) -> None:
-        """Goes on with `adjusted`, whoever decided that; what was measured of another one counts no more."""
+        """Continues with `adjusted`; if it is new, earlier measurements no longer count."""
         if adjusted != self.current:
             self.current, self._seen, self._times = adjusted, 0, []
 
 
-#: Measurements whose mean is told. Guess.
+#: Measurements whose mean is reported. Guess.
 _TOLD = 3
 
 
 @dataclass(slots=True, kw_only=True)
 class Change(ABC):
-    """Something that took the place of something else while training ran.
+    """A change during training.
 
     Attributes:
-        epoch: In which, from 1.
-        batches: Mini-batches of the epoch that were trained before it.
-        reason: What was measured, for people.
-        before_s: Seconds per mini-batch before; None where nothing was measured.
-        after_s: Likewise after; None while nothing was measured.
+        epoch: The epoch, from 1.
+        batches: Mini-batches of the epoch that were trained before the change.
+        reason: The reason for messages.
+        before_s: Seconds per mini-batch before; None if nothing was measured.
+        after_s: Seconds per mini-batch after; None until it is measured.
     """
 
     epoch: int
@@ -115,20 +116,20 @@ class Change(ABC):
     @property
     @abstractmethod
     def what(self) -> str:
-        """What changed, for people."""
+        """A description of the change for messages."""
 
     @abstractmethod
     def takes_back(self, other: Change) -> bool:
-        """Returns whether this is as it was before `other`."""
+        """Returns whether this change restores the state before `other`."""
 
     @property
     def line(self) -> str:
-        """What changed, and why, for people."""
+        """A message with the change and its reason."""
         return f"adapt: epoch {self.epoch}, mini-batch {self.batches}: {self.what}: {self.reason}"
 
     @property
     def gain(self) -> str:
-        """What was measured before and after, for people."""
+        """A message with the seconds before and after."""
         assert self.before_s is not None, "something was measured before"
         assert self.after_s is not None, "something was measured after"
         return (
@@ -138,20 +139,20 @@ class Change(ABC):
 
     @property
     def slower(self) -> float:
-        """By what share mini-batches took longer after it; 0 where that is not known."""
+        """Relative increase of seconds per mini-batch by the change; 0 if unknown."""
         return 0.0 if self.after_s is None or self.before_s is None else self.after_s / self.before_s - 1
 
 
 class Recorded(ABC, Generic[Adjusted]):
-    """Lets a controller change how mini-batches to come are worked on, by what was measured of those that were trained.
+    """Lets a controller change how future mini-batches are processed, by measurements of trained ones.
 
     Args:
-        controller: Who decides.
-        start: What holds at first.
+        controller: Chooses what applies to future mini-batches.
+        start: Applies at first.
 
     Attributes:
-        changes: What was changed, of the whole run.
-        lines: The same since this object was made, for people, with what was gained as soon as that is measured.
+        changes: The changes of the whole run.
+        lines: A message per change since this object was made, and its gain once that is measured.
     """
 
     def __init__(self, controller: Adjusts[Adjusted], start: Adjusted) -> None:
@@ -168,35 +169,35 @@ class Recorded(ABC, Generic[Adjusted]):
 
     @property
     def current(self) -> Adjusted:
-        """What holds for mini-batches to come."""
+        """The value that applies to future mini-batches."""
         return self._managed.current
 
     @abstractmethod
     def _skipped(self, current: Adjusted) -> int:
-        """Returns how many mini-batches fill the pipeline, and are not counted."""
+        """Returns how many mini-batches fill the pipeline; these are not counted."""
 
     @abstractmethod
     def _changed(self, before: Adjusted, now: Adjusted, **common: Any) -> Change:
-        """Returns the record of a change; `common` are what `Change` has of any."""
+        """Returns the record of a change; `common` are the fields of `Change`."""
 
     @abstractmethod
     def _sought(self, before: Adjusted, mean: StageTimes) -> str:
-        """Returns why the controller changed something though no stage drifted, for people."""
+        """Returns a message on why the controller changed something although no stage drifted."""
 
     def _allowed(self, before: Adjusted, wanted: Adjusted) -> Adjusted:
-        """Returns what takes the place of `before` where the controller asks for `wanted`."""
+        """Returns the value that replaces `before` if the controller requests `wanted`."""
         return wanted
 
     def _stage(self, drift: Drift) -> str:
-        """Returns which stage drifted, for people."""
+        """Returns the drifted stage's name for messages."""
         return drift.stage
 
     def drained(self) -> None:
-        """Is told that the pipeline is empty, at the begin of an epoch."""
+        """Notes that the pipeline is empty, at the beginning of an epoch."""
         self._managed.drained()
 
     def adjust(self, assignment: Adjusted, times: StageTimes) -> Adjusted:
-        """Has the controller decide by the mean of a few mini-batches, and keeps what is to be told of it."""
+        """Calls the controller with the means over a few mini-batches, and records the change."""
         self._first = [*self._first, times][:_TOLD]
         self._last = [*self._last, times][-_TOLD:]
         adjusted = self._allowed(assignment, self._controller.adjust(assignment, times))
@@ -207,7 +208,7 @@ class Recorded(ABC, Generic[Adjusted]):
         return adjusted
 
     def change(self, now: Adjusted, reason: str) -> None:
-        """Goes on with `now`, for a reason that the controller does not know; what it had begun to try is over."""
+        """Continues with `now`, for a reason that the controller does not know; this ends the controller's trial."""
         before = self.current
         if now != before:
             if self._first:
@@ -216,7 +217,7 @@ class Recorded(ABC, Generic[Adjusted]):
             self._managed.change(now)
 
     def _measured(self) -> None:
-        """Tells what the latest change has gained, by what was measured since."""
+        """Adds a message about the latest change's gain, from the measurements since."""
         latest: Change | None = self.changes[-1] if self.changes else None
         if latest is not None and latest.after_s is None:
             latest.after_s = _mean(self._first)
@@ -232,7 +233,7 @@ class Recorded(ABC, Generic[Adjusted]):
         self._first, self._last = [], []
 
     def _reason(self, before: Adjusted, now: Adjusted) -> str:
-        """Returns what drifted since `before` was new; or, where nothing did, what was sought."""
+        """Returns the reason: a change that is undone, the largest drift since `before` was new, or the goal."""
         latest: Change | None = self.changes[-1] if self.changes else None
         tried = self._changed(before, now, epoch=0, batches=0, reason="", before_s=None)
         if latest is not None and tried.takes_back(latest) and latest.slower > -LEAST_GAIN:

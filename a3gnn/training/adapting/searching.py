@@ -1,4 +1,4 @@
-"""`Searching`: another preparation of one trainer's mini-batches once its stages take another time than they did."""
+"""`Searching`: searches for another preparation of one trainer's mini-batches once its stage times have changed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, Drift, drifts, it
 from a3gnn.training.adapting.recorded import MEASURED
 from a3gnn.training.adapting.stage_times import StageTimes
 
-#: Mini-batches ahead per worker, at most: more smooth nothing that fewer don't. Guess.
+#: Most mini-batches ahead per worker; more don't smooth any better. Guess.
 _DEEPEST = 2
 _WITH_WORKERS: tuple[ParallelMode, ...] = ("mode1", "mode2")
 
 
 class Candidates:
-    """Preparations that differ from another one in one number, or in the mode.
+    """Preparations that differ from the current one in one number, or in the mode.
 
     Args:
-        start: The first preparation, which says how large the cache may be.
-        cores: Workers at most, or as many as `start` has.
+        start: The first preparation; it limits the cache's volume.
+        cores: Most workers, unless `start` has more.
         can_resize: Whether the cache's volume may differ.
-        fits: Whether there is memory for a preparation in place of the current one.
+        fits: Whether there is memory to replace the second preparation by the first.
     """
 
     def __init__(
@@ -35,16 +35,16 @@ class Candidates:
         self._can_resize, self._fits = can_resize, fits
 
     def near(self, now: Preparation, times: StageTimes, least: float, *, loading: bool) -> list[Preparation]:
-        """Returns what is worth a try, that which is expected to be fastest first.
+        """Returns the preparations that are worth a try, the fastest expected one first.
 
-        In sequential mode nothing hinders the stages, so that they bound what workers can reach; what is bound to gain
-        less than `least` is left out. Stages beside each other are slower than alone: there, nothing is.
+        In sequential mode stages don't slow each other down, so their times bound the gain from workers. Preparations
+        that can't gain `least` are left out. In other modes stages slow each other down, so nothing is left out.
 
         Args:
-            now: What was measured.
-            times: Of it.
-            least: Share of an iteration.
-            loading: Whether the time of loading is what has changed, so that other volumes of the cache are tried, too.
+            now: The measured preparation.
+            times: Its measured times.
+            least: Least gain, as a share of an iteration.
+            loading: Whether the loading time has changed, so that other volumes of the cache are tried, too.
         """
         most = iteration_of(times) * (1 - least) if now.mode == "sequential" else float("inf")
         found = [one for one in dict.fromkeys(self._all(now, loading)) if one != now and self._fits(one, now)]
@@ -75,7 +75,7 @@ class Candidates:
 
 
 def bound(preparation: Preparation, times: StageTimes) -> float:
-    """Returns the least seconds of a mini-batch, if stages took what they take now (A3GNN, section III-B)."""
+    """Returns a lower bound on a mini-batch's seconds if stage times don't change (A3GNN, section III-B)."""
     prepared, trained = times.sampling_processor + times.loading, max(times.training) + max(times.transfer)
     if preparation.mode == "sequential":
         return prepared + trained
@@ -84,23 +84,23 @@ def bound(preparation: Preparation, times: StageTimes) -> float:
     return max(times.loading + trained, times.sampling_processor / preparation.workers)
 
 
-#: Seconds that a measurement spans at least, of however many mini-batches: what else a machine does comes in bursts of
-#: tenths of a second, which three measurements in a row outlast. Guess.
+#: Least seconds of a measurement, over any number of mini-batches. Other work on a machine comes in bursts of tenths of
+#: a second, which three measurements in a row outlast. Guess.
 _SPAN_S = 0.25
-#: Measurements of what runs before it is judged, and that are kept, by which it is judged again; and of what is tried.
-#: Guesses.
+#: Measurements before the running preparation is judged; measurements that are kept, after which it is judged again;
+#: measurements of a tried preparation. Guesses.
 _LEAST, _KEPT, _OF_TRIED = 4, 8, 3
 #: Standard errors by which a gain must exceed 0.
 _CLEAR = 3.0
-#: Factor on the share by which stages must have drifted where measurements scatter by as much, and its end. Guesses.
+#: If measurements scatter by the drift threshold, it grows by this factor, up to this limit. Guesses.
 _WIDER, _WIDEST = 1.5, 8.0
 #: Measurements in a row that must have drifted: one or two may be accidents.
 _IN_A_ROW = 3
-#: What is tried ends after one measurement that is so many times as long as the best. Guess.
+#: A trial ends after one measurement that is longer than the best by this factor. Guess.
 _HOPELESS = 1.1
-#: Preparations that are measured at most, the one before among them, before the best stays. Guess.
+#: Most preparations measured in a search, including the first, before the best stays. Guess.
 _MOST = 10
-#: Measurements that a search without a gain keeps the next one waiting for; twice as many after each further. Guess.
+#: Measurements to wait after a search without a gain, doubled after each further one, and their limit. Guess.
 _REST, _LONGEST_REST = 8, 256
 
 
@@ -113,14 +113,14 @@ class _Measured(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """What is being tried.
+    """A running search.
 
     Attributes:
-        begin: Where it began.
-        best: The best so far.
-        queue: What is left to be tried.
-        tried: All that was, and what is being tried.
-        loading: Whether the cache is among what is tried.
+        begin: The preparation at its start.
+        best: The best preparation so far.
+        queue: Preparations still to try.
+        tried: All tried preparations, including the current one.
+        loading: Whether other cache volumes are tried, too.
     """
 
     begin: _Measured
@@ -131,22 +131,22 @@ class _Search(NamedTuple):
 
 
 class Searching:
-    """Tries preparations near the current one once stages have drifted, and keeps the best that it measured.
+    """Tries preparations near the current one once stages have drifted, and keeps the best measured one.
 
-    As long as no stage takes another time than it did, nothing is tried. Then what is near the current preparation is
-    measured for some mini-batches each, in the order of what stages bound it to; what gains `hysteresis`, and more than
-    measurements scatter, is the next to be improved. A search that gained nothing keeps the next one waiting.
+    Nothing is tried before a stage's time changes. Then each preparation near the current one is measured for some
+    mini-batches, in the order of their bounds from stage times. The search continues from a preparation that gains at
+    least `hysteresis` and more than measurements scatter. After a search without a gain, the next one has to wait.
 
     Args:
-        candidates: What can be tried.
-        expected: What the tune measured of the first preparation, with its iteration; None where nothing is known. The
-            run's own first measurements stand in for it where they are no slower.
-        hysteresis: See above.
-        span_s: Seconds of mini-batches that make a measurement, at least.
+        candidates: The preparations to try.
+        expected: The tune's times of the first preparation, with its iteration; None if unknown. The run's own first
+            measurements replace it if they are no slower.
+        hysteresis: Least gain, as a share of an iteration.
+        span_s: Least seconds of mini-batches per measurement.
 
     Attributes:
-        why: What the latest change was made for, for people.
-        drift: The stage whose time has changed; None before any has.
+        why: The reason of the latest change for messages.
+        drift: The stage whose time has changed; None before the first drift.
     """
 
     def __init__(
@@ -170,9 +170,9 @@ class Searching:
         self.drift: Drift | None = None
 
     def adjust(self, assignment: Preparation, times: StageTimes) -> Preparation:
-        """Returns the preparation to be measured next; `assignment` itself where nothing is to change."""
+        """Returns the preparation to measure next; `assignment` itself for no change."""
         if assignment != self._current:
-            if assignment != self._wanted:  # somebody else has changed it
+            if assignment != self._wanted:  # it was changed from outside
                 self._search, self._due = None, False
             self._current, self._windows, self._settled, self._is_sure = assignment, [], None, False
             self._span = []
@@ -199,16 +199,16 @@ class Searching:
         return assignment
 
     def _settle(self) -> None:
-        """Has stages compared with what they take now; at first with what the tune measured, where that was faster."""
+        """Makes the present times the reference for drifts; at first the tune's times, if these were faster."""
         now, expected = StageTimes.mean(self._windows), self._expected
         self._settled, self._least = now, CHANGED
         while self._least < _WIDEST and any(drifts(now, one, self._least) for one in self._windows):
-            self._least *= _WIDER  # by so much they differ though nothing has changed
+            self._least *= _WIDER  # measurements differ this much without any change
         if expected is not None and iteration_of(now) > (1 + self._least) * iteration_of(expected):
             self._settled = expected
 
     def _look(self) -> None:
-        """Notes that stages have drifted, so that a search begins once enough is measured of what they take now."""
+        """Notes a drift of stages, so that a search begins after enough measurements of their present times."""
         last = self._windows[-_IN_A_ROW:]
         if self._settled is None or self._rest or len(last) < _IN_A_ROW:
             return
@@ -231,7 +231,7 @@ class Searching:
         return self._candidates.near(now, StageTimes.mean(self._windows), self._hysteresis, loading=loading)
 
     def _tried(self, search: _Search, now: Preparation) -> Preparation:
-        """Judges what is being tried, once it is clear, and returns what is tried next, or stays."""
+        """Judges the tried preparation once its result is clear, and returns the preparation to measure next."""
         mine = self._measured(now)
         hopeless = mine.seconds > _HOPELESS * search.best.seconds
         if len(self._windows) < _OF_TRIED and not hopeless:
@@ -243,7 +243,7 @@ class Searching:
         return self._next(search)
 
     def _next(self, search: _Search) -> Preparation:
-        """Returns what is tried next; the best of what was tried where nothing is left."""
+        """Returns the next preparation to try, or the best one if none is left."""
         if search.queue and len(search.tried) < _MOST:
             following = search.queue.pop(0)
             search.tried.add(following)

@@ -1,4 +1,4 @@
-"""`StageTimes`: what each stage of an iteration took, as measured."""
+"""`StageTimes`: the measured seconds of each stage of an iteration."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-#: What is changed while training runs.
+#: The type of the value that changes during training.
 Adjusted = TypeVar("Adjusted")
 
 
 class Adjusts(Protocol[Adjusted]):
-    """Changes how mini-batches are worked on by measured seconds."""
+    """Changes how mini-batches are processed, by measured seconds."""
 
     def adjust(self, assignment: Adjusted, times: StageTimes) -> Adjusted:
-        """Returns what holds for the mini-batches to come: `assignment` itself where nothing is to change.
+        """Returns the value for future mini-batches; `assignment` itself for no change.
 
         Args:
-            assignment: What was measured.
-            times: Means over mini-batches that were worked on so, in a pipeline that held no others.
+            assignment: The measured value.
+            times: Means over mini-batches with this value, in a pipeline without any others.
         """
 
 
 PipelineStage = Literal["sampling", "loading", "transfer", "propagation"]
 
 
-#: What a trainer runs on; accelerators have memory of their own behind a link.
+#: Kind of a trainer's device; accelerators have memory of their own behind a link.
 TrainerKind = Literal["processor", "accelerator"]
 
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """Seconds per mini-batch by stage, of work alone; 0 where a stage has none.
+    """Seconds of work per mini-batch by stage, without waiting; 0 for a stage without work.
 
     Attributes:
-        kinds: What each trainer runs on.
+        kinds: The kind of each trainer's device.
         sampling_processor: Sampling on the processors.
-        sampling_accelerators: Sampling on the accelerators, the slowest one's.
+        sampling_accelerators: Sampling on the slowest accelerator.
         loading: Feature loading.
-        transfer: Of each trainer; 0 on processors.
+        transfer: Transfer to each trainer; 0 on processors.
         training: Forward and backward propagation of each trainer.
         synchronisation: Reducing and broadcasting the gradients.
-        iteration: From one mini-batch to the next; None where it is not known.
+        iteration: From one mini-batch to the next; None if unknown.
     """
 
     kinds: tuple[TrainerKind, ...]
@@ -57,7 +57,7 @@ class StageTimes:
 
     @property
     def by_stage(self) -> dict[PipelineStage, float]:
-        """Of each stage of the pipeline: of its slowest part."""
+        """Seconds of each pipeline stage's slowest part."""
         return {
             "sampling": max(self.sampling_processor, self.sampling_accelerators),
             "loading": self.loading,
@@ -66,17 +66,17 @@ class StageTimes:
         }
 
     def with_iteration(self, seconds: float) -> StageTimes:
-        """Returns these with the seconds from one mini-batch to the next."""
+        """Returns a copy with `seconds` from one mini-batch to the next."""
         return dataclasses.replace(self, iteration=seconds)
 
     @property
     def propagation(self) -> float:
-        """Of the whole stage: the slowest trainer, then synchronisation (Eq. 9)."""
+        """Seconds of the whole propagation stage: the slowest trainer, then synchronisation (Eq. 9)."""
         return max(self.training) + self.synchronisation
 
     @property
     def training_processor(self) -> float:
-        """Of the slowest processor (T_TC)."""
+        """Training seconds of the slowest processor (T_TC)."""
         return self._slowest(self.training, "processor")
 
     @property
@@ -86,7 +86,7 @@ class StageTimes:
 
     @property
     def training_accelerators(self) -> float:
-        """Of the slowest accelerator, without the transfer (T_TA)."""
+        """Training seconds of the slowest accelerator, without the transfer (T_TA)."""
         return self._slowest(self.training, "accelerator")
 
     def _slowest(self, seconds: Sequence[float], kind: TrainerKind) -> float:
@@ -95,7 +95,7 @@ class StageTimes:
 
     @classmethod
     def mean(cls, times: Sequence[StageTimes]) -> StageTimes:
-        """Returns the mean of each field of `times`, which are of the same trainers."""
+        """Returns the mean of each field of `times`, which must have the same trainers."""
         first = times[0]
 
         def mean(name: str) -> float:
