@@ -63,7 +63,6 @@ _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
 _TIMEOUT_SECONDS = 600.0
 #: With more cores of other work than this, a check that finds the machine slower proves nothing. Guess.
 _BUSY_CORES = 0.25
-_MOVED = "what the hardware probe found "
 
 
 def probe_hardware(

@@ -26,16 +26,6 @@ _ONE_PAIR = 1.5
 SEEDS_OF_A_GAIN = 2
 
 
-def tells_apart(found: Spread | None, equal: float = 1.0) -> bool:
-    """Returns whether a choice and the default differ in a figure: whether its printed range excludes `equal`.
-
-    Args:
-        found: Ratios or differences of pairs that were measured one after the other; None without any.
-        equal: The figure of two equal configurations: 1 for ratios, 0 for differences.
-    """
-    return found is not None and (found.low > equal or found.high < equal)
-
-
 class Pair(NamedTuple):
     """Metrics of the choice and of the default that were measured one after the other."""
 

@@ -11,7 +11,7 @@ from a3gnn.figures import Spread
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.tuning.study.comparison import Comparison, Pair, accuracy_differences, tells_apart
+from a3gnn.tuning.study.comparison import Comparison, Pair, accuracy_differences
 from a3gnn.tuning.verify.remeasured import judged_in_turns
 from tests.tuning.formulas import learnt
 
@@ -206,17 +206,6 @@ def test_what_is_shown_of_both_divides_into_the_shown_ratios(make_metrics, data:
         assert found.time.median == pytest.approx(default.seconds_to_accuracy / own.seconds_to_accuracy)
     for spread in (found.throughput, found.time, found.accuracy):
         assert spread is None or spread.low <= spread.median <= spread.high
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "apart"),
-    [(1.01, 1.5, True), (0.5, 0.99, True), (0.824, 1.46, False), (1.0, 1.5, False), (0.9, 1.0, False)],
-)
-def test_what_is_told_apart_follows_from_the_printed_range(low: float, high: float, apart: bool) -> None:
-    found = Spread((low + high) / 2, low, high, 15)
-    assert tells_apart(found) is apart
-    assert tells_apart(Spread(found.median - 1, low - 1, high - 1, found.repeats), equal=0.0) is apart
-    assert not tells_apart(None)
 
 
 def test_a_choice_is_better_in_figures_that_the_priority_weighs_and_that_are_told_apart(pair) -> None:
