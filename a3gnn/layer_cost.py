@@ -25,7 +25,7 @@ class Operators:
         maps_sources: Linear maps in -> out applied to its sources.
         maps_output: Linear maps out -> out applied to its destinations.
         input_widths: Values that the input layer reads per destination when aggregation is fused with the gather, in
-            multiples of the feature width; 0 where the model reads the rows themselves.
+            multiples of the feature width; 0 if the model reads the rows themselves.
         edge_passes: Passes over the edges' messages.
         edge_values: Values kept for backward per edge and head.
         edge_widths: Mapped rows, in float32, kept for backward per edge, if scores are of pairs of mapped rows; every

@@ -194,7 +194,7 @@ _CONTENT_PREFIX = "content:"
 
 
 def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
-    """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
+    """Returns the epochs that trials on `graph` train for their accuracy: fewer with more train seeds."""
     return min(_MAX_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
 
 

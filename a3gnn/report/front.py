@@ -157,7 +157,7 @@ class FrontRow:
 
 #: Note of a faster feasible configuration that was not chosen.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
-#: Note of a configuration that lost to the default because its gain could not be told from none.
+#: Note of a configuration that lost to the default because no gain was measurable.
 NO_GAIN = "no measurable gain over the default"
 #: Notes of configurations with a better score that were not chosen.
 _IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"

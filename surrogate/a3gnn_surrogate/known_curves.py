@@ -77,7 +77,7 @@ def _rising(curve: LearningCurve) -> tuple[Array, Array]:
     return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])
 
 
-#: The knobs that decide what is learnt.
+#: The knobs that decide what is learned.
 _LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
 
 
@@ -86,7 +86,7 @@ class KnownCurve:
     """The curve of one learning key.
 
     Attributes:
-        knobs: Values of the knobs that decide what is learnt, as `learning_values` gives them.
+        knobs: Values of the knobs that decide what is learned, as `learning_values` gives them.
         curve: The longest trained curve; it has points.
         batches_per_epoch: Mini-batches per epoch.
         setup_s: Seconds before the first mini-batch.
@@ -163,7 +163,7 @@ class KnownCurves:
         default: The default's curve, or that of a configuration that trains on the same mini-batches; None if neither
             was trained.
         throughput: That configuration's epochs per second.
-        reference: What it reached.
+        reference: What that configuration reached.
     """
 
     curves: tuple[KnownCurve, ...] = ()

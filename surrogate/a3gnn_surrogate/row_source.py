@@ -22,7 +22,7 @@ class RowSource:
 
     Args:
         measurements: Measurements of any settings.
-        physics: As the attribute.
+        physics: Whether rows carry the analytic model.
         judged_by: Known references by `setting_key` (`KnownCurves.of`).
 
     Attributes:

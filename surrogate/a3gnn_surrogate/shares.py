@@ -92,7 +92,7 @@ def _summed_bytes(on_processors: Array, hardware: Hardware) -> Array:
 
 
 def _put(before: Array, several: NDArray[np.bool_], values: Array) -> Array:
-    """Returns `before` with `values` where there are several trainers."""
+    """Returns `before` with `values` for configurations with several trainers."""
     found = before.copy()
     found[several] = values
     return found

@@ -291,7 +291,7 @@ def _draws(frontier: Array, classes: _HotnessClasses, fanout: Array, bias: Array
     """Returns the draws of a hop that hit and that miss the cache.
 
     A draw hits with probability h = g p / (1 + p (g - 1)). Sampling is without replacement, so the bias g weakens as
-    the fanout, shape (n_configs, 1), approaches the degree: where all neighbours are taken, nothing is chosen.
+    the fanout, shape (n_configs, 1), approaches the degree: if all neighbors are taken, there is no choice.
     """
     taken = np.minimum(classes.degree, fanout)
     choice = 1 - taken / np.maximum(classes.degree, 1e-9)

@@ -92,24 +92,24 @@ class AcquisitionEnv(SingleEnv):
 
     | index    | meaning                                                                                             |
     |----------|-----------------------------------------------------------------------------------------------------|
-    | 0 .. 2   | whether a trial is allowed at each fidelity: timing, quarter, whole; stopping is, as if by timing   |
-    | 3 .. 5   | log of what it is worth to the baseline: expected improvement x probability of feasibility per share |
-    |          | of the budget; of stopping, 1.5 less than the largest of what is allowed                            |
+    | 0 .. 2   | whether a trial is allowed at each fidelity: timing, quarter, whole; stopping always is, as timing  |
+    | 3 .. 5   | log value by the baseline: expected improvement x probability of feasibility per share               |
+    |          | of the budget; for stopping, 1.5 less than the largest allowed one                                  |
     | 6        | is_stop: 1 in the row of stopping                                                                   |
     | 7, 8     | improvement: mean of the score less the incumbent's; deviation: its standard deviation              |
-    | 9        | gap_to_best_mean: mean of the score less the largest of what may be tried                           |
-    | 10       | unexplored: variance of the score over that before the study; 0 near what is measured, 1 far away   |
+    | 9        | gap_to_best_mean: mean of the score less the largest mean of candidates with an allowed trial       |
+    | 10       | unexplored: variance of the score over its variance before the study; 0 near measurements, 1 far away |
     | 11       | noise: standard deviation of a measured score around the true one; in the row of stopping too       |
     | 12 .. 14 | relative speed, memory, accuracy: by how much each cost's mean is better than the incumbent's       |
     | 15 .. 17 | speed, memory, accuracy deviation: their standard deviations                                        |
     | 18 .. 20 | log probability of keeping the limit on memory; on accuracy with a whole curve; with a quarter      |
-    | 21 .. 23 | columns 3 .. 5 less the largest of what is allowed; of stopping, the first: log 0.05, the price of  |
-    |          | a budget, less that                                                                                 |
+    | 21 .. 23 | columns 3 .. 5 less the largest allowed one; for stopping, the first: log 0.05, the price of        |
+    |          | a budget, less the largest allowed one                                                              |
     | 24 .. 26 | log2 of the share of the budget that a trial is expected to take, at each fidelity                  |
     | 27, 28   | timed: 1 where it was; trained: 0, .5 or 1 as its curve is known in no part, in a quarter, whole    |
     | 29, 30   | budget_left: share of the budget; has_eligible: 1 where something keeps all limits as measured; both |
     |          | in the row of stopping too                                                                          |
-    | 31 .. 33 | what is true, for a critic in training: true score less the objective; whether limits are truly kept |
+    | 31 .. 33 | the truth, for a critic in training: true score less the objective; whether limits are truly kept    |
     |          | without a crash; utility less what the baseline will have reached. Actors must not look             |
 
     ## Action: `Discrete(3 * num_candidates + 1)`

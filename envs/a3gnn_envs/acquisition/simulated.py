@@ -43,7 +43,7 @@ class Prior:
         between: Variances of a setting's level of each cost, float64, shape (4,).
         within: Variances over the configurations, float64, shape (4,).
         noise: Variances of a trial, > 0, float64, shape (4,).
-        rises: By how much accuracy rose on curves of defaults after their first quarter, float64, shape (n,).
+        rises: Rises of accuracy on curves of defaults after their first quarter, float64, shape (n,).
         rise_spread: Standard deviation of log((rise + `RISE_OFFSET`) / (the default's + `RISE_OFFSET`)) of the others.
         late_share: Share of the curves without a point within the first quarter.
         start_s: Seconds of a trial without its curve.
@@ -118,7 +118,7 @@ class Prior:
         )
 
 
-#: Priorities that are drawn; beside them, random weights.
+#: Priorities that are drawn, besides random weights.
 _PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
 # All of the following are guesses.
 #: Mean and standard deviation of the logarithm by which true variances differ from the believed ones. On measured
@@ -132,7 +132,7 @@ _LIMITED, _FEWEST_KEEP, _MOST_KEEP = 0.5, 0.1, 0.9
 _DROP = 0.01
 #: Whole trials that a budget is worth: the fewest and the most.
 _FEWEST_TRIALS, _MOST_TRIALS = 3.0, 20.0
-#: By how many doublings a world's curves take longer than the corpus's, whose graphs are small.
+#: Range of doublings by which a world's curves take longer than the corpus's, whose graphs are small.
 _FEWEST_DOUBLINGS, _MOST_DOUBLINGS = -1.0, 3.5
 #: Configurations drawn per candidate; half of the candidates are the best of them as believed.
 _POOL = 8
