@@ -27,7 +27,7 @@ def with_shares(
     """Returns volume and cost with the shares of several trainers; one trainer's stay as they are.
 
     Shares reach some nodes several times, so together they read and compute more than the whole (Eqs. 7 and 10 to 12).
-    Neighbors are sampled once, for the whole. Trainers on processors alone divide these and have equal shares, so
+    Neighbors are sampled once, for the whole. Trainers on processors alone divide the cores and have equal shares, so
     together they take what their work takes on all cores. If there are devices, the cost is that of one device. The
     other devices, and the processors if they train, take as long for their shares.
 
