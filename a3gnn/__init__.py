@@ -1,6 +1,6 @@
 """Auto-tuning for graph neural networks on machines that are too small for them.
 
-These names do what the command line does; each is imported when it is first used.
+These names offer the functions of the command line. Each is imported when it is first used.
 """
 
 from __future__ import annotations

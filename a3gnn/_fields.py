@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
-    """Returns `cls(**fields)` with lists as tuples; a field that is unknown or missing is named in the error."""
+    """Returns `cls(**fields)` with lists as tuples; the error for an unknown or missing field names it."""
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in fields:
         if name not in known:
@@ -31,7 +31,7 @@ SCHEMA_VERSION = 1
 
 
 def check_version(name: str, version: Any) -> None:
-    """Raises a `ConfigError` unless `version`, of the fields of the type `name`, is the current one."""
+    """Raises a `ConfigError` unless `version`, the schema version of a `name`, is the current one."""
     if version != SCHEMA_VERSION:
         raise ConfigError(
             f"{name}.schema_version must be {SCHEMA_VERSION}, got {version!r}; tune again with this version of a3gnn"
@@ -39,7 +39,7 @@ def check_version(name: str, version: Any) -> None:
 
 
 def check_names(kind: str, fields: Mapping[str, Any], known: set[str]) -> None:
-    """Raises a `ConfigError` that names the nearest of `known` where a field of the type `kind` is not among these."""
+    """Raises a `ConfigError` if a field of the type `kind` is not in `known`; the message has the nearest name."""
     for name in fields:
         if name not in known:
             raise ConfigError(str(unknown_name(f"a field of {kind}", name, known)))

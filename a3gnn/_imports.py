@@ -1,4 +1,4 @@
-"""Optional packages: one helper, called where they are used, whose error holds the line that installs them."""
+"""Imports optional packages; the error for a missing one contains the command that installs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def optional(module: str, extra: str, purpose: str) -> ModuleType:
     """Returns the imported `module`.
 
     Raises:
-        MissingDependencyError: It is not installed; the message says what for and how to install it.
+        MissingDependencyError: It is not installed; the message says what needs it and how to install it.
     """
     try:
         return importlib.import_module(module)
@@ -26,10 +26,9 @@ def optional(module: str, extra: str, purpose: str) -> ModuleType:
 
 
 def install_line(extra: str) -> str:
-    """Returns the command that installs what `extra` needs, as this a3gnn was installed.
+    """Returns the command that installs the packages of `extra` for this a3gnn.
 
-    pip knows an installed a3gnn by its name, even if no index has it. Of a copy that was never installed it needs the
-    folder.
+    pip knows an installed a3gnn by its name, even if no index has it. A copy that was never installed needs its folder.
     """
     try:
         importlib.metadata.distribution("a3gnn")

@@ -1,4 +1,4 @@
-"""What the surrogate knows of a graph."""
+"""`GraphCharacteristics`: the numbers that describe a graph to the surrogate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from a3gnn._fields import from_fields
 from a3gnn.metric import Target
 
-#: Shares of the nodes at which `GraphCharacteristics.cached_edge_mass` is known; hottest nodes first, which are those
-#: that are in-neighbours most often. Guess.
+#: Shares of the nodes at which `GraphCharacteristics.cached_edge_mass` is known. Nodes are ranked by how often they are
+#: in-neighbors, hottest first. Guess.
 CACHE_FRACTIONS: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 #: Bytes per node of the map from node ids to cached rows, which is part of `cache_bytes`.
@@ -36,19 +36,19 @@ class GraphCharacteristics:
         num_features: Columns of the feature matrix.
         feature_density: Share of stored entries; 1 for dense features.
         feature_bytes: Bytes of the feature matrix as stored.
-        row_bytes: Mean bytes of a feature row as the feature store serves it: what one cached row takes.
+        row_bytes: Mean bytes of a feature row in the feature store, and so of one cached row.
         sparse_features: Whether the features are CSR.
-        num_classes: What a model puts out per node: classes, labels, or 1 for values.
+        num_classes: Outputs of a model per node: the number of classes or labels, or 1 for values.
         num_train: Train seeds.
         num_val: Validation nodes.
         num_test: Test nodes.
         label_rate: Train seeds per node.
-        homophily: Share of edges, both ends labelled, that join equal labels; 0 where labels are no classes.
+        homophily: Share of the edges between labeled nodes that join equal labels; 0 if labels are not classes.
         num_components: Weakly connected components.
         largest_component: Share of the nodes in the largest one.
         cached_edge_mass: Share of the edges whose source is one of the hottest nodes, at `CACHE_FRACTIONS`.
-        target: What labels are: classes, several labels per node, or values (`a3gnn.graphs.labels`).
-        label_spread: Of values: the mean absolute difference of train nodes' from their median; None of others.
+        target: Kind of labels: classes, several labels per node, or values (`a3gnn.graphs.labels`).
+        label_spread: For values, the mean absolute difference of train labels from their median; None for others.
     """
 
     name: str
@@ -77,10 +77,10 @@ class GraphCharacteristics:
     label_spread: float | None = None
 
     def cached_mass(self, cache_bytes: np.ndarray | float, row_bytes: np.ndarray | float | None = None) -> np.ndarray:
-        """Returns the share of the edges whose source a static cache of `cache_bytes` holds, float64, in [0, 1].
+        """Returns the share of the edges whose source is in a static cache of `cache_bytes`, float64, in [0, 1].
 
-        Rows take `row_bytes`, by default those of features. Interpolated between `CACHE_FRACTIONS`. Nodes are ranked by
-        how often they are in-neighbours (PaGraph's degree).
+        It is interpolated between `CACHE_FRACTIONS`. `row_bytes` is the size of a row, by default that of a feature
+        row. The cache holds the nodes that are in-neighbors most often (PaGraph's degree).
         """
         for_rows = np.asarray(cache_bytes, dtype=np.float64) - CACHE_INDEX_BYTES * self.num_nodes
         of_rows = np.maximum((self.row_bytes if row_bytes is None else row_bytes) * self.num_nodes, 1.0)
@@ -98,22 +98,23 @@ class GraphCharacteristics:
         return round(self.feature_bytes / entries)
 
     def table_row_entries(self, model: str) -> float:
-        """Returns the stored entries of a row of the table of a model's input layer (input_aggregation full), expected.
+        """Returns the expected stored entries per row of the input layer's table (input_aggregation full).
 
-        A sum of d rows, each column of which is stored with probability p, has a share 1 - (1 - p) ** d of the columns.
-        Neighbours' rows are more alike than that, and degrees differ: tables of sparse features are down to half of it.
+        If each column of a row is stored with probability p, a sum of d rows stores a share 1 - (1 - p) ** d of the
+        columns. Tables of sparse features have down to half of that, because neighbors' rows are more alike and degrees
+        differ.
         """
-        summed = self.mean_degree + (model != "sage")  # the mean's own row is apart
+        summed = self.mean_degree + (model != "sage")  # sage keeps a node's own row apart from the mean
         share = 1 - (1 - self.feature_density) ** summed if self.sparse_features else 1.0
         return self.num_features * (share + self.feature_density * (model == "sage"))
 
     def table_bytes(self, model: str) -> float:
-        """Returns the bytes of that table, expected: float32, and where features are sparse CSR."""
+        """Returns the expected bytes of the input layer's table: float32, in CSR if features are sparse."""
         entries = self.table_row_entries(model)
         return self.num_nodes * (8 * entries + 8 if self.sparse_features else 4 * entries)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types; of classes without those that came with other targets."""
+        """Returns the fields as JSON types, without `target` and `label_spread` if the target is classes."""
         fields = dataclasses.asdict(self) | {"cached_edge_mass": list(self.cached_edge_mass)}
         if self.target == "classes":
             del fields["target"], fields["label_spread"]

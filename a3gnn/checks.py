@@ -1,4 +1,4 @@
-"""What people give as arguments, checked: each error names the argument, what it must be, and what it got."""
+"""Checks of arguments; each error names the argument, the rule and the value."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from a3gnn.errors import UsageError
 from a3gnn.units import TOO_LARGE, format_size, parse_size
 
-#: Names of this machine that no other one reaches it by.
+#: Names of this machine by which no other machine can reach it.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-#: Addresses that stand for all of a machine's.
+#: Addresses that stand for all addresses of a machine.
 ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
 #: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
 _TOKEN_CHARACTERS = 16
-#: A header of more is refused by some of what stands between. Guess.
+#: Some proxies refuse a longer header. Guess.
 _MOST_TOKEN_CHARACTERS = 1000
 
 
 def check_address(host: str, token: str | None, variable: str) -> None:
-    """Checks that who listens at `host` asks for a token, where other machines reach it.
+    """Checks that a server requires a token if other machines can reach it.
 
     Args:
-        host: The address, as `--host` gives it.
-        token: What requests must carry; None for nothing.
-        variable: The environment variable that gives the token.
+        host: The address of `--host`.
+        token: The token that requests must carry, or None.
+        variable: The environment variable that can hold the token.
 
     Raises:
-        UsageError: There is no token, or one that can be guessed or that no request can carry.
+        UsageError: The token is missing, can be guessed, or does not fit in a request.
     """
     if host not in LOOPBACK and token is None:
         raise UsageError(
@@ -48,10 +48,10 @@ def check_address(host: str, token: str | None, variable: str) -> None:
 
 
 def check_token(token: str, name: str) -> None:
-    """Checks that a request can carry `token`, which errors call `name`, in a header.
+    """Checks that a request can carry `token` in a header; the error calls it `name`.
 
     Raises:
-        UsageError: It can't.
+        UsageError: The token is too long, or has characters that a header can't carry.
     """
     if len(token) > _MOST_TOKEN_CHARACTERS or not all("!" <= character <= "~" for character in token):
         raise UsageError(
@@ -61,17 +61,17 @@ def check_token(token: str, name: str) -> None:
 
 
 def cannot_listen(host: str, port: int, error: Exception) -> UsageError:
-    """Returns the error of a server that can't listen there because of `error`."""
+    """Returns the error of a server that can't listen at the address because of `error`."""
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"can't listen at --host {host} --port {port}: {reason}; --port 0 takes a free one")
 
 
 def shown(host: str, port: int) -> str:
-    """Returns the address as people and URLs write it, IPv6 in brackets."""
+    """Returns the address as in a URL, with IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-#: A limit on a process's memory below this can only lack its unit: Python alone takes several MiB.
+#: A smaller limit on a process's memory must lack its unit, because Python alone takes several MiB.
 _LEAST_LIMIT = 1 << 20
 
 
@@ -84,18 +84,18 @@ def whole_number(
     kind: type[Any] = Integral,
     error: type[UsageError] = UsageError,
 ) -> int:
-    """Returns `value`, an integer, if it is at least `least`.
+    """Returns `value` as an int if it is an integer of at least `least`.
 
     Args:
-        name: The argument's.
-        value: What was given.
-        least: The smallest that may be.
-        remedy: What to do where it is refused.
-        kind: What counts as an integer: Python's and numpy's, or `int` where JSON must be able to hold it.
-        error: What is raised.
+        name: Name of the argument in the message.
+        value: The value to check.
+        least: The smallest allowed value.
+        remedy: Advice at the end of the message.
+        kind: Types that count as integers: Python's and numpy's, or `int` if JSON must be able to hold the value.
+        error: Type of the error.
 
     Raises:
-        UsageError: It is something else, or less.
+        UsageError: `value` is not an integer, or is too small.
     """
     if isinstance(value, bool) or not isinstance(value, kind) or value < least:
         raise error(f"{name} must be an integer >= {least}, got {value!r}{remedy and f'; {remedy}'}")
@@ -103,10 +103,10 @@ def whole_number(
 
 
 def real_number(name: str, value: Any, unit: str) -> float:
-    """Returns `value`, a finite number >= 0 in `unit`s.
+    """Returns `value` as a float if it is a finite number >= 0; the error names its `unit`.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: `value` is something else.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise UsageError(f"{name} must be >= 0 {unit}, got {value!r}")
@@ -114,10 +114,10 @@ def real_number(name: str, value: Any, unit: str) -> float:
 
 
 def positive_number(name: str, value: Any, what: str) -> float | int:
-    """Returns `value` as an int if it is a whole number, else as a float.
+    """Returns `value` as an int if it has an integer type, else as a float.
 
     Raises:
-        UsageError: It is no number, or not positive and finite.
+        UsageError: `value` is not a positive finite number.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise UsageError(f"{name} must be positive, {what}; got {value!r}")
@@ -125,10 +125,10 @@ def positive_number(name: str, value: Any, what: str) -> float | int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns `value`, a bool of Python's or numpy's.
+    """Returns `value` as a bool if it is a Python or numpy bool.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: `value` is something else.
     """
     if not isinstance(value, bool | np.bool_):
         raise UsageError(f"{name} must be True or False, got {value!r}")
@@ -136,10 +136,10 @@ def flag(name: str, value: Any) -> bool:
 
 
 def size_or_none(name: str, value: Any) -> int | None:
-    """Returns bytes, given as an integer or as text such as 4GiB; None stays None.
+    """Returns the bytes of `value`, an integer or a text such as 4GiB; None stays None.
 
     Raises:
-        UsageError: It is something else, or not positive.
+        UsageError: `value` is not a size, or not in [1, 2**63).
     """
     if value is None:
         return None
@@ -155,10 +155,10 @@ def size_or_none(name: str, value: Any) -> int | None:
 
 
 def checked_limit(name: str, value: Any) -> int | None:
-    """Returns `value` as `size_or_none` does, if a process could keep to so little.
+    """Returns the memory limit `value` in bytes as `size_or_none` does, if a process could keep it.
 
     Raises:
-        UsageError: It is something else, or less than any process takes, as where a unit was forgotten.
+        UsageError: `value` is not a size, or is less than any process takes, for example because its unit is missing.
     """
     size = size_or_none(name, value)
     if size is not None and size < _LEAST_LIMIT:
@@ -173,10 +173,10 @@ def checked_limit(name: str, value: Any) -> int | None:
 
 
 def path_or_none(name: str, value: Any) -> str | os.PathLike[str] | None:
-    """Returns `value`, a path; None stays None.
+    """Returns `value` if it is a path or None.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: `value` is something else.
     """
     if value is not None and not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} must be a path, got {value!r}")

@@ -1,4 +1,4 @@
-"""What is tuned: `TrainConfig`, a configuration of training."""
+"""`TrainConfig`: the options of training that are tuned."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ COMPUTE_DTYPES: tuple[ComputeDtype, ...] = get_args(ComputeDtype)
 FEATURE_DTYPES: tuple[FeatureDtype, ...] = get_args(FeatureDtype)
 INPUT_AGGREGATIONS: tuple[InputAggregation, ...] = get_args(InputAggregation)
 ADAPT: tuple[Adapt, ...] = get_args(Adapt)
-#: Where stages are ahead by a depth, so that no mode says by how much.
+#: Holds if several trainers have a `prefetch_depth`, which then replaces `parallel_mode`.
 _PREFETCHED = ~where(trainers=1, prefetch_depth=0)
 
-#: What decides what is learnt, as `TrainConfig.learning_key` gives it.
+#: The knobs that decide what is learned, as pairs (`TrainConfig.learning_key`).
 LearningKey = tuple[tuple[str, Any], ...]
 
 
@@ -168,26 +168,27 @@ class TrainConfig:
         check_version("TrainConfig", self.schema_version)
 
     def canonical(self) -> Self:
-        """Returns the one configuration that stands for all that run identically to this one: idle knobs at default."""
+        """Returns the configuration that stands for all that run identically to this one: idle knobs at default."""
         fields = self._knobs()
         return dataclasses.replace(self, **{one.name: one.settled(fields) for one in KNOBS})
 
     def learning_key(self) -> LearningKey:
-        """Returns what decides what is learnt as pairs: equal keys train bit-identically on one task.
+        """Returns the knobs that decide what is learned, as pairs: equal keys train bit-identically on one task.
 
-        But where measured times choose: threads with `resources` auto, and of several trainers the shares, with `adapt`
-        or between processors and GPUs. There sums differ in their last bits, and equal keys train the same to rounding.
+        Choices by measured times are the exception: threads with `resources` auto, and the shares of several trainers
+        with `adapt` or between processors and GPUs. Sums then differ in their last bits, so that equal keys train the
+        same only up to rounding.
         """
         return tuple(_keyed(self.learning_values()).items())
 
     def learning_values(self) -> dict[str, Any]:
-        """Returns the knobs that decide the mini-batches' content by name, at their defaults where they do not."""
+        """Returns the knobs that can decide the mini-batches' content, by name; defaults for those that do not here."""
         fields = self.canonical()._knobs()
         learning = (one for one in KNOBS if one.learns != NEVER)
         return {one.name: fields[one.name] if one.learns.holds(fields) else one.default for one in learning}
 
     def fanouts(self, task: Task) -> tuple[int, ...]:
-        """Returns the in-neighbours that training samples per node, the seeds' hop first; -1 takes all."""
+        """Returns the in-neighbors that training samples per node and hop, the seeds' hop first; -1 takes all."""
         seed, *deep = task.fanouts
         return (
             seed if self.seed_fanout is None else self.seed_fanout,
@@ -223,6 +224,6 @@ document(TrainConfig, KNOBS)
 
 
 def _keyed(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `fields` of `TrainConfig` without the later ones that are at their defaults."""
+    """Returns `fields` of `TrainConfig` without the later knobs (`Knob.later`) at their defaults."""
     later = {one.name: one.default for one in KNOBS if one.later}
     return {name: value for name, value in fields.items() if name not in later or value != later[name]}

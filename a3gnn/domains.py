@@ -1,4 +1,4 @@
-"""What values a field may have: each domain states its rule, the value and the remedy where a value is refused."""
+"""Domains of fields; the error for a refused value states the rule, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ class Whole:
     remedy: str
 
     def check(self, name: str, value: Any) -> None:
-        """Refuses any other `value` of the field `name`.
+        """Checks that the field `name` may have `value`.
 
         Raises:
-            ConfigError: It is no integer, or less.
+            ConfigError: `value` is not an integer, or is less than `least`.
         """
         whole_number(name, value, self.least, self.remedy, kind=int, error=ConfigError)
 
 
 class WholeOrTask(Whole):
-    """Integers of at least `least`, or None: whatever the task has."""
+    """Integers of at least `least`, or None for the task's value."""
 
     __slots__ = ()
 
     def check(self, name: str, value: Any) -> None:
-        """Refuses any other `value` of the field `name`.
+        """Checks that the field `name` may have `value`.
 
         Raises:
-            ConfigError: It is neither None nor an integer, or less.
+            ConfigError: `value` is neither None nor an integer, or is less than `least`.
         """
         if value is not None:
             super().check(name, value)
 
 
 class Size(Whole):
-    """Whole numbers of bytes, which people write with units."""
+    """Whole numbers of bytes; users write them with units."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """Finite numbers of at least `least`, or above it where that is excluded."""
+    """Finite numbers >= `least`, or > `least` if that is excluded."""
 
     least: float
     remedy: str
     excluded: bool = False
 
     def check(self, name: str, value: Any) -> None:
-        """Refuses any other `value` of the field `name`.
+        """Checks that the field `name` may have `value`.
 
         Raises:
-            ConfigError: It is not finite, or less.
+            ConfigError: `value` is not finite, or too small.
         """
         if not (math.isfinite(value) and (value > self.least if self.excluded else value >= self.least)):
             sign = ">" if self.excluded else ">="
@@ -68,15 +68,15 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of some names."""
+    """One of the names `choices`."""
 
     choices: tuple[str, ...]
 
     def check(self, name: str, value: Any) -> None:
-        """Refuses any other `value` of the field `name`.
+        """Checks that the field `name` may have `value`.
 
         Raises:
-            ConfigError: It is none of the names; the message has the nearest.
+            ConfigError: `value` is none of the names; the message has the nearest.
         """
         if value not in self.choices:
             raise ConfigError(str(unknown_name(name, value, self.choices)))

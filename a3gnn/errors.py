@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `a3gnn` exits with; part of the interface."""
+    """Exit codes of `a3gnn`; part of the interface."""
 
     DONE = 0
     FAILED = 1
@@ -24,13 +24,13 @@ class A3GNNError(Exception):
 
 
 class UsageError(A3GNNError, ValueError):
-    """An option or an argument that is not what it must be."""
+    """An invalid option or argument."""
 
     exit_code = ExitCode.USAGE
 
 
 class ConfigError(UsageError):
-    """A configuration, a task or a search space that is not what it must be."""
+    """An invalid configuration, task or search space."""
 
 
 class GraphError(A3GNNError, ValueError):
@@ -42,35 +42,35 @@ class StoreError(A3GNNError):
 
 
 class DeviceError(A3GNNError, RuntimeError):
-    """A device that is asked for and is not there."""
+    """A requested device that does not exist."""
 
 
 class ModelError(A3GNNError):
-    """A model of the user's own that can't be imported, built or called as it must be; the message holds why."""
+    """A user's model that can't be imported, built or called as required; the message gives the reason."""
 
 
 class GraphServerError(A3GNNError):
-    """A graph server that can't be reached any more, or that refuses; the message holds which one, and since when."""
+    """A graph server that is no longer reachable, or that refuses; the message says which one and since when."""
 
 
 class MissingDependencyError(A3GNNError, ImportError):
-    """An optional package that is not installed; the message holds the line that installs it."""
+    """An optional package that is not installed; the message contains the command that installs it."""
 
 
 class MemoryLimitError(A3GNNError, MemoryError):
-    """A run that would pass, or has passed, its memory limit."""
+    """A run that would exceed, or has exceeded, its memory limit."""
 
 
 class PeerLostError(A3GNNError):
-    """Another process of a training by several has ended, or doesn't answer."""
+    """Another process of a distributed training has ended or does not answer."""
 
 
 class TrainerError(A3GNNError):
-    """A trainer among those of this process has failed; the message says which, and at what."""
+    """A trainer of this process has failed; the message says which one and at what."""
 
 
 class TrainerStalledError(TrainerError):
-    """A trainer does not come back, so that its thread is still there; the message says which, and at what."""
+    """A trainer does not return, so its thread still exists; the message says which one and at what."""
 
 
 class InfeasibleError(A3GNNError):
@@ -88,7 +88,7 @@ class InfeasibleError(A3GNNError):
 
 
 def nearest(name: object, choices: Iterable[str]) -> str:
-    """Returns what a message adds about an unknown name: the nearest of `choices`, or "" where none is near."""
+    """Returns the end of a message about an unknown name: the nearest of `choices`, or "" if none is near."""
     near = difflib.get_close_matches(str(name), sorted(choices), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

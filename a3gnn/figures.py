@@ -1,4 +1,4 @@
-"""`Figures`: what a study derives from a trial, judged at equal training time; never stored."""
+"""`Figures`: the numbers by which a study judges a trial at equal training time; derived, never stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Spread(NamedTuple):
     """Repeated measurements of one figure.
 
     Attributes:
-        median: Their median.
-        low: The least.
-        high: The largest.
-        repeats: How many there are.
+        median: Median of the measurements.
+        low: Smallest measurement.
+        high: Largest measurement.
+        repeats: Number of measurements.
     """
 
     median: float
@@ -50,10 +50,10 @@ class Spread(NamedTuple):
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the bounds between which the median of what `values` are drawn from lies, with 90 % of certainty.
+    """Returns a 90 % confidence interval of the median of the distribution that `values` are drawn from.
 
-    They are order statistics, whatever the distribution: the sign test at 5 % on each side. That is the whole range of
-    five to seven values; fewer have no such bounds, and their range is returned.
+    The bounds are order statistics, so they hold for any distribution: the sign test at 5 % on each side. For five to
+    seven values they are the whole range. Fewer values have no such bounds, so their range is returned.
     """
     ordered, count, left_out = sorted(values), len(values), 0
     while 20 * sum(comb(count, below) for below in range(left_out + 2)) <= 2**count:
@@ -63,11 +63,11 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the default configuration reached: others are given its training time, and are held to its accuracy.
+    """What the default configuration reached: others get its training time and are held to its accuracy.
 
     Attributes:
-        budget_s: Seconds of training, set-up included, evaluation left out: the default's budget.
-        val_accuracy: Its best validation accuracy within that, in [0, 1].
+        budget_s: The default's budget in seconds of training, set-up included, evaluation excluded.
+        val_accuracy: Its best validation accuracy within the budget, in [0, 1].
         target: The validation accuracy that counts as reached, in [0, 1].
         still_rising: Whether its validation accuracy was still rising when its budget ended.
     """
@@ -78,20 +78,20 @@ class Reference:
     still_rising: bool
 
     def at(self, drift: float) -> Self:
-        """Returns it for a machine that runs at `drift` of its speed, where the same mini-batches take longer."""
+        """Returns the reference for a machine at `drift` times its former speed: the budget is divided by `drift`."""
         return dataclasses.replace(self, budget_s=self.budget_s / drift)
 
     @classmethod
     def of(
         cls, metrics: Metrics, curve: LearningCurve, max_drop: float, target_accuracy: float | None = None
     ) -> Self | None:
-        """Returns the reference that the default's `metrics` and `curve` make, or None where the curve is empty.
+        """Returns the reference from the default's `metrics` and `curve`, or None if the curve is empty.
 
         Args:
-            metrics: Of the default configuration, or of one that learns the same.
-            curve: What it learns.
-            max_drop: What may be lost of its accuracy, as a share of 1.
-            target_accuracy: What is to be reached, in [0, 1]; by default its accuracy less `max_drop`.
+            metrics: Metrics of the default configuration, or of one that learns the same.
+            curve: Its learning curve.
+            max_drop: Accuracy that may be lost, as a share of 1.
+            target_accuracy: Accuracy to reach, in [0, 1]; by default that of the default less `max_drop`.
         """
         if not curve.batches:
             return None
@@ -106,24 +106,24 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """By what a configuration is judged; `docs/measurement.md` defines each figure.
+    """The figures that a configuration is judged by; `docs/measurement.md` defines each.
 
     Attributes:
-        throughput_epochs_per_s: Median of its replicates, epochs per second.
-        throughput_low: Their least.
-        throughput_high: Their largest.
+        throughput_epochs_per_s: Median of the replicates, epochs per second.
+        throughput_low: Smallest replicate.
+        throughput_high: Largest replicate.
         peak_host_bytes: As in `Metrics`.
         peak_device_bytes: As in `Metrics`.
         val_accuracy: Best validation accuracy within the reference's seconds of training, in [0, 1]; None without a
             curve.
-        seconds_to_accuracy: Seconds of training until validation first reaches the target; None where it is not
-            reached within the curve: censored, never a number.
-        complete: Whether the curve covers the reference's seconds; `val_accuracy` is a lower bound otherwise.
-        seconds_low: The least of the seconds whose median `seconds_to_accuracy` is; None where it is.
-        seconds_high: Their largest.
-        seconds_repeats: How many they are.
-        seeds: With how many seeds it was trained.
-        seeds_missed: With how many of them it missed the target.
+        seconds_to_accuracy: Seconds of training until validation first reaches the target; None if the curve ends
+            before that (censored), never a number.
+        complete: Whether the curve covers the reference's seconds; if not, `val_accuracy` is a lower bound.
+        seconds_low: Smallest of the values whose median is `seconds_to_accuracy`; None if that is None.
+        seconds_high: Largest of these values.
+        seconds_repeats: Number of these values.
+        seeds: Number of seeds that it was trained with.
+        seeds_missed: Number of seeds with which it missed the target.
     """
 
     throughput_epochs_per_s: float
@@ -142,10 +142,10 @@ class Figures:
 
     @classmethod
     def of(cls, metrics: Metrics, curve: LearningCurve | None, reference: Reference | None) -> Self:
-        """Returns the figures of `metrics`, with the longest `curve` that is known of what is learnt.
+        """Returns the figures of `metrics`; `curve` is the longest known curve of the learning key.
 
-        Without a reference the whole curve counts, and nothing is reached. Rows of measurement version 2 have no
-        curve; their validation accuracy after a fixed number of epochs stands in.
+        Without a reference the whole curve counts, and no target is reached. Rows of measurement version 2 have no
+        curve; their validation accuracy after a fixed number of epochs takes its place.
         """
         replicates = metrics.throughput_replicates or (metrics.throughput_epochs_per_s,)
         low, high = min(replicates), max(replicates)
@@ -181,11 +181,11 @@ class Figures:
 
     @property
     def seconds(self) -> Spread | None:
-        """The seconds to the target with their range; None where it is not reached."""
+        """The seconds to the target with their range; None if it is not reached."""
         if self.seconds_to_accuracy is None:
             return None
         low, high = self.seconds_low, self.seconds_high
-        if low is None or high is None:  # as versions wrote it that kept no range
+        if low is None or high is None:  # older versions stored no range
             return Spread.of([self.seconds_to_accuracy])
         return Spread(self.seconds_to_accuracy, low, high, self.seconds_repeats)
 

@@ -1,4 +1,4 @@
-"""What machine this is, and what a probe measured of it."""
+"""`Hardware`: a machine, with the constants that a probe measured on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from a3gnn._fields import from_fields
 
 #: Fields that are stored under an earlier name.
 _STORED = {"profile": "limits"}
-#: A device's memory bandwidth is not probed: that of the host, times the ratio of arithmetic to this power. Guess.
+#: A device's memory bandwidth is not probed. It is taken as the host's times the ratio of arithmetic to this power.
+#: Guess.
 _DEVICE_BANDWIDTH_EXPONENT = 0.5
 
 
@@ -28,12 +29,12 @@ class MachineProfile:
         spmm_bytes_per_s: Bytes per second of gathered rows in a CSR aggregation, all cores.
         thread_efficiency: Throughput of two threads of sampling over twice that of one, in (0, 1].
         batch_overhead_s: Seconds of a training step on eight nodes: the fixed cost of a mini-batch.
-        idle_host_bytes: Memory that cannot be reclaimed of a trial's process before it opens a graph.
-        host_to_device_bytes_per_s: Pinned copy to the device; 0 without one.
+        idle_host_bytes: Memory of a trial's process that cannot be reclaimed, before it opens a graph.
+        host_to_device_bytes_per_s: Bytes per second of a pinned copy to the device; 0 without one.
         device_gemm_flops_per_s: As `gemm_flops_per_s`, on the device; 0 without one.
         idle_device_bytes: Device memory of an empty CUDA context; 0 without a device.
         bf16_gemm_flops_per_s: As `gemm_flops_per_s`, in bfloat16; 0 in rows that were stored before it was measured.
-        device_bf16_gemm_flops_per_s: Likewise, on the device; 0 without one.
+        device_bf16_gemm_flops_per_s: As `bf16_gemm_flops_per_s`, on the device; 0 without one.
     """
 
     random_reads_per_s: float
@@ -52,12 +53,12 @@ class MachineProfile:
 
     @property
     def device_traffic_bytes_per_s(self) -> float:
-        """Bytes per second that sparse products read on the device: not probed, but expected from its arithmetic."""
+        """Bytes per second that sparse products read on the device, estimated from its arithmetic, not probed."""
         faster = max(self.device_gemm_flops_per_s / self.gemm_flops_per_s, 1.0)
         return float(self.spmm_bytes_per_s * faster**_DEVICE_BANDWIDTH_EXPONENT)
 
     def copy_speedup(self, threads: int) -> float:
-        """Returns how many times faster than one thread so many copy rows."""
+        """Returns the speedup of `threads` threads over one thread in copying rows."""
         return 1 + (threads - 1) * self.thread_efficiency
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,13 +80,14 @@ class Hardware:
         num_cores: Cores that this process may run on.
         host_memory_bytes: Memory of the machine, or of the control group that holds this process if that is less.
         device: Name of the first accelerator, or "" without one.
-        num_devices: Accelerators.
+        num_devices: Number of accelerators.
         device_memory_bytes: Memory of the first one.
         profile: What the probe measured.
-        instruction_sets: Those that decide which kernels run, as Linux names them; empty in rows that were stored
-            before this field existed.
-        cache_bytes: The first core's L1 data, L2 and L3 cache; empty in rows that were stored before it existed.
-        label: What the user calls such machines, which tells apart those that look alike; mostly empty.
+        instruction_sets: Instruction sets that decide which kernels run, by their Linux names; empty in rows that were
+            stored before this field existed.
+        cache_bytes: Bytes of the first core's L1 data, L2 and L3 caches; empty in rows that were stored before this
+            field existed.
+        label: The user's name for such machines, to tell apart machines that look alike; mostly empty.
     """
 
     cpu: str
@@ -106,14 +108,14 @@ class Hardware:
 
     @property
     def host_bytes_per_s(self) -> float:
-        """Bytes per second of rows that all cores copy in the host's memory: effective, not the memory's peak."""
+        """Bytes per second at which all cores copy rows in host memory: effective, not the memory's peak."""
         return self.profile.copy_bytes_per_s * self.profile.copy_speedup(self.num_cores)
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what the machine is; what the probe measured, which varies from run to run, is left out.
+        """Hash of the machine, without the probe's measurements, which vary from run to run.
 
-        Rows that were stored without instruction sets, caches and label keep the fingerprint that they had.
+        Rows that were stored without instruction sets, caches and label keep their fingerprint.
         """
         label = self.label and f"label {self.label}"
         text = "|".join(filter(None, (self._outline, self._processor, label)))
@@ -136,9 +138,9 @@ class Hardware:
         return f"{','.join(self.instruction_sets)}|{','.join(map(str, self.cache_bytes))}" if known else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, with the fingerprint; `profile` is stored by its first name, `limits`.
+        """Returns the fields as JSON types, with the fingerprint; `profile` is stored under its old name, `limits`.
 
-        An empty label is left out: rows stay as they were before there were labels.
+        An empty label is left out, so that rows stay as they were before labels existed.
         """
         fields = dataclasses.asdict(self)
         if not self.label:

@@ -22,7 +22,7 @@ from a3gnn.where import NEVER, Where
 if TYPE_CHECKING:
     from a3gnn.setting import Setting
 
-#: How the command line writes None, which stands for what the task has.
+#: Text for None on the command line: the task's value.
 TASKS = "task"
 
 Scale = Literal["log2", "linear", "choice"]
@@ -36,8 +36,8 @@ class Phrase:
     Attributes:
         place: Its position in the line; phrases are sorted by it.
         words: A format string with {} for the value; one that starts with a space continues the phrase before it.
-        when: Where it is shown; None: where the value is not the default.
-        names: What text calls the choices, in their order; empty if it calls them by their values.
+        when: Condition on which it is shown; None shows it unless the value is the default.
+        names: Names of the choices in text, in their order; empty shows their values.
     """
 
     place: int
@@ -52,17 +52,18 @@ class Knob:
 
     Attributes:
         name: The field.
-        default: What a PyG user has without tuning.
+        default: The value of a PyG user without tuning.
         domain: All values that the field may have.
-        help: What it is, in one or a few sentences.
-        values: What a search tries, in order; in `TrainConfig`, where no setting is known.
-        at: The values in a setting; None: the same.
+        help: Description in one or a few sentences.
+        values: Values that a search tries, in order. The knobs of `TrainConfig` list them without knowing a setting.
+        at: Returns the values for a setting; None keeps `values`.
         scale: How numbers are spaced, or `choice` for names.
-        idle: Where all of its values run identically, so that the default stands for them.
-        idle_at: The same in a setting, which the search space knows and `TrainConfig` does not; None: `idle`.
-        learns: Where its value changes the content of mini-batches, and so what is learnt.
-        later: Whether it came later than the first stored profiles: keys leave it out at its default, so that those
-            stored before still name the same configuration.
+        idle: Condition on which all of its values run identically, so that the default stands for them.
+        idle_at: Returns this condition for a setting, which the search space knows and `TrainConfig` does not; None
+            keeps `idle`.
+        learns: Condition on which its value changes the content of mini-batches, and so what is learned.
+        later: Whether it was added after the first stored profiles. Keys leave it out at its default, so that older
+            keys still name the same configuration.
         show: How text shows it.
     """
 
@@ -80,22 +81,22 @@ class Knob:
     show: Phrase
 
     def within(self, setting: Setting) -> Self:
-        """Returns the knob with the values that a search tries in `setting`, and idle where it is there."""
+        """Returns the knob with the search values and the idle condition of `setting`."""
         values = self.values if self.at is None else self.at(self.values, setting)
         return dataclasses.replace(self, values=values, idle=self.idle_at(setting) if self.idle_at else self.idle)
 
     def settled(self, fields: Mapping[str, Any]) -> Any:
-        """Returns the value that stands for all that run identically where the knobs have the values `fields`."""
+        """Returns the canonical value of this knob in a configuration with the values `fields`."""
         if self.idle.holds(fields):
             return self.default
         return float(fields[self.name]) if isinstance(self.domain, Real) else fields[self.name]
 
     def coded(self, value: Any) -> Any:
-        """Returns `value` as columns hold it, which have one type each: None, the task's, is 0 there."""
+        """Returns `value` as columns store it: None, the task's value, is 0, because a column has one type."""
         return 0 if value is None else value
 
     def index(self, value: Any) -> int:
-        """Returns the position of `value`; one that is not in the space is refused."""
+        """Returns the position of `value`; raises `ConfigError` if the space does not contain it."""
         try:
             return self.values.index(value)
         except ValueError:
@@ -105,14 +106,14 @@ class Knob:
         """Returns `value`, which may be text from the command line, with the type of the knob's values.
 
         Raises:
-            ConfigError: It is not a number, or not a whole one, where the knob's values are.
+            ConfigError: The knob's values are numbers and `value` is not, or they are whole and `value` is not.
         """
         if isinstance(self.domain, OneOf):
             return str(value)
         if isinstance(self.domain, WholeOrTask) and value in (None, TASKS):
             return None
         if isinstance(self.domain, Size) and isinstance(value, str):
-            with suppress(UsageError):  # then it is no number either, or 0
+            with suppress(UsageError):  # 0 is converted below, and other text is refused there
                 value = parse_size(value)
         kind = int if isinstance(self.domain, Whole) else float
         try:
@@ -124,7 +125,7 @@ class Knob:
         raise ConfigError(f"{self.name} must be a {'whole ' if kind is int else ''}number, got {value!r}")
 
     def rounded(self, number: float) -> Any:
-        """Returns `number`, which was computed, as a value of this knob."""
+        """Returns a computed `number`, rounded to a value of this knob."""
         return round(number) if isinstance(self.domain, Whole) else round(float(number), 6)
 
 

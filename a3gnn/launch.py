@@ -1,4 +1,4 @@
-"""`Launch`: what `torchrun` says of the process that it started, in the environment."""
+"""`Launch`: the environment variables in which `torchrun` describes a process that it started."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Launch:
     """One of several processes that were started to train together.
 
     Attributes:
-        rank: Which one, from 0.
-        size: How many there are.
-        local_rank: Which one on this machine, from 0.
-        local_size: How many there are on it.
+        rank: Rank of this process, from 0.
+        size: Number of processes.
+        local_rank: Rank on this machine, from 0.
+        local_size: Number of processes on this machine.
     """
 
     rank: int
@@ -31,15 +31,15 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
 def by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
-    """Returns whether `torchrun` started this process: schedulers set some of its variables, too."""
+    """Returns whether `torchrun` started this process; some of its variables are also set by schedulers."""
     return "TORCHELASTIC_RUN_ID" in environment or all(name in environment for name in _VARIABLES)
 
 
 def launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
-    """Returns what `torchrun` says of this process; None where it started none, or this one alone.
+    """Returns the `Launch` of this process; None if `torchrun` did not start it, or started only this one.
 
     Raises:
-        UsageError: Some of its variables are there, and ask for several processes, but not all are numbers.
+        UsageError: The variables ask for several processes, but not all of them are integers.
     """
     if environment.get("WORLD_SIZE", "1") == "1":
         return None

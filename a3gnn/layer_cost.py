@@ -1,7 +1,7 @@
-"""What one layer of a model costs, forward and backward: the surrogate and the hybrid performance model share it.
+"""Cost of one layer, forward and backward, shared by the surrogate and the hybrid performance model.
 
 HyScale-GNN's Eqs. 10 to 12: aggregation is traffic of |E^l| rows, the update is a matrix product of |V^l| rows.
-How wide these rows are in the paper and in a3gnn's own layers, which differ, is `message_width`.
+`message_width` is the width of these rows, which differs between the paper and a3gnn's own layers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ N = TypeVar("N", float, NDArray[np.float64])
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """What one layer of a model computes, counted by hand from the models' definitions; attention's are a guess.
+    """Operations of one layer, counted by hand from the models' definitions; attention's are a guess.
 
     Attributes:
         maps_destinations: Linear maps in -> out applied to the layer's destinations.
         maps_sources: Linear maps in -> out applied to its sources.
         maps_output: Linear maps out -> out applied to its destinations.
         input_widths: Values that the input layer reads per destination when aggregation is fused with the gather, in
-            multiples of the feature width; 0 where the model reads the rows themselves.
+            multiples of the feature width; 0 if the model reads the rows themselves.
         edge_passes: Passes over the edges' messages.
         edge_values: Values kept for backward per edge and head.
-        edge_widths: Mapped rows, in float32, kept for backward per edge, where scores are of pairs of mapped rows; then
-            every head of the last layer is as wide as the output.
+        edge_widths: Mapped rows, in float32, kept for backward per edge, if scores are of pairs of mapped rows; every
+            head of the last layer is then as wide as the output.
     """
 
     maps_destinations: int
@@ -41,7 +41,7 @@ class Operators:
     edge_widths: int = 0
 
 
-#: Of the built-in models.
+#: Operators of the built-in models.
 OPERATORS = {
     "sage": Operators(maps_destinations=2, maps_sources=0, maps_output=0, input_widths=2, edge_passes=1, edge_values=0),
     "gcn": Operators(maps_destinations=1, maps_sources=0, maps_output=0, input_widths=1, edge_passes=1, edge_values=0),
@@ -84,10 +84,10 @@ class Passes:
     """How often a training step runs a layer's update and aggregation.
 
     Attributes:
-        update: Of all layers but the first: forward, and backward for the gradients of its weights and of its inputs.
-        first_update: Of the first, whose inputs need no gradient.
-        aggregation: Of all layers but the first.
-        first_aggregation: Of the first.
+        update: Updates of each layer but the first: forward, and backward for the gradients of weights and inputs.
+        first_update: Updates of the first layer, whose inputs need no gradient.
+        aggregation: Aggregations of each layer but the first.
+        first_aggregation: Aggregations of the first layer.
     """
 
     update: int = 3
@@ -97,12 +97,12 @@ class Passes:
 
     @property
     def forward(self) -> Passes:
-        """Of forward propagation alone."""
+        """The passes of forward propagation alone."""
         return Passes(1, 1, 1, 1)
 
     @property
     def backward(self) -> Passes:
-        """Of backward propagation alone."""
+        """The passes of backward propagation alone."""
         return Passes(self.update - 1, self.first_update - 1, self.aggregation - 1, self.first_aggregation - 1)
 
     def of_update(self, layer: LayerCost[Any]) -> int:
@@ -114,7 +114,7 @@ class Passes:
         return self.first_aggregation if layer.first else self.aggregation
 
 
-#: What backward computes: two products per update, one in the first layer.
+#: Passes as counted: backward computes two products per update, one in the first layer.
 COUNTED_PASSES = Passes()
 #: HyScale-GNN's Eq. 10 as printed: backward costs as much as forward, without the first layer's aggregation.
 EQUATION_10_PASSES = Passes(update=2)
@@ -124,17 +124,17 @@ def update_flops(layer: LayerCost[N], ops: Operators, width_out: int, passes: Pa
     """Returns the multiplications and additions of the linear maps in -> out, 2 m n k per product (Eq. 12).
 
     Args:
-        layer: Whose maps they are.
-        ops: What the model computes.
-        width_out: Values per mapped row: the layer's, times heads where each has its own.
-        passes: How often a step runs them.
+        layer: Gives the input width and the mapped nodes.
+        ops: Gives the number of maps.
+        width_out: Values per mapped row: the layer's, times the heads if each head has its own.
+        passes: How often a step runs each map.
     """
     mapped = ops.maps_destinations * layer.destinations + ops.maps_sources * layer.sources
     return passes.of_update(layer) * 2.0 * mapped * (layer.width_in * width_out)
 
 
 def output_flops(layer: LayerCost[N], ops: Operators, passes: Passes = COUNTED_PASSES) -> N:
-    """Returns the same of the maps out -> out; their inputs need gradients in the first layer, too."""
+    """Returns the operations of the maps out -> out, whose inputs need gradients in the first layer, too."""
     return passes.update * 2.0 * layer.destinations * (layer.width_out**2 * ops.maps_output)
 
 
@@ -149,13 +149,13 @@ def map_parameters(ops: Operators, width_in: int, width_out: int) -> int:
 
 
 def message_width(layer: LayerCost[Any], ops: Operators, *, maps_first: bool = True) -> int:
-    """Returns the values per edge.
+    """Returns the number of values per edge.
 
     Args:
-        layer: That is aggregated.
-        ops: What the model computes. Where it maps sources (attention), mapped rows are aggregated in any case.
-        maps_first: Whether layers map before they aggregate where that is narrower, as a3gnn's own do: min(f^(l-1),
-            f^l) values, but inputs are aggregated unmapped. Otherwise f^(l-1) in all layers (Eq. 11).
+        layer: The aggregated layer.
+        ops: The model's operators. If they map sources (attention), mapped rows are aggregated in any case.
+        maps_first: Whether layers map before they aggregate if that is narrower, as a3gnn's own do: min(f^(l-1), f^l)
+            values, except for inputs, which are aggregated unmapped. Otherwise f^(l-1) in all layers (Eq. 11).
     """
     if not ops.maps_sources and (layer.first or not maps_first):
         return layer.width_in

@@ -13,52 +13,52 @@ from typing import Any, Self
 from a3gnn._fields import from_fields
 from a3gnn.errors import UsageError
 
-#: From this multiple of the first point's count on, points lie that far apart: what is quick to a target is there
-#: within the first of them, and to tell when takes some more. Guess.
+#: Up to this multiple of the first point's count, points are one such count apart; later they are at least this
+#: multiple apart. A fast configuration reaches a target within the first points, and dense points tell when. Guess.
 _EARLY = 3
-#: Later they lie this share of the mini-batches so far apart, where that is more: a finer grid would tell nothing that
-#: the noise of validation leaves to be told. Guess.
+#: Later points are this share of the mini-batches so far apart, if that is more. A finer grid would only show the noise
+#: of validation. Guess.
 _SPACING = 1 / 16
-#: A curve has stopped rising where training twice as long gained less than this: half a point of quality
-#: (`a3gnn.metric`).
+#: A curve has stopped rising if training twice as long gained less than this: half a point of quality (`a3gnn.metric`).
 _PLATEAU_GAIN = 0.005
-#: A pace is a quotient of what was measured: a point that lies exactly at the end of the seconds is within them.
+#: Factor on mini-batches by a pace, a quotient of measurements, so that a point exactly at the end of the seconds
+#: counts.
 ROUNDING = 1 + 1e-9
-#: Points before which a curve is not said to have stopped rising.
+#: A curve with fewer points does not count as having stopped rising.
 LEAST_POINTS = 12
 
 
 class CurveEnd(StrEnum):
     """Why a learning curve ends where it does."""
 
-    BUDGET = "budget"  # it was trained as long as was asked for
+    BUDGET = "budget"  # it was trained as long as requested
     PLATEAU = "plateau"  # it had stopped rising
-    TARGET = "target"  # it had reached the accuracy that was asked for
+    TARGET = "target"  # it had reached the requested accuracy
     SLOWER = "slower"  # its configuration could no longer beat the best one
-    LOST = "lost"  # it could no longer keep the least accuracy; in rows from before `SLOWER`, that or no longer win
+    LOST = "lost"  # it could no longer keep the least accuracy; in rows from before `SLOWER`, or no longer win
 
 
 def next_point(batches: int, first: int) -> int:
-    """Returns the count of mini-batches at which a curve is evaluated after `batches`, 0 before the first one.
+    """Returns the next count of mini-batches at which a curve is evaluated.
 
     Args:
-        batches: A count at which it is evaluated, or 0.
-        first: The first such count, >= 1.
+        batches: The previous count, or 0 before the first one.
+        first: The first count, >= 1.
     """
     return batches + (first if batches < _EARLY * first else max(_EARLY * first, int(batches * _SPACING)))
 
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """Validation quality of one training, which the learning key decides bit for bit on one machine and version.
+    """Validation quality over one training; the learning key decides it bit for bit on one machine and version.
 
     Attributes:
         batches: Mini-batches trained on before each evaluation, ascending.
         val_accuracy: Validation quality at each, by the metric of the task (`a3gnn.metric`).
-        ended: Why it goes no further.
+        ended: Why the curve ends.
 
     Raises:
-        UsageError: The counts do not ascend from 1, or there are not as many accuracies.
+        UsageError: The counts do not ascend from 1, or the number of accuracies differs.
     """
 
     batches: tuple[int, ...]
@@ -83,7 +83,7 @@ class LearningCurve:
         return max(self.val_accuracy[: bisect.bisect_right(self.batches, batches)], default=None)
 
     def first_reaching(self, accuracy: float) -> int | None:
-        """Returns the mini-batches after which validation first is at least `accuracy`, or None where it never is."""
+        """Returns the mini-batches after which validation first is at least `accuracy`, or None if it never is."""
         reached = (count for count, found in zip(self.batches, self.val_accuracy, strict=True) if found >= accuracy)
         return next(reached, None)
 
@@ -123,7 +123,7 @@ class Pace:
 
     Attributes:
         setup_s: Seconds before its first mini-batch: partitions, orders, caches and tables.
-        batches_per_s: Mini-batches per second from then on, what an epoch takes beside them included.
+        batches_per_s: Mini-batches per second from then on, epoch overhead included.
     """
 
     setup_s: float

@@ -1,4 +1,4 @@
-"""`Limits`: what a configuration must keep."""
+"""`Limits`: bounds on memory and accuracy that a configuration must keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from a3gnn.metric import ACCURACY, Metric
 from a3gnn.prediction import Prediction
 from a3gnn.units import format_size
 
-#: What people call each limit on memory of `Limits`.
+#: Display names of the memory limits of `Limits`.
 MEMORY_NAMES = {"host_bytes": "host memory", "device_bytes": "device memory"}
 
 
@@ -27,9 +27,9 @@ class Breach:
 
     Attributes:
         limit: The field of `Limits`: host_bytes, device_bytes or least_accuracy.
-        bound: What it allows: bytes at most, or the least quality by the metric.
-        found: What was measured, in the same unit; a quality of 0 is one that is not known.
-        metric: Of the least quality.
+        bound: The allowed value: the most bytes, or the least quality by the metric.
+        found: The measured value, in the same unit; a quality of 0 means unknown.
+        metric: Metric of the quality.
     """
 
     limit: str
@@ -39,29 +39,29 @@ class Breach:
 
     @property
     def name(self) -> str:
-        """What is limited: host memory, device memory or accuracy."""
+        """Display name of the limited quantity: host memory, device memory or the metric."""
         return MEMORY_NAMES.get(self.limit, self.metric.label)
 
     @property
     def excess(self) -> float:
-        """How far it is broken, as `Limits.violation` has it: memory as a share of the limit, accuracy as it is."""
+        """Size of the breach, as in `Limits.violation`: a share of the limit for memory, a difference for accuracy."""
         return self.bound - self.found if self.limit == "least_accuracy" else self.found / self.bound - 1
 
     def amount(self) -> str:
-        """Returns by how much for people: `12.0 MiB` or `0.8 points`."""
+        """Returns the size of the breach as text: `12.0 MiB` or `0.8 points`."""
         if self.limit == "least_accuracy":
             return self.metric.show_difference(self.bound - self.found)
         return format_size(self.found - self.bound)
 
     def short(self) -> str:
-        """Returns it for a table: `host memory +12.0 MiB` or `accuracy -0.8 points`."""
+        """Returns the breach for a table: `host memory +12.0 MiB` or `accuracy -0.8 points`."""
         of_quality = self.limit == "least_accuracy"
         if of_quality and not self.found:
             return f"{self.name} unknown"
         return f"{self.name} {'-' if of_quality and self.metric.larger_is_better else '+'}{self.amount()}"
 
     def describe(self) -> str:
-        """Returns it in words: `host memory 12.0 MiB over the limit of 300 MiB`."""
+        """Returns the breach in words: `host memory 12.0 MiB over the limit of 300 MiB`."""
         if self.limit != "least_accuracy":
             return f"{self.name} {self.amount()} over the limit of {format_size(self.bound)}"
         bound, extreme = self.metric.show(self.bound), f"the {self.metric.extreme} allowed"
@@ -75,26 +75,26 @@ class Breach:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the breach of `to_dict`, also as former versions wrote it, whose metric was accuracy."""
+        """Returns the breach of `to_dict`, also from older versions, whose metric was accuracy."""
         return from_fields(cls, dict(fields) | {"metric": Metric.from_dict(fields.get("metric"))})
 
 
-#: What is predicted is feasible if it keeps each limit with at least this probability (docs/tuning.md, "What counts as
-#: keeping a limit"). Chosen on four measured grids by `python -m benchmarks.recommended`: of 100 cases, with 0.5, 0.55,
-#: 0.6, 0.65, 0.7 and 0.8, there are answers in 100, 85, 70, 60, 55 and 45, and of these 69, 82, 91, 95, 100 and 100 %
-#: keep all limits as measured.
+#: A predicted configuration is feasible if it keeps each limit with at least this probability (docs/tuning.md, "What
+#: counts as keeping a limit"). Chosen on four measured grids by `python -m benchmarks.recommended`: with 0.5, 0.55,
+#: 0.6, 0.65, 0.7 and 0.8, there are answers in 100, 85, 70, 60, 55 and 45 of 100 cases. Of these answers 69, 82, 91,
+#: 95, 100 and 100 % keep all limits as measured.
 FEASIBLE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a configuration must keep.
+    """Limits that a configuration must keep.
 
     Attributes:
         host_bytes: Largest `peak_host_bytes`, or None.
         device_bytes: Largest `peak_device_bytes`, or None.
         least_accuracy: Smallest `val_accuracy` at equal training time, a quality by the metric, or None.
-        metric: What that is of.
+        metric: Metric of `least_accuracy`.
     """
 
     host_bytes: int | None = None
@@ -111,10 +111,10 @@ class Limits:
     def keeping(self, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
         """Returns the probability that each configuration keeps each limit that is set, by the limit's name.
 
-        Each is float64, shape (n_configs,), by `Prediction.no_worse`. The least accuracy is kept where it is reached
-        within the seconds that there are: the prediction of accuracy and that of the seconds both say whether, and the
-        geometric mean of the two counts: what one of them rules out is out. Where no seconds are predicted
-        (`Prediction.budget_s`), the accuracy alone counts.
+        Each is float64, shape (n_configs,), by `Prediction.no_worse`. The least accuracy is kept if it is reached
+        within the available seconds. The predictions of accuracy and of the seconds each give a probability for that.
+        Their geometric mean counts, so that a case is excluded if either one excludes it. If no seconds are predicted
+        (`Prediction.budget_s` is None), the accuracy alone counts.
         """
         found = {name: prediction.no_worse(metric, limit) for name, metric, limit in self._of_memory()}
         if self.least_accuracy is not None:
@@ -125,15 +125,15 @@ class Limits:
         return found
 
     def feasibility(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns the probability of keeping all limits, with independent errors, float64, shape (n_configs,)."""
+        """Returns the probability of keeping all limits, assuming independent errors, float64, shape (n_configs,)."""
         return np.asarray(np.prod([np.ones(len(prediction)), *self.keeping(prediction).values()], axis=0))
 
     def violation(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns by how much each configuration breaks its worst limit, float64, shape (n_configs,).
 
-        0 exactly where each is kept with a probability of `FEASIBLE` and more. Otherwise by how much it is passed by
-        what is kept with that probability: of memory, and of the seconds in which the accuracy is to be reached, as a
-        share of the limit; of accuracy as it is.
+        It is exactly 0 if each limit is kept with a probability of at least `FEASIBLE`. Otherwise it is the distance
+        from the limit to the bound that is kept with that probability. The distance is a share of the limit for memory
+        and for the seconds to the accuracy, and a difference for accuracy.
         """
         excess = {
             name: prediction.with_probability(metric, FEASIBLE) / limit - 1 for name, metric, limit in self._of_memory()
@@ -146,7 +146,7 @@ class Limits:
             excess["least_accuracy"] = missed
         worst = np.zeros(len(prediction))
         for name, kept in self.keeping(prediction).items():
-            broken = np.maximum(excess[name], np.finfo(np.float64).tiny)  # rounding makes nothing feasible
+            broken = np.maximum(excess[name], np.finfo(np.float64).tiny)  # rounding must not make it feasible
             worst = np.maximum(worst, np.where(kept >= FEASIBLE, 0.0, broken))
         return worst
 
@@ -156,9 +156,9 @@ class Limits:
         return [(name, f"peak_{name}", limit) for name, limit in named if limit is not None]
 
     def broken_by(self, figures: Figures) -> tuple[Breach, ...]:
-        """Returns the limits that measured `figures` break, each with by how much; none where all are kept.
+        """Returns the limits that measured `figures` break; empty if all are kept.
 
-        Without a point of the learning curve a share counts as 0; an error, which may be any, as over what is allowed.
+        Without a point of the learning curve, a share counts as 0; an error counts as too large, because it may be any.
         """
         unknown_error = figures.val_accuracy is None and not self.metric.larger_is_better
         judged = (
@@ -178,5 +178,5 @@ class Limits:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the limits of `to_dict`, also as former versions wrote them, whose metric was accuracy."""
+        """Returns the limits of `to_dict`, also from older versions, whose metric was accuracy."""
         return cls(**{**fields, "metric": Metric.from_dict(fields.get("metric"))})

@@ -1,4 +1,4 @@
-"""What a trial found, its outcome (`a3gnn.measurement`), with everything that it depends on."""
+"""`Measurement`: the outcome of a trial, with everything that it depends on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from a3gnn.setting import Setting
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
-    """Mean seconds of work per mini-batch in each stage; where stages overlap, their sum exceeds its duration."""
+    """Mean seconds of work per mini-batch in each stage; if stages overlap, the sum exceeds its duration."""
 
     sample: float
     gather: float
@@ -34,38 +34,38 @@ class StageSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What a trial of one configuration measured; `docs/measurement.md` defines each figure.
+    """Measurements of one trial; `docs/measurement.md` defines each of them.
 
-    What is judged at equal training time is derived from them (`a3gnn.figures`).
+    Figures at equal training time are derived from them (`a3gnn.figures`).
 
     Attributes:
-        throughput_epochs_per_s: Epochs per second over all train seeds, epoch overhead included, evaluation excluded,
-            without the time that the hypervisor gave to other machines (included up to version 4): the median of
-            `throughput_replicates`.
+        throughput_epochs_per_s: Epochs per second over all train seeds, the median of `throughput_replicates`. Epoch
+            overhead is included. Evaluation is excluded, and since version 5 also the time that the hypervisor gave to
+            other machines.
         peak_host_bytes: Peak of anonymous and shared-anonymous memory over the process tree.
         peak_device_bytes: Peak device memory of all processes, context included; 0 without a device.
         resident_file_bytes: Peak of resident file-backed memory, which the system can reclaim.
-        test_accuracy: Test accuracy from the weights of the curve's best point, in [0, 1], where a whole curve was
-            trained; None otherwise. In version 2: at the best validation epoch.
+        test_accuracy: Test accuracy in [0, 1] with the weights of the curve's best point; None unless a whole curve was
+            trained. In version 2: at the best validation epoch.
         val_accuracy: In version 2: validation accuracy at the best epoch, in [0, 1]; None since.
         accuracy_epochs: In version 2: epochs trained for the accuracy; 0 since.
         timed_batches: Whole mini-batches that were timed after warm-up.
-        batches_per_epoch: Mini-batches of an epoch.
+        batches_per_epoch: Mini-batches per epoch.
         epoch_overhead_s: Seconds of an epoch outside its mini-batches.
         stage_seconds: Mean seconds of work per mini-batch in each stage.
         cache_hit_rate: Share of input rows that the cache served.
-        cache_bytes: What the cache really took.
+        cache_bytes: Bytes that the cache actually took.
         input_nodes_per_batch: Mean distinct input nodes per mini-batch.
         sampled_edges_per_batch: Mean sampled edges per mini-batch.
         throughput_replicates: Epochs per second of each timed window.
-        disturbed_windows: Windows that were timed again, for others took too much of the cores meanwhile.
+        disturbed_windows: Windows that were timed again because other processes took too much of the cores.
         setup_seconds: Seconds before the first mini-batch: partitions, orders, caches and tables.
-        curve: What the configuration learnt, as far as its learning key was trained by the end of the trial; None
-            where no curve was asked for, and in version 2.
-        curve_train_seconds: What training the curve's new mini-batches took.
-        curve_eval_seconds: What evaluating its new points took.
-        curve_first: Mini-batches before its first point, by which it is known that a curve without points has none in
-            so much time; None where no curve was asked for, and in rows from before it was noted.
+        curve: Learning curve of the configuration's learning key, as far as it was trained by the end of the trial;
+            None if no curve was requested, and in version 2.
+        curve_train_seconds: Seconds of training the curve's new mini-batches.
+        curve_eval_seconds: Seconds of evaluating its new points.
+        curve_first: Mini-batches before the curve's first point, which tell how long a curve without points has had
+            none; None if no curve was requested, and in rows from before this field.
     """
 
     throughput_epochs_per_s: float
@@ -93,7 +93,7 @@ class Metrics:
 
     @property
     def pace(self) -> Pace:
-        """How fast it trains."""
+        """Seconds of set-up and mini-batches per second."""
         return Pace(self.setup_seconds, self.throughput_epochs_per_s * self.batches_per_epoch)
 
     @property
@@ -131,10 +131,10 @@ class Failure:
 
     Attributes:
         kind: Why.
-        detail: What happened, for people: the error and its traceback's end.
-        peak_host_bytes: Peak until then.
-        limit: The limit that it passed (bytes or seconds, by `kind`), or 0.
-        tries: How often the trial was tried.
+        detail: The error and the end of its traceback, for people.
+        peak_host_bytes: Peak host memory until the failure.
+        limit: The limit that it exceeded (bytes or seconds, by `kind`), or 0.
+        tries: Number of attempts.
         taken_over_from: Id of the measurement whose partitioning failed for this trial too, or "".
     """
 
@@ -147,7 +147,7 @@ class Failure:
 
     @property
     def transient(self) -> bool:
-        """Whether another try may end otherwise: a crash, or memory that ran out below any limit of the trial's own."""
+        """Whether another try may end differently: a crash, or memory that ran out without a broken limit."""
         return self.kind is FailureKind.CRASHED or (self.kind is FailureKind.OUT_OF_MEMORY and not self.limit)
 
     def describe(self) -> str:
@@ -194,7 +194,7 @@ _CONTENT_PREFIX = "content:"
 
 
 def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
-    """Returns the epochs that trials on `graph` train for their accuracy: fewer where there are more train seeds."""
+    """Returns the epochs that trials on `graph` train for their accuracy: fewer with more train seeds."""
     return min(_MAX_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
 
 
@@ -205,13 +205,13 @@ class Measurement:
     Attributes:
         config: The canonical configuration that ran.
         setting: What was trained, on which graph and machine.
-        outcome: What it reached, or why it did not.
-        accuracy_budget: In version 2: epochs that the trial was asked to train for its accuracy; 0 since.
-        seconds: What the trial took, start of its process included, waiting for the machine to be free left out.
+        outcome: The metrics, or why the trial failed.
+        accuracy_budget: In version 2: epochs requested for the accuracy; 0 since.
+        seconds: Duration of the trial, start of its process included, waiting for a free machine excluded.
         version: `MEASUREMENT_VERSION` when it was made.
-        created: When, ISO 8601, UTC.
-        id: What copies of it share and repetitions don't. Rows that were stored without one get a hash of what they
-            hold, so that copies of such a row share that; pass "" for it.
+        created: Time of creation, ISO 8601, UTC.
+        id: Copies have equal ids, repetitions do not. Pass "" for rows that were stored without one: they get a hash of
+            their content, so that copies of such a row have equal ids.
     """
 
     config: TrainConfig
@@ -224,7 +224,7 @@ class Measurement:
     id: str = ""
 
     def __post_init__(self) -> None:
-        if not self.id or self.id.startswith(_CONTENT_PREFIX):  # the hash is always of what this object holds
+        if not self.id or self.id.startswith(_CONTENT_PREFIX):  # always hash this object's own content
             object.__setattr__(self, "id", self._content_id())
 
     @property
@@ -263,7 +263,7 @@ class Measurement:
         return from_fields(cls, rest)
 
     def _content_id(self) -> str:
-        """Returns a hash of what distinguishes rows that were stored without an id."""
+        """Returns a hash of the values that distinguish rows stored without an id."""
         asked = (self.accuracy_budget, self.version, self.created, self.seconds)
         if isinstance(self.outcome, Metrics):
             found: tuple[object, ...] = (
@@ -278,11 +278,11 @@ class Measurement:
 
 
 def keep_longest(curves: dict[LearningKey, LearningCurve], measurement: Measurement) -> None:
-    """Keeps the curve of `measurement` in `curves`, if it has one that goes further than that there.
+    """Stores the curve of `measurement` in `curves` if it is longer than the stored one.
 
     Args:
-        curves: The longest so far of each `Setting.curve_key`, of one setting; it is changed.
-        measurement: Of the same setting.
+        curves: The longest curves of one setting so far, by `Setting.curve_key`; changed in place.
+        measurement: A measurement of the same setting.
     """
     curve = measurement.metrics and measurement.metrics.curve
     key = measurement.setting.curve_key(measurement.config)
@@ -291,7 +291,7 @@ def keep_longest(curves: dict[LearningKey, LearningCurve], measurement: Measurem
 
 
 def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """Returns `measurements` without copies, which have the same id: the first of each. Repetitions all stay."""
+    """Returns `measurements` without copies, the first of each id; repetitions have different ids and stay."""
     found: dict[str, Measurement] = {}
     for measurement in measurements:
         found.setdefault(measurement.id, measurement)

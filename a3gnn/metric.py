@@ -1,13 +1,13 @@
-"""`Metric`: by what a model is judged on validation and test nodes.
+"""`Metric`: how a model is judged on validation and test nodes.
 
-What is computed, stored and compared is one float, its quality, of which larger is better. Of most metrics it is the
-metric itself, a share in [0, 1]. Of an error E it is 1 - E / S, where S is the error of saying the train nodes' median
-of every node (`GraphCharacteristics.label_spread`): 1 is no error, 0 as much as that, less is worse. So differences of
-quality mean the same whatever the unit of what is predicted, and what is a share of 1 elsewhere (what may be lost, when
-a curve has stopped rising) is one here. People are shown the error itself.
+Code computes, stores and compares one float, the quality, of which larger is better. For most metrics the quality is
+the metric itself, a share in [0, 1]. For an error E it is 1 - E / S, where S is the error of predicting the train
+nodes' median for every node (`GraphCharacteristics.label_spread`): 1 means no error, 0 an error of S, and negative
+values are worse. Differences of quality thus mean the same in any unit of the labels. Constants that are shares of 1,
+such as the accuracy that may be lost, apply to errors too. Users see the error itself.
 
-Fields and options that say accuracy, such as `val_accuracy`, hold the quality by the task's metric: stored rows and
-scripts have had these names since accuracy was the only one.
+Fields and options named accuracy, such as `val_accuracy`, hold the quality by the task's metric. Stored rows and
+scripts have used these names since accuracy was the only metric.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from a3gnn.option_names import option
 
 MetricName = Literal["accuracy", "macro_f1", "micro_f1", "roc_auc", "average_precision", "mae"]
 METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
-#: What a graph's labels are: a class per node, several 0/1 labels per node, or a value per node (regression).
+#: Kind of a graph's labels: a class per node, several 0/1 labels per node, or a value per node (regression).
 Target = Literal["classes", "labels", "values"]
 #: The option that chooses by the graph's labels (`a3gnn.evaluation.choose_metric`).
 AUTO: Literal["auto"] = "auto"
 
-#: What people call each.
+#: Display names.
 METRIC_LABELS: dict[MetricName, str] = {
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",
@@ -43,14 +43,14 @@ ERRORS: tuple[MetricName, ...] = ("mae",)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric: what it is called, and how its qualities and differences of these are shown and read.
+    """A metric: its name, and how its qualities and their differences are shown and read.
 
     Attributes:
-        name: As options and files have it.
-        scale: Of an error, the one whose quality is 0, in the unit of what is predicted; None of shares.
+        name: Name in options and files.
+        scale: For an error, the error whose quality is 0, in the unit of the labels; None for shares.
 
     Raises:
-        UsageError: There is no such metric, or the scale is not one.
+        UsageError: The metric is unknown, or the scale is invalid.
     """
 
     name: MetricName
@@ -67,58 +67,58 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """What people call it: `macro-F1`."""
+        """Display name: `macro-F1`."""
         return METRIC_LABELS[self.name]
 
     @property
     def unit(self) -> str:
-        """What a figure's axis says of it."""
+        """Unit on the axis of a figure."""
         return "%" if self.scale is None else "in the unit of what is predicted"
 
     @property
     def larger_is_better(self) -> bool:
-        """Whether the metric that people are shown is better where it is larger, as its quality is."""
+        """Whether larger values of the shown metric are better, as they always are for its quality."""
         return self.scale is None
 
     @property
     def extreme(self) -> str:
-        """What people call a limit on it: the `least` share, or the `most` error that is allowed."""
+        """Word for a limit: the `least` share or the `most` error that is allowed."""
         return "least" if self.larger_is_better else "most"
 
     def number(self, quality: float) -> float:
-        """Returns what people read for `quality`, without its unit: 87.2 for 0.872, or the error."""
+        """Returns the shown number for `quality`, without its unit: 87.2 for 0.872, or the error."""
         return 100 * quality if self.scale is None else (1 - quality) * self.scale
 
     def show(self, quality: float) -> str:
-        """Returns `quality` for people: `87.20%`, or the error."""
+        """Returns `quality` as text: `87.20%`, or the error."""
         return f"{quality:.2%}" if self.scale is None else f"{self.number(quality):.4g}"
 
     def show_difference(self, difference: float) -> str:
-        """Returns a positive difference of two qualities for people: `0.8 points`, hundredths, or that of errors."""
+        """Returns a positive difference of two qualities as text: `0.8 points` (hundredths), or that of the errors."""
         return f"{100 * difference:.2g} points" if self.scale is None else f"{difference * self.scale:.3g}"
 
     def show_at_least(self, quality: float) -> str:
-        """Returns `quality` for people where it is that or better: `>= 87.20%`, `<= 0.4`."""
+        """Returns the text for `quality` or better: `>= 87.20%`, `<= 0.4`."""
         return f"{'>=' if self.larger_is_better else '<='} {self.show(quality)}"
 
     def show_gain(self, points: str) -> str:
-        """Returns by how many `points` a validation quality is better, for people: `+0.50 points of validation F1`."""
+        """Returns the text for a gain of `points` in validation quality: `+0.50 points of validation F1`."""
         if self.scale is None:
             return f"{points} points of validation {self.label}"
         return f"{points} points, of {self.scale / 100:.3g} each, better in validation {self.label}"
 
     def as_option(self, quality: float) -> str:
-        """Returns a target that `quality` reaches, as `quality_of` takes it, with few digits."""
+        """Returns a target with few digits that `quality` reaches, in the form that `quality_of` reads."""
         if self.scale is None:
             return f"{math.floor(quality * 1e4) / 100:g}"
         return f"{math.ceil(self.number(quality) / self.scale * 1e3) / 1e3 * self.scale:.4g}"
 
     def quality_of(self, name: str, value: Any) -> float:
-        """Returns the quality of the option `name`, which is in percent, or an error.
+        """Returns the quality for `value` of the option `name`: a percentage, or an error.
 
         Raises:
-            UsageError: It is no number above 1 and up to 100: 0.88 is more likely a share than under one percent. Of
-                an error: it is not positive.
+            UsageError: A percentage is not above 1 and up to 100, because 0.88 is more likely a share than under one
+                percent; or an error is not positive.
         """
         is_number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
         if self.scale is not None:
@@ -137,7 +137,7 @@ class Metric:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any] | None) -> Self:
-        """Returns the metric of `to_dict`; of None, as in files from before there were others, accuracy."""
+        """Returns the metric of `to_dict`; accuracy for None, as in files from before other metrics existed."""
         return cls("accuracy") if fields is None else cls(**fields)
 
 
@@ -145,10 +145,10 @@ ACCURACY = Metric("accuracy")
 
 
 def checked_metric(value: Any) -> str | None:
-    """Returns `value`, the argument `metric`: a metric's name, "auto", or None.
+    """Returns `value` if the argument `metric` may have it: a metric's name, "auto", or None.
 
     Raises:
-        UsageError: It is none of them.
+        UsageError: `value` is none of them.
     """
     if value is not None and not isinstance(value, str):
         raise UsageError(f"{option('metric')} must be a name such as macro_f1, or auto, got {value!r}")

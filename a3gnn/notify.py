@@ -1,4 +1,4 @@
-"""`listener`: who is told what a call of Python's does meanwhile."""
+"""`listener`: the function that receives progress messages of a Python call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from a3gnn.units import format_duration
 
 
 class ConversionProgress:
-    """Says how far each stage is, and how long it will take.
+    """Reports the progress of each stage and the time left.
 
-    At most every few seconds, so that short conversions say nothing.
+    It reports at most every few seconds, so that short conversions report nothing.
 
     Args:
-        say: Takes a line for people; None says nothing.
+        say: Called with each line; None reports nothing.
         period_s: Seconds between two lines, and before the first.
     """
 
@@ -30,7 +30,7 @@ class ConversionProgress:
         self._stage, self._began, self._share = "", 0.0, 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Says that `stage` (`drawing edges`) has `done` of `total` steps behind it, if it is time to."""
+        """Reports that `stage` (`drawing edges`) has finished `done` of `total` steps, if a report is due."""
         now, share = monotonic(), done / max(total, 1)
         if stage != self._stage:  # it has just begun, or its first step is done
             self._stage, self._began, self._share = stage, now, share
@@ -41,15 +41,15 @@ class ConversionProgress:
             self._due = now + self._period_s
 
 
-#: Seconds after which someone who waits is told for what. Guess.
+#: Seconds after which a waiting user gets the reason. Guess.
 _PATIENCE_S = 10.0
 
 
 def listener(notify: Callable[[str], None] | None) -> Callable[[str], None]:
-    """Returns `notify`; for None what prints each line where IPython runs, as in a notebook, and nobody elsewhere.
+    """Returns `notify`; for None, a function that prints each line in IPython and ignores it elsewhere.
 
     Raises:
-        UsageError: It can't be called.
+        UsageError: `notify` is not callable.
     """
     if notify is not None:
         if not callable(notify):
@@ -63,7 +63,7 @@ def listener(notify: Callable[[str], None] | None) -> Callable[[str], None]:
 
 @contextmanager
 def waiting(notify: Callable[[str], None], line: str) -> Iterator[None]:
-    """Has `notify` take `line` once, from a thread of its own, where what is within takes some seconds."""
+    """Calls `notify(line)` once, in another thread, if the body takes more than some seconds."""
     timer = threading.Timer(_PATIENCE_S, notify, (line,))
     timer.daemon = True
     timer.start()
@@ -74,4 +74,4 @@ def waiting(notify: Callable[[str], None], line: str) -> Iterator[None]:
 
 
 def _nobody(line: str) -> None:
-    """Takes a line."""
+    """Ignores `line`."""

@@ -10,8 +10,8 @@ def nvtps(num_vertices: float, seconds: ArrayLike) -> NDArray[np.float64]:
     """Returns the number of vertices traversed per second (Eq. 3), float64, of the shape of `seconds`.
 
     Args:
-        num_vertices: Vertices of all layers, the input's included, of all devices' mini-batches.
-        seconds: In which they are trained, synchronisation included.
+        num_vertices: Vertices of all layers, the input's included, in all devices' mini-batches.
+        seconds: Seconds of training them, synchronization included.
     """
     return num_vertices / np.asarray(seconds, dtype=np.float64)
 
@@ -21,7 +21,7 @@ def nvtps_per_gb_per_s(traversed_per_s: float, memory_bytes_per_s: float) -> flo
 
     Args:
         traversed_per_s: NVTPS.
-        memory_bytes_per_s: Of the memory of the host and of all devices together.
+        memory_bytes_per_s: Total memory bandwidth of the host and all devices.
     """
     return traversed_per_s / (memory_bytes_per_s / 1e9)
 
@@ -30,7 +30,7 @@ def mteps(num_edges: float, seconds: float) -> float:
     """Returns millions of traversed edges per second (HyScale-GNN, Eq. 5).
 
     Args:
-        num_edges: Edges of all layers, of all trainers' mini-batches.
-        seconds: In which they are trained, synchronisation included.
+        num_edges: Edges of all layers in all trainers' mini-batches.
+        seconds: Seconds of training them, synchronization included.
     """
     return num_edges / seconds / 1e6

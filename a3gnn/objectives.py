@@ -1,4 +1,4 @@
-"""What people want: a priority among what keeps the limits."""
+"""`Objectives`: the limits, and the priority among configurations that keep them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PRESETS = {
 }
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
-#: Below this weight a figure decides nothing, and accuracy is a limit alone. Guess.
+#: A figure with less weight decides nothing; accuracy is then only a limit. Guess.
 MIN_WEIGHT = 0.2
-#: What a unit of each cost weighs in doublings: the first two are logarithms to base 2, accuracy is a share of 1.
+#: Doublings per unit of each cost: the first two are logarithms to base 2, accuracy is a share of 1.
 DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
 
 
@@ -37,9 +37,9 @@ class Priority:
     """Weights of speed, memory and accuracy; they sum to one.
 
     Attributes:
-        throughput: Of speed.
-        memory: Of memory.
-        accuracy: Of validation accuracy at equal training time.
+        throughput: Weight of speed.
+        memory: Weight of memory.
+        accuracy: Weight of validation accuracy at equal training time.
         time: Whether speed means seconds to accuracy; epochs per second otherwise.
     """
 
@@ -55,14 +55,14 @@ class Priority:
 
     @property
     def name(self) -> str:
-        """The preset's name; "" of weights that have none."""
+        """The preset's name; "" for other weights."""
         weights = (self.throughput, self.memory, self.accuracy)
         named = (name for name, preset in PRESETS.items() if preset == weights and self.time == (name == "time"))
         return next(named, "")
 
     @property
     def text(self) -> str:
-        """The preset's name, or else the weights T,M,A: what `parse` takes."""
+        """The preset's name, or else the weights T,M,A; `parse` reads both."""
         return self.name or ",".join(f"{weight:g}" for weight in self.weights)
 
     @property
@@ -72,17 +72,17 @@ class Priority:
 
     @property
     def accuracy_counts(self) -> bool:
-        """Whether accuracy counts beyond the least that is allowed; otherwise trials end where they reach that."""
+        """Whether accuracy above the limit counts; if not, trials end as soon as they reach the limit."""
         return bool(self.deciding[2])
 
     @property
     def to_target(self) -> bool:
-        """Whether seconds to accuracy decide alone: then nothing is gained by training beyond the target."""
+        """Whether speed means seconds to accuracy and accuracy is only a limit, so that trials end at the target."""
         return self.time and not self.accuracy_counts
 
     @property
     def deciding(self) -> NDArray[np.bool_]:
-        """Which of speed, memory, accuracy weigh enough to decide whether one is better, bool, shape (3,)."""
+        """Which of speed, memory and accuracy have enough weight to decide a comparison, bool, shape (3,)."""
         return self.weights >= MIN_WEIGHT
 
     @property
@@ -92,10 +92,10 @@ class Priority:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Returns the priority of a preset's name or of three weights `T,M,A`, which are scaled to sum to one.
+        """Returns the priority for a preset's name or three weights `T,M,A`, which are scaled to sum to one.
 
         Raises:
-            UsageError: Neither; the message lists the presets.
+            UsageError: `text` is neither; the message lists the presets.
         """
         if isinstance(text, str) and text in PRESETS:
             return cls(*PRESETS[text], time=text == "time")
@@ -112,23 +112,24 @@ class Priority:
         return cls(throughput, memory, accuracy)
 
     def score(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns what is to be maximised: weighted doublings of speed, halvings of memory, and accuracy.
+        """Returns the score to maximize: weighted doublings of speed, halvings of memory, and accuracy.
 
-        Two points of accuracy weigh as much as one doubling. Monotone in each, so its maximum is on the front.
+        Two points of accuracy weigh as much as one doubling. The score is monotone in each cost, so its maximum is on
+        the front.
 
         Args:
-            costs: As `Objectives.costs` has them, float64, shape (n_configs, 3).
+            costs: Costs as `Objectives.costs` returns them, float64, shape (n_configs, 3).
         """
         return np.asarray(-(costs * self.weights * DOUBLINGS).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """What is wanted of a configuration: to keep the limits, then what the priority prefers.
+    """The goal of a tune: keep the limits, then maximize the priority's score.
 
     Attributes:
-        limits: What a configuration must keep to be feasible.
-        priority: What is wanted of the feasible ones.
+        limits: Limits that a feasible configuration keeps.
+        priority: Ranks the feasible configurations.
         has_device: Whether memory means the device's.
     """
 
@@ -138,7 +139,7 @@ class Objectives:
 
     @property
     def memory(self) -> str:
-        """The metric that the memory objective and `--memory-limit` mean."""
+        """Name of the metric of the memory objective and of `--memory-limit`."""
         return memory_metric(self.has_device)
 
     @property
@@ -148,7 +149,7 @@ class Objectives:
 
     @property
     def metric(self) -> Metric:
-        """By what models are judged."""
+        """The metric that models are judged by."""
         return self.limits.metric
 
     @property
@@ -157,17 +158,17 @@ class Objectives:
         return self.priority.speed
 
     def costs(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns what is minimised, as predicted, float64, shape (n_configs, 3): the one place that turns the signs.
+        """Returns the predicted costs, smaller is better, float64, shape (n_configs, 3).
 
-        Columns: -log2 of epochs per second or log2 of seconds to accuracy, log2 memory, -accuracy. Logarithms make a
-        factor weigh the same everywhere.
+        Columns: -log2 of epochs per second or log2 of seconds to accuracy, log2 of memory, -accuracy. No other code
+        flips signs. Logarithms give a factor the same weight everywhere.
         """
         return self._minimised(
             prediction.column(self.speed), prediction.column(self.memory), prediction.column("val_accuracy")
         )
 
     def measured_costs(self, figures: Sequence[Figures]) -> NDArray[np.float64]:
-        """Returns the same of measured `figures`, float64, shape (n, 3); infinite where the target is not reached."""
+        """Returns the costs of measured `figures`, float64, shape (n, 3); infinite if the target is not reached."""
         speed = [getattr(one, self.speed) for one in figures]
         return self._minimised(
             np.array([np.inf if value is None else value for value in speed], dtype=np.float64),
@@ -178,18 +179,18 @@ class Objectives:
     def score(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the priority's score of each configuration, float64, shape (n_configs,); larger is better.
 
-        Where accuracy is a limit alone, what exceeds the least that is allowed counts for nothing: trials end there.
+        If accuracy is only a limit, accuracy above it adds nothing, because trials end there.
         """
         return self._score(self.costs(prediction))
 
     def measured_score(self, figures: Sequence[Figures]) -> NDArray[np.float64]:
-        """Returns the same of measured `figures`, float64, shape (n,); minus infinity where the target is missed."""
+        """Returns the score of measured `figures`, float64, shape (n,); minus infinity if the target is missed."""
         return self._score(self.measured_costs(figures))
 
     def score_spread(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the standard deviation of each score, float64, shape (n_configs,).
 
-        The score is linear in the costs, and the errors of the three are taken to be independent.
+        The score is linear in the costs, whose errors are assumed to be independent.
         """
         logs = [prediction.spread(metric) / np.log(2) for metric in (self.speed, self.memory)]
         accuracy = prediction.spread("val_accuracy") * self.priority.accuracy_counts
@@ -197,11 +198,11 @@ class Objectives:
         return np.asarray(np.linalg.norm(costs * self.priority.weights * DOUBLINGS, axis=1))
 
     def order(self, prediction: Prediction) -> NDArray[np.int64]:
-        """Returns the positions best first, int64, shape (n_configs,): the least violation, then the best score."""
+        """Returns the positions, best first, int64, shape (n_configs,): by least violation, then by best score."""
         return np.lexsort((-self.score(prediction), self.limits.violation(prediction)))
 
     def best_index(self, figures: Sequence[Figures]) -> int:
-        """Returns the index of that of `figures` which the priority prefers, whatever the limits."""
+        """Returns the index of the best of `figures` by the priority, regardless of the limits."""
         return int(self.measured_score(figures).argmax())
 
     def _score(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -218,5 +219,5 @@ class Objectives:
 
 
 def memory_metric(has_device: bool) -> str:
-    """Returns the metric that the memory objective and `--memory-limit` mean: the device's where there is one."""
+    """Returns the metric of the memory objective and `--memory-limit`: the device's peak if there is a device."""
     return "peak_device_bytes" if has_device else "peak_host_bytes"

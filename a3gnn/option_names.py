@@ -1,7 +1,7 @@
-"""How messages name an option: as the argument that Python's functions have, or as the command line's flag.
+"""Names options in messages: as arguments of Python functions, or as flags of the command line.
 
-The same code raises for both. What it calls `option("memory_limit", "4GiB")` is memory_limit='4GiB' to those who call
-`tune`, and --memory-limit 4GiB to those who run a3gnn.
+The same code raises errors for both. `option("memory_limit", "4GiB")` is memory_limit='4GiB' for callers of `tune`, and
+--memory-limit 4GiB on the command line.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-#: Whether the command line is what people use: one at a time is, in a process.
+#: Whether messages name flags; one value suffices because a process has one interface in use at a time.
 _flags = False
-#: The flag of each argument that the command at work takes, as it was typed.
+#: The flag of each argument of the running command, as it was typed.
 _typed: Mapping[str, str] = {}
 
 
 @contextmanager
 def as_flags(flags: bool = True) -> Iterator[None]:
-    """Has options named as the command line has them meanwhile, in every thread."""
+    """Names options as flags (False: as arguments) inside the context, in every thread."""
     global _flags, _typed
     before, _flags, _typed = (_flags, _typed), flags, {}
     try:
@@ -29,11 +29,11 @@ def as_flags(flags: bool = True) -> Iterator[None]:
 
 
 def name_as_typed(flags: Mapping[str, Iterable[str]], words: Iterable[str]) -> None:
-    """Has arguments named, until `as_flags` ends, by the flag that is among `words`, or else by their first one.
+    """Names each argument by its flag in `words`, or else by its first flag, until `as_flags` ends.
 
     Args:
-        flags: Of each argument, all flags that it has.
-        words: The command line.
+        flags: All flags of each argument.
+        words: The words of the command line.
     """
     global _typed
     typed = {word.partition("=")[0] for word in words}
@@ -42,17 +42,17 @@ def name_as_typed(flags: Mapping[str, Iterable[str]], words: Iterable[str]) -> N
 
 
 def flags_are_used() -> bool:
-    """Returns whether options are named as the command line has them now."""
+    """Returns whether options are named as flags now."""
     return _flags
 
 
 def as_keywords() -> AbstractContextManager[None]:
-    """Has options named as Python, and the service's requests, have them meanwhile, in every thread."""
+    """Names options as arguments of Python and of the service's requests inside the context, in every thread."""
     return as_flags(False)
 
 
 def option(name: str, value: object = None) -> str:
-    """Returns how people give the argument `name`, with a value if there is one."""
+    """Returns the argument `name` as users write it, with `value` if given."""
     if isinstance(value, float):
         value = f"{value:g}"
     elif isinstance(value, str | Path):
@@ -64,10 +64,10 @@ def option(name: str, value: object = None) -> str:
 
 
 def options(**given: object) -> str:
-    """Returns how people give several arguments together, such as out='runs/a', resume=True."""
+    """Returns several arguments as users write them together, such as out='runs/a', resume=True."""
     return (" " if _flags else ", ").join(option(name, value) for name, value in given.items())
 
 
 def call() -> str:
-    """Returns what people repeat to go on: a call, or a command."""
+    """Returns the word for what users repeat to go on: `command` or `call`."""
     return "command" if _flags else "call"

@@ -1,4 +1,4 @@
-"""What the surrogate predicts, with intervals."""
+"""`Prediction`: predicted metrics with their intervals."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from numpy.typing import NDArray
 
 from a3gnn.measurement import METRICS
 
-#: Half the width of a normal distribution's interval of 90 % in its standard deviations; what `Surrogate` covers by
-#: default.
+#: Half-width of a normal 90 % interval in standard deviations; `Surrogate` covers 90 % by default.
 _DEVIATIONS = 1.645
 
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
-#: Accuracy that is lost counts linearly below a point, and by its logarithm beyond.
+#: Lost accuracy counts linearly below a point, and logarithmically beyond.
 _POINT = 0.01
 
 
 def log_points(lost: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """Returns what is lost, a share of 1, on the scale on which it scatters: asinh(points), float64, same shape.
+    """Returns lost accuracy, a share of 1, on the scale of its errors: asinh(points), float64, same shape.
 
-    Most configurations lose about nothing and a few lose tens of points, so that errors in points would be those of the
-    few. On this scale, about linear within a point and logarithmic beyond, errors are of a kind.
+    Most configurations lose almost nothing and a few lose tens of points, so the few would dominate errors in points.
+    This scale is about linear within a point and logarithmic beyond, which makes errors comparable.
     """
     return np.asarray(np.arcsinh(np.asarray(lost) / _POINT))
 
 
 def from_log_points(scaled: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """Returns what is lost as a share of 1, of which `log_points` made `scaled`, float64, same shape."""
+    """Returns lost accuracy as a share of 1 from `log_points` of it, float64, same shape."""
     return np.asarray(_POINT * np.sinh(scaled))
 
 
@@ -46,11 +45,11 @@ class Prediction:
         mean: float64, shape (n_configs, n_metrics), columns in the order of `metrics`.
         low: Lower bounds, same shape.
         high: Upper bounds, same shape.
-        metrics: What the columns are: `METRICS`, but of rows that are no configurations.
-        default_accuracy: Validation accuracy in [0, 1] from which losses count: accuracy then scatters as `log_points`
-            of what is lost; None where it scatters as it is.
-        budget_s: Seconds of training that each configuration gets, on the scale of `seconds_to_accuracy`. None where
-            that column is no seconds but ratios to the default's, which are not known.
+        metrics: Names of the columns: `METRICS`, except for rows that are not configurations.
+        default_accuracy: Validation accuracy in [0, 1] from which losses count. Errors of accuracy are then on the
+            scale `log_points` of the loss; None if they are in accuracy itself.
+        budget_s: Seconds of training that each configuration gets, on the scale of `seconds_to_accuracy`. None if the
+            default's seconds are unknown; that column then holds ratios to them.
     """
 
     mean: NDArray[np.float64]
@@ -71,9 +70,9 @@ class Prediction:
     def spread(self, metric: str) -> NDArray[np.float64]:
         """Returns the standard deviation that the interval of `metric` implies, float64, shape (n_configs,).
 
-        Of the natural logarithm of a metric, and of accuracy itself; as if the interval were a normal distribution's
-        that covers 90 %. 0 where nothing is uncertain, such as the memory of a device that is not there. Of accuracy
-        whose losses scatter as `log_points`, it is that close to the mean.
+        It is that of the metric's natural logarithm, or of accuracy itself, as if the interval covered 90 % of a normal
+        distribution. It is 0 if nothing is uncertain, such as the memory of a missing device. If the errors of accuracy
+        are on the scale `log_points`, it holds close to the mean.
         """
         low, high = self.column(metric, "low"), self.column(metric, "high")
         width = np.zeros(len(low))
@@ -89,9 +88,9 @@ class Prediction:
     def one_sided(self, metric: str, bound: str) -> NDArray[np.float64]:
         """Returns the standard deviation towards `bound` (low or high), float64, shape (n_configs,).
 
-        Of the natural logarithm of a metric, of accuracy in the units of `lost`.
+        It is that of the metric's natural logarithm, or of accuracy in the units of `lost`.
 
-        Intervals need not be symmetric: what a known learning curve has reached is certain, what lies beyond is not.
+        Intervals need not be symmetric: a known learning curve is certain up to its end, and uncertain beyond.
         """
         mean, end = self.column(metric), self.column(metric, bound)
         if metric == "val_accuracy":
@@ -101,7 +100,7 @@ class Prediction:
         return np.asarray(np.abs(end - mean) / _DEVIATIONS)
 
     def lost(self, accuracy: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Returns what is lost where `accuracy` is reached, on the scale on which it scatters, float64, same shape."""
+        """Returns the loss at `accuracy`, on the scale of its errors, float64, same shape."""
         if self.default_accuracy is None:
             return -np.asarray(accuracy)
         return log_points(self.default_accuracy - accuracy)
@@ -109,8 +108,8 @@ class Prediction:
     def no_worse(self, metric: str, limit: float) -> NDArray[np.float64]:
         """Returns the probability that `metric` is no worse than `limit`, float64, shape (n_configs,).
 
-        Worse is more; of accuracy it is less. What is lost of accuracy (`lost`) and the logarithms of other metrics are
-        taken to be normal on the side that is worse.
+        Larger is worse, except for accuracy. Lost accuracy (`lost`) and the logarithms of other metrics are assumed to
+        be normal on the worse side.
         """
         mean, deviation = self._scaled(metric)
         value = self.column(metric)
@@ -124,7 +123,7 @@ class Prediction:
         return np.where(uncertain, below, certain.astype(np.float64))
 
     def with_probability(self, metric: str, probability: float) -> NDArray[np.float64]:
-        """Returns what `metric` is no worse than with `probability`, as `no_worse` has it, float64, same shape."""
+        """Returns the bound that `metric` keeps with `probability`, as in `no_worse`, float64, shape (n_configs,)."""
         mean, deviation = self._scaled(metric)
         scaled = mean + NormalDist().inv_cdf(probability) * deviation
         if metric != "val_accuracy":
@@ -132,14 +131,14 @@ class Prediction:
         return -scaled if self.default_accuracy is None else self.default_accuracy - from_log_points(scaled)
 
     def _scaled(self, metric: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns mean and deviation towards what is worse, on the scale on which `metric` scatters."""
+        """Returns the mean, and the deviation on the worse side, on the scale of the errors of `metric`."""
         if metric == "val_accuracy":
             return self.lost(self.column(metric)), self.one_sided(metric, "low")
-        logs = np.log(np.maximum(self.column(metric), 1e-9))  # a device that is not there has no bytes
+        logs = np.log(np.maximum(self.column(metric), 1e-9))  # a missing device has no bytes
         return logs, self.one_sided(metric, "high")
 
     def take(self, rows: NDArray[np.int64]) -> Prediction:
-        """Returns the prediction of `rows` alone."""
+        """Returns the prediction for `rows` only."""
         return dataclasses.replace(self, mean=self.mean[rows], low=self.low[rows], high=self.high[rows])
 
 

@@ -1,4 +1,4 @@
-"""The values that a search tries of a knob, where they depend on the task, the graph and the machine."""
+"""Search values of knobs that depend on the task, the graph and the machine."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from a3gnn.task import ATTENTION, Task
 from a3gnn.where import NEVER, Where, where
 
 Values = tuple[Any, ...]
-#: The values that are tried of a knob in a setting, from those that its declaration lists.
+#: Returns the values of a knob to try in a setting, from the values that its declaration lists.
 SearchValues = Callable[[Values, Setting], Values]
-#: Where a knob is idle in a setting.
+#: Returns the condition on which a knob is idle in a setting.
 IdleAt = Callable[[Setting], Where]
 
-#: Shares of the feature rows that the cache may hold, beside none. Guess.
+#: Shares of the feature rows that the cache may hold, besides 0. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)
-#: Times the features' bytes that a table of sparse rows may take, beyond which it is refused. Guess.
+#: A table of sparse rows is refused if it takes more than this multiple of the features' bytes. Guess.
 MOST_TABLE_GROWTH = 4
 #: The default batch size, which every space holds.
 _DEFAULT_BATCH_SIZE = 1024
 #: Stages that can each have cores of their own: with fewer cores there is nothing to isolate.
 _ISOLATED_STAGES = 3
-#: How many times as fast as float32 products bfloat16 ones must be for a search to try them: products are a half to two
-#: thirds of a step, of which less would save under a tenth. Guess.
+#: Speedup of bfloat16 products over float32 from which a search tries them. Products are a half to two thirds of a
+#: step, so a smaller speedup would save under a tenth. Guess.
 _LEAST_BFLOAT16_GAIN = 1.3
-#: Ordering seeds by proximity traverses every edge before each trial: above so many edges, which take seconds, a search
-#: tries it only if it is fixed (`--fix seed_order=proximity`). Guess.
+#: Ordering seeds by proximity traverses every edge before each trial. Above this many edges, which take seconds, a
+#: search tries it only if it is fixed (`--fix seed_order=proximity`). Guess.
 _MAX_ORDERED_EDGES = 100_000_000
 
 
 def only_where(condition: Callable[[Setting], bool], otherwise: Values) -> SearchValues:
-    """Returns the rule that tries all values where `condition` holds and `otherwise` elsewhere."""
+    """Returns the rule that tries all values if `condition` holds, and `otherwise` if not."""
     return lambda values, setting: values if condition(setting) else otherwise
 
 
 def below_train_seeds(values: Values, setting: Setting) -> Values:
     """Returns the batch sizes below the number of train seeds, and the first that holds all of them.
 
-    Those that hold every train seed run identically. The default's stands for all where it is one of them, so that the
-    default lies in the space.
+    Batch sizes that hold every train seed run identically. The default stands for all of them if it is one, so that it
+    lies in the space.
     """
     seeds = setting.graph.num_train
     whole = (size for size in values if size >= max(seeds, _DEFAULT_BATCH_SIZE))
@@ -68,19 +68,19 @@ def _below(values: Values, fanouts: tuple[int, ...]) -> Values:
 
 
 def up_to_the_cores(values: Values, setting: Setting) -> Values:
-    """Returns up to four numbers of workers, from 1 to 4 or to the cores where there are more."""
+    """Returns up to four numbers of workers, from 1 to the number of cores, or to 4 on fewer cores."""
     return tuple(int(n) for n in np.geomspace(1, max(4, setting.hardware.num_cores), 4).round())
 
 
 def shares_of_the_rows(values: Values, setting: Setting) -> Values:
-    """Returns no bytes, and the bytes of a cache for each of `CACHE_SHARES` of the feature rows and for its index."""
+    """Returns 0, and the bytes of a cache with its index for each of `CACHE_SHARES` of the feature rows."""
     graph = setting.graph
     rows, index = graph.row_bytes * graph.num_nodes, CACHE_INDEX_BYTES * graph.num_nodes
     return (0, *(int(share * rows + index) for share in CACHE_SHARES))
 
 
 def has_a_small_table(setting: Setting) -> bool:
-    """Returns whether the model's input layer can read a table, and one that is surely not refused as too large."""
+    """Returns whether the model's input layer can read a table that is surely not refused as too large."""
     graph, task = setting.graph, setting.task
     if not reads_a_table(task):
         return False
@@ -88,12 +88,12 @@ def has_a_small_table(setting: Setting) -> bool:
 
 
 def reads_a_table(task: Task) -> bool:
-    """Returns whether a task's input layer can aggregate in full: the user's if it says so, attention never."""
+    """Returns whether a task's input layer can aggregate in full: a user's if it declares so, attention never."""
     return task.model not in ATTENTION if task.own is None else task.own.reads_a_table
 
 
 def idle_as_the_last_of(hops: int) -> IdleAt:
-    """Returns the rule that a fanout is idle in tasks of so many hops where the input layer aggregates in full.
+    """Returns the rule that a fanout is idle in tasks with `hops` hops if the input layer aggregates in full.
 
     The last hop is not sampled then, and in such tasks no other hop has this fanout.
     """
@@ -101,10 +101,10 @@ def idle_as_the_last_of(hops: int) -> IdleAt:
 
 
 def with_the_processors(values: Values, setting: Setting) -> Values:
-    """Returns one trainer, and where there is an accelerator, one for each and one on the processors.
+    """Returns 1, and with accelerators also one trainer for each of them and one on the processors.
 
-    Several on processors alone are slower than one with all threads (docs/hybrid.md); models of the user's can't be
-    shared out.
+    On processors alone, several trainers are slower than one with all threads (docs/hybrid.md). A user's model can't be
+    shared by trainers.
     """
     devices = setting.hardware.num_devices
     return (1, devices + 1) if devices and not setting.task.is_own else (1,)
@@ -116,7 +116,7 @@ def has_device(setting: Setting) -> bool:
 
 
 def has_dense_rows(setting: Setting) -> bool:
-    """Returns whether dynamic caches can hold the rows: no store has one of sparse rows."""
+    """Returns whether dynamic caches can hold the rows: no store has a dynamic cache of sparse rows."""
     return not setting.graph.sparse_features
 
 
@@ -131,7 +131,7 @@ def has_cores_to_isolate(setting: Setting) -> bool:
 
 
 def gains_by_bfloat16(setting: Setting) -> bool:
-    """Returns whether there are dense rows to multiply, in bfloat16 too, and the machine does that much faster."""
+    """Returns whether the model can multiply dense rows in bfloat16, and the machine does so much faster."""
     found = setting.hardware.profile
     speeds = found.gemm_flops_per_s, found.bf16_gemm_flops_per_s
     if setting.hardware.has_device:
@@ -139,7 +139,7 @@ def gains_by_bfloat16(setting: Setting) -> bool:
     gains = not setting.graph.sparse_features and speeds[1] >= _LEAST_BFLOAT16_GAIN * speeds[0]
     own = setting.task.own
     multiplies = own is None or own.takes == "edge_index" or setting.hardware.has_device
-    return gains and multiplies  # of CSR adjacencies torch has no products in bfloat16 on the CPU
+    return gains and multiplies  # on the CPU, torch has no bfloat16 products of CSR adjacencies
 
 
 def has_rows_to_halve(setting: Setting) -> bool:

@@ -1,4 +1,4 @@
-"""`Setting`: all that decides what a configuration reaches, beside the configuration."""
+"""`Setting`: everything except the configuration that decides the results of a trial."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Setting:
     """A task on a graph on a machine.
 
     Attributes:
-        task: What is trained.
-        graph: The graph in numbers.
+        task: The model and how it learns.
+        graph: Characteristics of the graph.
         hardware: The machine.
     """
 
@@ -31,17 +31,17 @@ class Setting:
 
     @property
     def metric(self) -> Metric:
-        """By what models are judged."""
+        """The metric that models are judged by."""
         return Metric(self.task.metric, self.graph.label_spread if self.task.metric in ERRORS else None)
 
     def key(self) -> tuple[str, str, str]:
-        """Returns what equal settings share: the task's key, and the fingerprints of the graph and the machine."""
+        """Returns a key of the setting: the task's key, and the fingerprints of the graph and the machine."""
         return self.task.key(), self.graph.fingerprint, self.hardware.fingerprint
 
     def curve_key(self, config: TrainConfig) -> LearningKey:
-        """Returns what trials that share a learning curve have in common: what decides what is learnt, as pairs.
+        """Returns the key, as pairs, that is equal for trials that share a learning curve.
 
-        Of a model of the user's that does not train alike twice it is the whole configuration.
+        It is the learning key, or the whole configuration for a user's model that does not train alike twice.
         """
         own = self.task.own
         if own is None or own.repeats:
@@ -54,7 +54,7 @@ class Setting:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the setting of `to_dict`; other fields beside its own are left alone.
+        """Returns the setting of `to_dict`; other fields are ignored.
 
         Raises:
             KeyError: A field is missing.

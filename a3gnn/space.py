@@ -1,4 +1,4 @@
-"""The search space: the table of knobs as rows, from which sizes, columns and JSON derive."""
+"""`SearchSpace`: configurations as rows of indices into the knobs' values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from a3gnn.where import NEVER
 Rows = NDArray[np.int64]
 
 
-#: Partitions that can't be made are replaced by others, of as many parts or of fewer.
+#: Knobs that change together if partitions can't be made and others replace them.
 _REPLACED_TOGETHER = frozenset({"num_partitions", "partitioner"})
 
 
 def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:
-    """Returns the positions of `knobs` in groups: what is canonical in one group depends on no knob of another.
+    """Returns the positions of `knobs` in groups whose canonical values do not depend on each other.
 
-    A knob shares a group with those that decide where it is idle.
+    A knob shares a group with the knobs that decide whether it is idle.
     """
     position = {knob.name: j for j, knob in enumerate(knobs)}
     tied = [{knob.name, *knob.idle.names} for knob in knobs]
@@ -41,8 +41,8 @@ def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:
     return sorted(sorted(group) for group in groups)
 
 
-#: `--range` of a knob on a logarithmic scale gives at most this many values, and on a linear one, where the space has
-#: none between its ends, this many. Guesses.
+#: Number of values that `--range` gives a knob: at most the first on a logarithmic scale; the second on a linear scale,
+#: if the space has no value inside the range. Guesses.
 _MAX_VALUES, _LINEAR_VALUES = 8, 5
 
 
@@ -50,12 +50,12 @@ _MAX_VALUES, _LINEAR_VALUES = 8, 5
 class SearchSpace:
     """Configurations as rows of small integers: int64, shape (n_configs, n_knobs), one index per knob.
 
-    Several rows may stand for one configuration: `canonical` names the one that represents it. Partitions that can't be
-    made have no row of their own: theirs represent the nearest that can.
+    Several rows may stand for one configuration; `canonical` returns the row that represents it. A row whose partitions
+    can't be made is represented by the nearest row whose partitions can.
 
     Attributes:
         knobs: The columns.
-        unmade_parts: Partitioners, each with the number of parts from which on it can't make any here.
+        unmade_parts: Pairs of a partitioner and a number of parts, of which it can't make that many or more.
 
     Raises:
         ConfigError: A knob has no values or values that `TrainConfig` refuses.
@@ -73,7 +73,7 @@ class SearchSpace:
 
     @classmethod
     def of(cls, setting: Setting) -> Self:
-        """Returns the default space of `setting`: of each knob what its declaration tries there."""
+        """Returns the default space of `setting`: every knob with the values that its declaration tries there."""
         return cls(tuple(knob.within(setting) for knob in KNOBS))
 
     @cached_property
@@ -88,12 +88,12 @@ class SearchSpace:
 
     @property
     def size(self) -> int:
-        """Rows in the space, those that run identically counted each."""
+        """Number of rows, including those that run identically."""
         return math.prod(len(knob.values) for knob in self.knobs)
 
     @cached_property
     def num_distinct(self) -> int:
-        """Configurations in the space that run differently from each other: the rows of `enumerate`, only counted."""
+        """Number of configurations that run differently: the number of rows of `enumerate`."""
         return math.prod(len(one) for one in self._group_numbers)
 
     def knob(self, name: str) -> Knob:
@@ -104,9 +104,9 @@ class SearchSpace:
         raise unknown_name("a knob", name, self.names)
 
     def encode(self, config: TrainConfig) -> NDArray[np.int64]:
-        """Returns the row of `config`, int64, shape (n_knobs,); a value outside the space is refused.
+        """Returns the row of `config`, int64, shape (n_knobs,); raises `ConfigError` for a value outside the space.
 
-        An idle knob does not matter: whatever its value is, and whether the space has it, the first one stands for it.
+        An idle knob gets index 0, even if the space does not contain its value.
         """
         fields = config.to_dict()
         row = [0 if knob.idle.holds(fields) else knob.index(fields[knob.name]) for knob in self.knobs]
@@ -128,7 +128,7 @@ class SearchSpace:
     def canonical(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the rows that represent `rows`: idle knobs at their first value, only partitions that can be made.
 
-        `encode(decode(row).canonical())` is the same, whatever knobs are fixed or restricted.
+        The result equals `encode(decode(row).canonical())`, whichever knobs are fixed or restricted.
         """
         rows = self._made(rows)
         columns = self.columns(rows)
@@ -207,7 +207,7 @@ class SearchSpace:
         return self._with(dataclasses.replace(knob, values=values))
 
     def without_parts(self, partitioner: str, parts: int) -> Self:
-        """Returns the space without `parts` and more parts by `partitioner`; its knobs and their sizes stay."""
+        """Returns the space in which `partitioner` can't make `parts` or more parts; knobs and sizes stay."""
         return dataclasses.replace(self, unmade_parts=(*self.unmade_parts, (partitioner, parts)))
 
     def can_make(self, config: TrainConfig) -> bool:
@@ -225,9 +225,9 @@ class SearchSpace:
 
     @cached_property
     def _nearest_made(self) -> NDArray[np.int64]:
-        """For each number of parts and partitioner those that are made instead, int64, shape (n, n, 2), as indices.
+        """Indices of the parts and partitioner used in place of each pair, int64, shape (n_parts, n_partitioners, 2).
 
-        That is another partitioner with as many parts, or else fewer parts.
+        The replacement is another partitioner with as many parts, or else fewer parts.
         """
         parts, partitioners = self.knob("num_partitions").values, self.knob("partitioner").values
         pairs = [(i, j) for i in range(len(parts)) for j in range(len(partitioners))]

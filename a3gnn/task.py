@@ -1,4 +1,4 @@
-"""What is not tuned: `Task`, the model and how it learns."""
+"""`Task`: the model and how it learns, which tuning does not change."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from a3gnn.domains import OneOf, Whole
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.metric import METRIC_NAMES, MetricName
 
-#: What `forward` takes beside x: PyG's edge_index, or every layer's adjacency.
+#: Input of `forward` besides x: PyG's edge_index, or every layer's adjacency.
 Takes = Literal["edge_index", "adjs"]
-#: What the input layer makes of in-neighbours' rows before anything that is learnt, where a model declares it.
+#: How the input layer reduces in-neighbors' rows before any learned operation, if the model declares it.
 Aggregates = Literal["mean"]
 #: Which accuracies are computed from a fixed sample of in-neighbours, not from all.
 Sampled = Literal["none", "validation", "test", "all"]
@@ -31,10 +31,10 @@ def names_factory(model: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OwnCost:
-    """What a forward pass costs, as its operations were counted.
+    """Cost of a forward pass, from a count of its operations.
 
-    Nodes and edges are those that layers are computed on: of a model that takes adjs, summed over its layers, with as
-    many destinations as sources; of one that takes edge_index, those of the whole mini-batch, once.
+    Nodes and edges are the ones that layers compute on. If the model takes adjs, they are summed over its layers, with
+    as many destinations as sources. If it takes edge_index, they are those of the whole mini-batch, counted once.
 
     Attributes:
         parameters: Number of weights.
@@ -42,7 +42,7 @@ class OwnCost:
         edge_flops: The same per edge.
         node_bytes: Bytes that operations write, per node.
         edge_bytes: The same per edge.
-        edge_reads: Bytes that sparse products read per edge: they are moved, and take no memory.
+        edge_reads: Bytes that sparse products read per edge; they are traffic and take no memory.
     """
 
     parameters: int
@@ -53,29 +53,29 @@ class OwnCost:
     edge_reads: float
 
     def bytes(self, nodes: float, edges: float) -> float:
-        """Returns the bytes that a forward pass over so many nodes and edges writes: no more are alive at once."""
+        """Returns the bytes that a forward pass writes, an upper bound on those alive at once."""
         return self.node_bytes * nodes + self.edge_bytes * edges
 
     def moved(self, nodes: float, edges: float) -> float:
-        """Returns the bytes that it writes, and that sparse products read: what it costs."""
+        """Returns the memory traffic of a forward pass: bytes written, and bytes read by sparse products."""
         return self.bytes(nodes, edges) + self.edge_reads * edges
 
 
 @dataclass(frozen=True, slots=True)
 class OwnModel:
-    """What a factory makes on one graph. Tasks carry it, so that keys change where any of it does.
+    """The model that a user's factory makes on one graph. Tasks contain it, so their keys change with it.
 
     Attributes:
         sources: Hash of the user's files that the factory's module imports, and of the versions of the packages that
             these import.
         shapes: Hash of the names, shapes and types of the parameters and buffers.
-        takes: What `forward` takes beside x.
-        aggregates: What the model declares of its input layer; None where it declares nothing.
-        cost: What a forward pass costs.
-        repeats: Whether mini-batches that were trained twice gave the same bits, as far as that was tried: if not,
-            configurations of one learning key do not share curves.
+        takes: Input of `forward` besides x.
+        aggregates: Aggregation that the model declares for its input layer; None if it declares none.
+        cost: Cost of a forward pass.
+        repeats: Whether training the same mini-batches twice gave the same bits, as far as tried. If not,
+            configurations with equal learning keys do not share curves.
         sampled: Which accuracies of trials are computed from a fixed sample of in-neighbours, not from all.
-        pass_bytes: What a pass of evaluation takes in trials, at most; 0 where no trials were planned.
+        pass_bytes: Largest bytes of an evaluation pass in trials; 0 if no trials were planned.
 
     Raises:
         ConfigError: A name is not among its choices.
@@ -98,7 +98,7 @@ class OwnModel:
 
     @property
     def reads_a_table(self) -> bool:
-        """Whether its input layer can read means of whole in-neighbourhoods: a layer of its own, declared as a mean."""
+        """Whether its input layer can read means of whole in-neighborhoods: it takes adjs and is declared as a mean."""
         return self.aggregates == "mean" and self.takes == "adjs"
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class OwnModel:
 
 ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
-#: Models that learn what in-neighbours are summed by, head by head.
+#: Models that learn the weights of in-neighbors' rows, head by head.
 ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
 #: Models whose layers use PyG's modules.
 _OF_PYG: tuple[ModelName, ...] = ("gin", *ATTENTION)
@@ -126,21 +126,21 @@ SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
 NormName = Literal["none", "batch", "layer"]
 NORMS: tuple[NormName, ...] = get_args(NormName)
 
-#: Fanouts of models of one layer, two, and three; further layers take as many as the third. Of two they are those of
-#: Hamilton et al., 2017, section 4; of three those of OGB's examples on ogbn-products.
+#: Default fanouts of one, two and three layers; further layers repeat the third's. Two layers: Hamilton et al., 2017,
+#: section 4. Three layers: OGB's examples on ogbn-products.
 _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
 
-#: Fields that came later than the first stored rows.
+#: Fields that were added after the first stored rows.
 _LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs")
 #: Fields that the factory decides for a model of the user's own.
 _BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 
 
 def usual_fanouts(layers: int) -> tuple[int, ...]:
-    """Returns the fanouts of a model of so many layers where none are asked for, seeds' hop first.
+    """Returns the default fanouts of a model with `layers` layers, the seeds' hop first.
 
     Raises:
-        ConfigError: There is no such model.
+        ConfigError: `layers` is not an integer >= 1.
     """
     Whole(1, "2 is the default").check("layers", layers)
     known = _FANOUTS[min(layers, len(_FANOUTS)) - 1]
@@ -149,15 +149,15 @@ def usual_fanouts(layers: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is trained, which tuning does not change.
+    """The model and how it learns; tuning does not change it.
 
     Attributes:
         model: sage, gcn, gat, gin, gatv2 or transformer; or the factory of a model of your own as
             package.module:function.
-        hidden_channels: Width of the hidden layers; of your own model the factory decides, as of heads, dropout, norm
-            and residual.
-        fanouts: In-neighbours sampled per node, seeds' hop first, where the configuration has none of its own
-            (`TrainConfig.fanouts`); its length is the number of layers. -1 takes all.
+        hidden_channels: Width of the hidden layers. The factory of your own model decides it, and also heads, dropout,
+            norm and residual.
+        fanouts: In-neighbors sampled per node, the seeds' hop first, one number per layer; -1 takes all. A
+            configuration can override them (`TrainConfig.fanouts`).
         dropout: Probability of dropping an activation between layers.
         learning_rate: Adam's step size.
         weight_decay: Adam's L2 penalty.
@@ -165,14 +165,14 @@ class Task:
         precision: fp32.
         seed: Decides initial weights, seed order, neighbours and dropout.
         schema_version: Version of these fields.
-        own: What is known of a model of your own, once it was built for a graph; None before, and of built-in ones.
-        metric: By what the model is judged on validation and test nodes (`a3gnn.metric`).
+        own: Facts about your own model, once it was built for a graph; None before that, and for built-in models.
+        metric: Metric on validation and test nodes (`a3gnn.metric`).
         class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.models.loss`).
-        loss: Of values that are predicted: mse or mae, the mean squared or absolute error.
-        norm: What normalises rows between layers: none, batch or layer (docs/models.md).
+        loss: Loss of predicted values: mse or mae, the mean squared or absolute error.
+        norm: Normalization of rows between layers: none, batch or layer (docs/models.md).
         residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).
         lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learner`).
-        lr_epochs: Epochs over which it does, however long is trained; None where it is constant.
+        lr_epochs: Epochs over which the rate falls, however long the training is; None if it is constant.
     """
 
     model: ModelName | str = "sage"
@@ -253,7 +253,7 @@ class Task:
         return names_factory(self.model)
 
     def is_same_model(self, other: Task) -> bool:
-        """Returns whether both have the same model from the same sources, whatever was found of how it behaves."""
+        """Returns whether both have the same model from the same sources, whatever was measured of its behavior."""
         one, another = self.own, other.own
         if self.model != other.model or one is None or another is None:
             return self.model == other.model and one is another
@@ -261,11 +261,11 @@ class Task:
 
     @property
     def table_model(self) -> str:
-        """The built-in model whose input layer reads the same table where it aggregates in full."""
+        """The built-in model whose input layer reads the same table under full aggregation."""
         return "sage" if self.is_own else self.model
 
     def with_model(self, model: str) -> Self:
-        """Returns the task of another model, with what the factory decides at its default for one of the user's own."""
+        """Returns the task with another model; for a user's model, the fields that its factory decides get defaults."""
         if not names_factory(model):
             return dataclasses.replace(self, model=model, own=None)
         return type(self)(
@@ -283,7 +283,7 @@ class Task:
 
     @property
     def uses_pyg(self) -> bool:
-        """Whether modules of PyG are imported for its layers; what a model of your own imports is not known."""
+        """Whether its layers import PyG modules; False for your own model, whose imports are unknown."""
         return not self.is_own and (self.model in _OF_PYG or self.norm != "none")
 
     @property
@@ -292,16 +292,16 @@ class Task:
         return len(self.fanouts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types, but for later ones at their defaults."""
+        """Returns the fields as JSON types, without the later ones (`later_defaults`) at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
         later = self.later_defaults()
         return {name: value for name, value in fields.items() if name not in later or value != later[name]}
 
     @classmethod
     def later_defaults(cls) -> dict[str, Any]:
-        """Returns the defaults of the fields that `to_dict` leaves out at them, by name.
+        """Returns the defaults, by name, of the fields that `to_dict` leaves out at their defaults.
 
-        They came later than the first stored rows, whose keys so stay what they were.
+        They were added after the first stored rows; leaving them out keeps the keys of those rows.
         """
         return {field.name: field.default for field in dataclasses.fields(cls) if field.name in _LATER}
 

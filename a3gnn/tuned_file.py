@@ -13,7 +13,7 @@ from a3gnn.errors import A3GNNError, ConfigError, UsageError
 
 
 def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
-    """Returns the file that `path` names, itself or its folder, and the file's fields, which are not checked further.
+    """Returns the tuned.json at `path`, a file or its folder, and its fields, which are not checked further.
 
     Raises:
         UsageError: `path` is no path.

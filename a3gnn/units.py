@@ -20,11 +20,11 @@ _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 # A letter alone is a power of 1024, as in docker, systemd and Slurm.
 _SIZES |= {unit[0]: _SIZES[unit] for unit in ("kib", "mib", "gib", "tib")}
-#: Sizes are below so many bytes: arrays and the system count them in int64.
+#: Sizes must be below this many bytes, because arrays and the system count them in int64.
 TOO_LARGE = 2**63
-#: What messages give as examples.
+#: Examples in messages.
 _SIZE, _DURATION = "512MiB or 4GiB, for example", "90s, 10min or 1h30m, for example"
-#: A hundred years: waits of over 292 overflow the system's nanoseconds in int64.
+#: A hundred years; waits of over 292 years overflow the system's int64 nanoseconds.
 _LONGEST_S = 100 * 365 * 86400
 _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
@@ -34,7 +34,7 @@ def parse_size(text: str, *, needs_unit: bool = False) -> int:
 
     Args:
         text: A number, and a unit in upper or lower case.
-        needs_unit: Refuses a bare number, which people write for MiB or GiB.
+        needs_unit: Refuses a bare number, by which people mean MiB or GiB.
 
     Raises:
         UsageError: `text` is not a size, is not positive, or is 2**63 bytes or more.
@@ -108,5 +108,5 @@ def format_duration(seconds: float) -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` where that is not the noun and an s."""
+    """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` is for irregular nouns."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Holds where any of some knobs has one of some values; `~` holds everywhere else, `|` where either does.
+    """A condition that holds if any of its knobs has one of its values; `~` negates it, `|` joins two.
 
     Attributes:
         cases: Knobs, each with the values at which the condition holds.
-        negated: Whether it holds exactly where none of the cases does, nor another condition.
-        others: Conditions at which it holds as well.
+        negated: Whether it holds exactly if no case and no other condition does.
+        others: Other conditions; it also holds if one of them does.
     """
 
     cases: tuple[tuple[str, tuple[Any, ...]], ...] = ()
@@ -47,7 +47,7 @@ class Where:
 
 
 def where(**cases: Any) -> Where:
-    """Returns the condition that any of the knobs in `cases` has its value there, or one of them if it is a tuple."""
+    """Returns the condition that any of the knobs in `cases` has the given value, or one of a tuple of values."""
     return Where(tuple((name, ones if isinstance(ones, tuple) else (ones,)) for name, ones in cases.items()))
 
 

@@ -1,1 +1,1 @@
-"""The page of a study: what a person wants to see of it, computed once, and one HTML file that shows it."""
+"""The page of a study: its views, computed once, and one HTML file that shows them."""

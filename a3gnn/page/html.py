@@ -1,4 +1,4 @@
-"""`study_html`: the views of a study as one HTML page, which needs nothing else, or which a server keeps up to date."""
+"""`study_html`: the views of a study as one HTML page, either self-contained or kept up to date by a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from a3gnn._imports import optional
 
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
 _SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "summary", "study")
-#: What `static_file` has, each with its media type.
+#: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
     "study.css": "text/css; charset=utf-8",
@@ -24,11 +24,11 @@ MEDIA_TYPES = {
 
 
 def static_file(name: str) -> str:
-    """Returns the text of a file that the page takes, one of `MEDIA_TYPES`.
+    """Returns the text of a file that the page loads, one of `MEDIA_TYPES`.
 
     Raises:
         KeyError: There is no such file.
-        MissingDependencyError: It is of Plotly, and that is not installed.
+        MissingDependencyError: The file is Plotly's, which is not installed.
     """
     if name not in MEDIA_TYPES:
         raise KeyError(name)
@@ -45,14 +45,14 @@ def read_part(name: str) -> str:
 
 @cache
 def _script() -> str:
-    """Returns the script: its parts in one function, so that their names are no one else's."""
+    """Returns the script: its parts in one function, so that their names stay private."""
     parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
 
 
 @cache
 def _plotly() -> str:
-    """Returns Plotly's library as its Python package brings it, of about 5 MB."""
+    """Returns Plotly's script from its Python package, about 5 MB."""
     optional("plotly", "report", "The page of a study")
     from plotly.offline import get_plotlyjs
 
@@ -60,9 +60,9 @@ def _plotly() -> str:
     return library
 
 
-#: What a page that needs nothing else may do: run the scripts in it, and nothing from elsewhere.
+#: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
-#: How every page begins, in its head.
+#: Start of every page, inside its head.
 BEGIN = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -90,16 +90,16 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
     """Returns the page of `study_views`.
 
     Args:
-        views: What it shows.
-        live: None for a page with everything in it, which can be mailed. Otherwise the URL of a study on a server, such
-            as /studies/7: the page takes its scripts and style from `static`, and reads `live`/views again when a
-            server-sent event of the type trial or status comes from `live`/events, until a status is finished, stopped
-            or failed.
+        views: The views of a study.
+        live: None for a self-contained page, which can be mailed. Otherwise the URL of a study on a server, such as
+            /studies/7. The page then takes its scripts and style from `static`. It reads `live`/views again at each
+            server-sent event of the type trial or status from `live`/events, until a status is finished, stopped or
+            failed.
         before: HTML that stands above the page, such as a server's navigation.
-        static: The URL under which a server serves `a3gnn.page.html`.
+        static: The URL under which a server serves the files of `static_file`.
 
     Raises:
-        MissingDependencyError: The page is to hold everything, and Plotly is not installed.
+        MissingDependencyError: The page is self-contained, and Plotly is not installed.
     """
     if live is None:
         scripts = [static_file("plotly.min.js"), static_file("study.js")]
@@ -123,7 +123,7 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
 
 
 def _as_json(views: Mapping[str, Any]) -> str:
-    """Returns `views` as JSON that no parser of HTML takes for its own: none of < > & stands in it."""
+    """Returns `views` as JSON without the characters < > &, so that it is safe inside HTML."""
     text = json.dumps(views, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -13,12 +13,12 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """Writes the study in `folder` to the HTML file `out`, whole or not at all, and returns its path.
 
     Args:
-        folder: The --out of a tune, finished or not.
-        out: The file, which is replaced where it exists; report.html in `folder` by default.
+        folder: The --out folder of a tune, finished or not.
+        out: The file, which is replaced if it exists; report.html in `folder` by default.
 
     Raises:
         UsageError: No tune was started in `folder`.
-        ConfigError: Its files are not those of this version.
+        ConfigError: The tune's files are not from this version.
         MissingDependencyError: Plotly is not installed.
     """
     file = Path(folder) / "report.html" if out is None else Path(out)

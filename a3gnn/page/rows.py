@@ -1,4 +1,4 @@
-"""The trials of a study as rows: what ran, what it found, how it is judged, and its learning curve over seconds."""
+"""The trials of a study as rows: configuration, figures, labels and notes, and the learning curve over seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from a3gnn.units import format_size
 
 
 def row_views(measured: Measured) -> list[dict[str, Any]]:
-    """Returns a dict per trial, in their order; `docs/report.md` says what it holds."""
+    """Returns a dict per trial, in their order; `docs/report.md` describes it."""
     return [_row(measured, index) for index in range(len(measured.trials))]
 
 
@@ -43,7 +43,7 @@ def _row(measured: Measured, index: int) -> dict[str, Any]:
 
 
 def _figures(measured: Measured, index: int) -> dict[str, Any]:
-    """Returns what a trial that succeeded reached, in numbers and in words, and what is to be said of it."""
+    """Returns the figures of a successful trial in numbers and in words, with its labels and notes."""
     front, row = measured.front, measured.rows[index]
     figures = row.measured
     shown = None if figures.val_accuracy is None else front.metric.number(figures.val_accuracy)
@@ -68,7 +68,7 @@ def _figures(measured: Measured, index: int) -> dict[str, Any]:
 
 
 def _curve(measured: Measured, index: int) -> dict[str, Any] | None:
-    """Returns what is known of the learning curve of a trial's configuration, at the trial's own pace."""
+    """Returns the known learning curve of a trial's configuration at the trial's own pace, or None."""
     config, metrics = measured.rows[index].config, measured.judged[index].metrics
     known = [curve for curve in (measured.history.curve(config), metrics.curve) if curve is not None]
     if not known:
@@ -82,7 +82,7 @@ def _curve(measured: Measured, index: int) -> dict[str, Any] | None:
 
 
 def knob_views(measured: Measured) -> list[dict[str, Any]]:
-    """Returns a dict per knob: its values in the trials in order, what each is called, and whether they differ."""
+    """Returns a dict per knob: its values in the trials, sorted, the text of each, and whether they differ."""
     return [_knob(knob, [getattr(trial.measurement.config, knob.name) for trial in measured.trials]) for knob in KNOBS]
 
 
@@ -99,7 +99,7 @@ def _knob(knob: Knob, found: list[Any]) -> dict[str, Any]:
 
 
 def _order(knob: Knob, value: Any) -> Any:
-    """Returns what values are ordered by: choices as they are declared; what the task has comes last."""
+    """Returns the sort key of a value: choices in declared order, and None, the task's value, last."""
     if isinstance(value, str):
         return knob.values.index(value) if value in knob.values else len(knob.values)
     return float("inf") if value is None else value
@@ -137,9 +137,9 @@ def law_view(measured: Measured) -> dict[str, Any]:
 
 
 def _reference(measured: Measured) -> int | None:
-    """Returns the index of the reference among the candidates, later than which nothing may be where speed decides.
+    """Returns the index of the reference among the candidates; if speed decides, no pick may be later than it.
 
-    It may break a limit: whether it keeps those that are asked for is seen when they are (`latest` in law.js).
+    It may break a limit: `latest` in law.js checks it against the limits that the user asks for.
     """
     found = measured.candidates
     reference = reference_among(measured.tune, measured.history, list(found.values()))

@@ -1,4 +1,4 @@
-"""`StoredStudy`: the study in a folder, whether it still runs or is finished; nothing in the folder is changed."""
+"""`StoredStudy`: the study in a folder, running or finished; reading it does not change the folder."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from a3gnn.tuning.study.trial import JudgedTrial, Trial
 
 
 class Measured:
-    """What a study has measured: its tune, whose trials are known by their index.
+    """The measurements of a study, whose trials are identified by their index.
 
     Args:
-        tune: The tune, with a trial at least.
+        tune: A tune with at least one trial.
     """
 
     def __init__(self, tune: KeptTune) -> None:
@@ -34,12 +34,12 @@ class Measured:
 
     @property
     def history(self) -> History:
-        """The trials, judged by what the tune was asked for."""
+        """The trials, judged by the tune's request."""
         return self.tune.history
 
     @property
     def front(self) -> Front:
-        """Everything that was measured."""
+        """All measured configurations."""
         return self.tune.front
 
     @property
@@ -51,8 +51,9 @@ class Measured:
     def rows(self) -> dict[int, FrontRow]:
         """The front's row of each trial that succeeded, by the trial's index.
 
-        A configuration has one row, which is its last trial's; earlier ones show it with their own figures, off the
-        front, unless the play-off has measured them all anew. Older fronts have a row per trial, told apart by figures.
+        A configuration has one row, from its last trial. Its earlier trials show a copy with their own figures, off the
+        front, unless the play-off measured the configuration anew. Older fronts have a row per trial, matched by
+        figures.
         """
         left: dict[str, list[FrontRow]] = {}
         for row in self.front.rows:
@@ -71,7 +72,7 @@ class Measured:
         return found
 
     def _earlier(self, row: FrontRow, figures: Figures) -> FrontRow:
-        """Returns what `row` is to a trial before its last one, which came to `figures`."""
+        """Returns the copy of `row` for an earlier trial, which had `figures`."""
         row = dataclasses.replace(row, on_front=False, compared=False, labels=())
         if row.in_play_off:
             return row
@@ -80,13 +81,13 @@ class Measured:
 
     @cached_property
     def candidates(self) -> dict[int, JudgedTrial]:
-        """What may be picked from: each configuration once, at the speed of the play-off, by the index of its trial."""
+        """The candidates of a pick by their trial's index: each configuration once, at the speed of the play-off."""
         index = {id(trial): i for i, trial in enumerate(self.trials)}
         return {index[id(one.trial)]: one for one in candidates(self.tune, self.history)}
 
     @cached_property
     def judged(self) -> dict[int, JudgedTrial]:
-        """The trials that succeeded by their index, each with the metrics that its row stands for."""
+        """The successful trials by their index, each with the metrics that its row stands for."""
         again = self.tune.timed_again
         found = {}
         for i, row in self.rows.items():
@@ -98,35 +99,35 @@ class Measured:
 
     @cached_property
     def default(self) -> int | None:
-        """The index of the default's last successful trial, or None: of one configuration the last trial counts."""
+        """The index of the default's last successful trial, or None."""
         wanted = TrainConfig().canonical()
         return max((i for i in self.rows if self.trials[i].measurement.config == wanted), default=None)
 
     @cached_property
     def best(self) -> int | None:
-        """The index of the trial of what was chosen, or before that of the best measured so far; None without one."""
+        """The index of the choice's trial, or before a choice of the best trial so far; None without one."""
         if self.tune.tuned is not None:
             chosen = self.tune.tuned.config.key()
-            # Of one configuration the last trial counts, as in the history's order by the priority.
+            # The last trial of a configuration counts, as in the history's order by the priority.
             return max((i for i in self.rows if self.trials[i].measurement.config.key() == chosen), default=None)
         best = self.history.best()
         return None if best is None else next(i for i, trial in enumerate(self.trials) if trial is best.trial)
 
     @cached_property
     def names(self) -> list[str]:
-        """What each trial is called: `trial 3` as a tune counts them, others `default`, `default 2` by their reason."""
+        """Display names of the trials: `trial 3` if the tune counts it, else by its reason: `default`, `default 2`."""
         return list(_names(self.trials))
 
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """A study as its folder has it.
+    """A study, read from its folder.
 
     Attributes:
-        folder: The tune's.
-        request: What was asked for.
-        state: How far it is.
-        measured: What it has measured; None before its first trial is done.
+        folder: The tune's folder.
+        request: The tune's request.
+        state: The tune's progress.
+        measured: The measurements; None before the first trial is done.
     """
 
     folder: Path
@@ -140,10 +141,10 @@ class StoredStudy:
 
         Raises:
             UsageError: No tune was started there.
-            ConfigError: Its files are not those of this version.
+            ConfigError: The tune's files are not from this version.
         """
         request, path = read_request(folder), folder / "probes.jsonl"
-        # The journal is made after the request is written, and a trial's line is there once it is whole.
+        # The journal is created after the request, and a trial's line counts only once it is complete.
         if not path.exists() or b"\n" not in path.read_bytes():
             return cls(folder, request, TuneState.read(folder, ()), None)
         tune = KeptTune.read(folder)

@@ -1,4 +1,4 @@
-"""How a study stands: what was asked for, the time that it took, and what its best configuration gains."""
+"""The status of a study: its request, the time that it took, and the gain of its best configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from a3gnn_surrogate.training_rows import OUTPUTS
 
 
 def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
-    """Yields what was asked for, a name and a text each."""
+    """Yields the options of the request, a name and a text each."""
     weights = zip(("speed", "memory", "accuracy"), request.priority.weights, strict=True)
     speed = "seconds to the target" if request.priority.time else "throughput"
     yield "priority", f"{', '.join(f'{name} {weight:.0%}' for name, weight in weights)}; speed means {speed}"
@@ -69,7 +69,7 @@ def time_view(study: StoredStudy) -> dict[str, Any]:
 
 
 def summary_view(measured: Measured | None) -> dict[str, Any]:
-    """Returns default, best measured so far and the lines that a tune ends with in words, and what the best gains."""
+    """Returns the default and the best so far in words, the gain of the best, and the last lines of a tune."""
     if measured is None:
         return {"default": None, "best": None, "gain": None, "lines": []}
     tuned, front = measured.tune.tuned, measured.front
@@ -86,7 +86,7 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
 def _gain(measured: Measured) -> dict[str, Any] | None:
     """Returns the best over the default: ratios of speeds with their ranges, of memory, and points of accuracy.
 
-    Those of the play-off where both were timed in turns; before that of their trials, each range as wide as theirs.
+    They come from the play-off if it timed both in turns, and before that from their trials, with the trials' ranges.
     """
     tuned, memory = measured.tune.tuned, measured.front.memory
     if tuned is not None and tuned.against_default is not None:
@@ -113,8 +113,8 @@ def _gain(measured: Measured) -> dict[str, Any] | None:
 def regret_views(measured: Measured) -> list[dict[str, Any]]:
     """Returns a dict per trial: the seconds that all trials took by then, the best measured so far, and its regret.
 
-    The regret is the priority's score of the best trial of all less that of that one, both as judged now. It
-    is None before anything keeps the limits. What the best possible configuration would reach is not known.
+    The regret is the priority's score of the best of all trials minus that of the best so far, both as judged now. It
+    is None before a trial keeps the limits. The score of the best possible configuration is not known.
     """
     history = measured.history
     eligible = history.eligible()
@@ -132,9 +132,9 @@ def regret_views(measured: Measured) -> list[dict[str, Any]]:
 
 
 def predicted_front(measured: Measured) -> dict[str, Any]:
-    """Returns the feasible front that the last search predicted; of an older tune, or before a search, of its trials.
+    """Returns the feasible front that the last search predicted, or that of the trials if no search has stored one.
 
-    Its `points` have each metric's mean, low and high; its `name` says what it is the front of.
+    `points` have each metric's mean, low and high; `name` describes the front.
     """
     found = read_predicted_front(measured.tune.folder)
     if found is not None:
@@ -143,7 +143,7 @@ def predicted_front(measured: Measured) -> dict[str, Any]:
 
 
 def _of_trials(measured: Measured) -> list[Predicted]:
-    """Returns the front of what was predicted of the trials, each before it ran, without what breaks a limit."""
+    """Returns the feasible front of the predictions that were made for the trials before they ran."""
     history = measured.history
     known = [i for i, trial in enumerate(measured.trials) if set(METRICS) <= set(trial.predicted)]
     if not known:
@@ -161,12 +161,12 @@ def _of_trials(measured: Measured) -> list[Predicted]:
     return [measured.trials[known[i]].predicted for i in kept]
 
 
-#: What people call the parts of a step: three measured stages, and what training is split into.
+#: Display names of the parts of a step: three measured stages, and the parts of training.
 PARTS = (
     *("sampling neighbours", "gathering rows", "copying to the device"),
     *("matrix products", "sums over neighbours", "activations", "the optimiser", "starting operations"),
 )
-#: A knob that is predicted to gain less is not named, and no more than so many are. Guesses.
+#: The least predicted gain of a named knob, and the most knobs that are named. Guesses.
 _LEAST_GAIN, _MOST_NAMED = 1.05, 4
 
 
@@ -178,11 +178,11 @@ class _Step(NamedTuple):
 
 
 def step_views(measured: Measured) -> dict[str, Any]:
-    """Returns the seconds per mini-batch of `parts`, by trial, and what would help the default and the best.
+    """Returns the seconds per mini-batch of `PARTS`, by trial, and the knobs that would help the default and the best.
 
-    What sampling, gathering, copying and training take was measured; training is split in proportion to the terms of
-    the analytic model, whose factors are fitted to the study's own trials. Where stages overlap, their sum exceeds what
-    a step takes.
+    Sampling, gathering, copying and training were measured. Training is split in proportion to the terms of the
+    analytic model, whose factors are fitted to the study's own trials. If stages overlap, their sum exceeds a step's
+    duration.
     """
     steps = [_Step(i, _stages(one.metrics)) for i, one in measured.judged.items()]
     if not steps:
@@ -192,7 +192,7 @@ def step_views(measured: Measured) -> dict[str, Any]:
     stages = np.array([one.stages for one in steps])[:, [0, 1, 3]]
     nothing_else = np.full((len(steps), len(OUTPUTS)), np.nan)
     rows = MeasuredSetting(setting, columns, expected_work(columns, setting), nothing_else, stages)
-    # The factors that suit the trials best; those of the equations where the trials are few.
+    # Factors fitted to the trials, or the equations' own if there are few trials.
     calibration = own_calibration([rows], UNCALIBRATED) or UNCALIBRATED
     split = _split(rows, calibration)
     trials = [
@@ -219,7 +219,7 @@ def _split(rows: MeasuredSetting, calibration: Calibration) -> np.ndarray:
 
 
 def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str, Any]:
-    """Returns by what single knobs a trial's epochs per second would gain most, as the analytic model has it."""
+    """Returns the single knobs by which a trial's epochs per second would gain most, by the analytic model."""
     config = measured.trials[index].measurement.config
     changes = [
         (knob, value)
@@ -239,5 +239,5 @@ def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str
 
 
 def _words(knob: Knob, value: Any) -> str:
-    """Returns what the change is called; the words of text are for values that are not the default."""
+    """Returns the text of a change; a knob's own words are for values other than the default."""
     return f"{knob.name} {value}" if value == knob.default else describe_knob(knob, value).strip()

@@ -1,4 +1,4 @@
-"""`study_views`: everything that a person wants to see of a study, as JSON types, computed once from its folder."""
+"""`study_views`: all data of a study's page, as JSON types, computed once from its folder."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ VIEWS_VERSION = 1
 
 
 def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
-    """Returns the views of the study in `folder`, running or finished; `docs/report.md` has them.
+    """Returns the views of the study in `folder`, running or finished; `docs/report.md` describes them.
 
-    Nothing in the folder is changed, and no model of the user's is imported.
+    It does not change the folder, and does not import a user's model.
 
     Args:
-        folder: The tune's.
-        graph: What they call the graph in place of its spec, which may be a path, too; the spec by default.
+        folder: The tune's folder.
+        graph: The graph's name in the views, in place of its spec, which may be a path; the spec by default.
 
     Raises:
         UsageError: No tune was started there.
-        ConfigError: Its files are not those of this version.
+        ConfigError: The tune's files are not from this version.
     """
     study = StoredStudy.read(folder)
     request, measured = study.request, study.measured
@@ -52,7 +52,7 @@ def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
     }
 
 
-#: The views of trials before there is one.
+#: The views of trials before the first one.
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
     **{name: [] for name in ("place", "knobs", "rows", "regret")},
@@ -77,7 +77,7 @@ def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:
 
 
 def _objectives(measured: Measured) -> dict[str, Any]:
-    """Returns by what rows are judged, and what that is called."""
+    """Returns the objectives by which rows are judged, with their display names."""
     wanted, front, reference = measured.history.objectives, measured.front, measured.history.reference
     metric = front.metric
     if reference is not None and measured.tune.played_off:  # by what those rows are judged
@@ -103,9 +103,9 @@ def _objectives(measured: Measured) -> dict[str, Any]:
 
 
 def _tuned(measured: Measured, spec: str) -> dict[str, Any] | None:
-    """Returns what the tuned.json of any configuration of the study has, which the page makes a picked one's of.
+    """Returns the fields of a tuned.json, from which the page makes that of a picked configuration.
 
-    That is the choice's; before there is one, the default's, without what only a finished tune knows.
+    They are the choice's, or before a choice the default's, without the fields that only a finished tune has.
     """
     if measured.tune.tuned is not None:
         return dataclasses.replace(measured.tune.tuned, spec=spec).to_dict()

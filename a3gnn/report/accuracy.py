@@ -27,7 +27,7 @@ class PredictionErrors:
 def prediction_errors(front: Front) -> dict[str, PredictionErrors]:
     """Returns the errors of each metric of `METRICS` that was predicted and is not zero in every measurement.
 
-    Accuracies that are lower bounds, and targets that were not reached, have no error.
+    Accuracies that are lower bounds, and missed targets, have no error and are left out.
     """
     found = {}
     for metric in METRICS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: A limit beyond so many times the largest measured memory is not drawn to scale. Guess.
+#: A limit beyond this multiple of the largest measured memory is not drawn to scale. Guess.
 _MAX_LIMIT_RATIO = 1.4
 #: Markers of rows that break limits, one per set of limits.
 _BROKEN_MARKS = ("o", "v", "s")
@@ -23,12 +23,12 @@ _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
 def front_figure(front: Front, title: str = "") -> Figure:
-    """Returns speed against peak memory, coloured by validation quality, with the limit as a line.
+    """Returns a figure of speed against peak memory, colored by validation quality, with the limit as a line.
 
-    Speed is epochs per second, with bars over the range of its replicates, or seconds to accuracy, fewer further up.
-    Rows that are compared and not on the front are small, others that keep the limits crosses, and rows that break a
-    limit hollow. The legend says which limits these break, and by how much at most, and how many rows have no place,
-    for they do not reach the target.
+    Speed is epochs per second with bars over the range of its replicates, or seconds to accuracy with fewer further up.
+    Rows on the front are large and other compared rows small. Other feasible rows are crosses, and rows that break a
+    limit are hollow. The legend says which limits these break, and by how much at most. It also counts the rows without
+    a place, which miss the target.
     """
     optional("matplotlib", "plot", "A figure of the front")
     from matplotlib import colormaps
@@ -63,7 +63,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
 
 
 def _scale(axes: Axes, front: Front) -> None:
-    """Names the axes; what is faster is further up on both kinds of speed."""
+    """Labels and scales the axes; faster is further up for both kinds of speed."""
     from matplotlib.ticker import LogLocator
 
     kind = "device" if front.memory == "peak_device_bytes" else "host"
@@ -84,7 +84,7 @@ def _memory_mib(front: Front, row: FrontRow) -> float:
 
 
 def _speed(front: Front, row: FrontRow) -> float:
-    """Returns what the speed axis shows of `row`; NaN where the target is not reached."""
+    """Returns the value of `row` on the speed axis; NaN if it misses the target."""
     found: float | None = getattr(row.measured, front.speed)
     return math.nan if found is None else found
 
@@ -135,7 +135,7 @@ def _describe_broken(kind: tuple[str, ...], rows: list[FrontRow]) -> str:
 
 
 def _worst(breaches: list[Breach]) -> str:
-    """Returns by how much one limit is broken at most, as far as that is known: `accuracy by up to 0.8 points`."""
+    """Returns the largest known breach of one limit: `accuracy by up to 0.8 points`."""
     known = [breach for breach in breaches if breach.found]
     if not known:
         return breaches[0].short()
@@ -158,7 +158,7 @@ def _draw_front(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
 
 
 def _draw_limit(axes: Axes, front: Front, limit_mib: float) -> None:
-    """Draws the limit as a line; one that is far off as an arrow at the edge, so that the points stay apart."""
+    """Draws the limit as a line, or as an arrow at the edge if it is far off, so that the points stay apart."""
     most = max((_memory_mib(front, row) for row in front.rows), default=limit_mib)
     if limit_mib <= _MAX_LIMIT_RATIO * most:
         axes.axvline(limit_mib, color="tab:red", linestyle="--", label="memory limit")

@@ -33,19 +33,25 @@ if TYPE_CHECKING:
 
 _KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_version")
 _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "compared")
-#: Figures that a record holds beside the metrics.
+#: Figures that a record has besides the metrics.
 _RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seconds_high")
-#: What keeps the limits, and the front does not compare with others.
+#: Label of feasible rows that the front does not compare with others.
 UNCOMPARED = "keeps the limits, but does not compare (its note says why, or it was only timed)"
-#: How the note of a row begins that failed, or broke a limit, in the play-off.
+#: Start of the note of a row that failed, or broke a limit, in the play-off.
 REJECTED = "rejected in the play-off"
 
 
 class MeasuredConfig(NamedTuple):
-    """A configuration with its figures, what was predicted of it before, by metric and bound, and why it lost.
+    """A measured configuration.
 
-    `in_play_off` is whether its speed was measured in the play-off, and `only_timed` whether nothing was trained when
-    its peaks were measured, so that they are not those of a training. `outside` is whether it may not be chosen.
+    Attributes:
+        config: The configuration.
+        figures: Its figures.
+        predicted: Its prediction before it ran, by metric and bound; None without one.
+        note: Why it lost.
+        in_play_off: Whether its speed was measured in the play-off.
+        only_timed: Whether nothing was trained when its peaks were measured, so that they are not a training's peaks.
+        outside: Whether it may not be chosen.
     """
 
     config: TrainConfig
@@ -58,7 +64,7 @@ class MeasuredConfig(NamedTuple):
 
     @property
     def may_compare(self) -> bool:
-        """Whether it may be chosen, was not rejected in the play-off, and its peaks are those of a training."""
+        """Whether it may be chosen, was not rejected in the play-off, and has the peaks of a training."""
         return not (self.only_timed or self.outside or self.note.startswith(REJECTED))
 
 
@@ -67,17 +73,17 @@ class FrontRow:
     """One measured configuration.
 
     Attributes:
-        config: What ran.
-        measured: What it reached.
-        predicted: What was predicted before it ran, by metric: its mean, low and high; None where nothing was.
+        config: The configuration.
+        measured: Its measured figures.
+        predicted: Its prediction before it ran: mean, low and high by metric; None without one.
         feasible: Whether it keeps the limits as measured.
-        on_front: Whether no other configuration dominates it, of those that are `compared`.
-        labels: What it is: `default`, `chosen`, or the best of a priority.
-        broken: The limits that it breaks, each with by how much.
-        note: Why it was not chosen, where that is not by the limits; "" where nothing is to be said.
-        in_play_off: Whether its speed was measured in the play-off, beside that of the choice, not before.
-        compared: Whether the front compares it with others (`Front`): it keeps the limits, and its figures say as
-            much as theirs.
+        on_front: Whether no other `compared` configuration dominates it.
+        labels: `default`, `chosen`, and the priorities for which it is the best.
+        broken: The limits that it breaks.
+        note: Why it was not chosen, if not because of the limits; "" if there is nothing to say.
+        in_play_off: Whether its speed was measured in the play-off together with the choice's, not before it.
+        compared: Whether the front compares it with others (`Front`): it keeps the limits, and its figures are
+            comparable.
     """
 
     config: TrainConfig
@@ -97,7 +103,7 @@ class FrontRow:
         return self.note.startswith(REJECTED)
 
     def describe_broken(self) -> str:
-        """Returns the broken limits in a few words, "" where none is; files of older versions say no more than that."""
+        """Returns the broken limits in a few words, or ""; files of older versions do not say which ones."""
         return ", ".join(breach.short() for breach in self.broken) or ("" if self.feasible else "over a limit")
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,7 +145,7 @@ class FrontRow:
         return [*_KNOBS, *METRICS, *_RANGES, *(f"predicted_{name}" for name in METRICS), *_FLAGS]
 
     def record(self) -> dict[str, Any]:
-        """Returns the row by column: its knobs, figures, predictions' means and flags; what is not known is None."""
+        """Returns the row by column: its knobs, figures, predicted means and flags; unknown values are None."""
         predicted = [(self.predicted or {}).get(name, {}).get("mean") for name in METRICS]
         measured = [getattr(self.measured, name) for name in (*METRICS, *_RANGES)]
         broken = self.describe_broken()
@@ -149,34 +155,34 @@ class FrontRow:
         return dict(zip(self.columns(), values, strict=True))
 
 
-#: Why a faster configuration is not chosen that keeps the limits.
+#: Note of a faster feasible configuration that was not chosen.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
-#: The same where a gain over the default, which is the choice, could not be told from none.
+#: Note of a configuration that lost to the default because no gain was measurable.
 NO_GAIN = "no measurable gain over the default"
-#: Why one is not that has a better score.
+#: Notes of configurations with a better score that were not chosen.
 _IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
-#: The priorities whose best configurations are named.
+#: Priorities whose best configurations are labeled.
 PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Front:
-    """Every measured configuration of a tune, best of each priority named.
+    """All measured configurations of a tune, with the best of each priority labeled.
 
     The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the play-off, may
     not be chosen, or were only timed: a timed trial peaks below a training. Once a tune has chosen, it also leaves out
     rows that look better than the choice but were measured less often: the best of many such measurements is often
-    lucky. Where the default was chosen for want of a measurable gain, it leaves out the configuration that lost to the
+    lucky. If the default was chosen for lack of a measurable gain, it leaves out the configuration that lost to the
     default, if its figures dominate. So the choice is always on the front.
 
     Attributes:
-        rows: Fastest first, by `speed`; those that do not reach the target come last.
-        memory: The metric that the memory axis shows.
-        limit_bytes: The limit on it, or None.
-        speed: The metric that the speed axis shows: throughput_epochs_per_s or seconds_to_accuracy.
-        target: The validation quality that was to be reached; None where none was.
-        metric: By what that quality is.
+        rows: Rows, fastest first by `speed`; rows that miss the target come last.
+        memory: The metric on the memory axis.
+        limit_bytes: The limit on that memory, or None.
+        speed: The metric on the speed axis: throughput_epochs_per_s or seconds_to_accuracy.
+        target: The validation quality to reach, or None.
+        metric: The metric of that quality.
     """
 
     rows: tuple[FrontRow, ...]
@@ -187,7 +193,7 @@ class Front:
     metric: Metric = ACCURACY
 
     def __repr__(self) -> str:
-        """Returns what it is in a line: its rows are shown by `to_dataframe`, `plot`, or a notebook."""
+        """Returns a summary in a line; `to_dataframe`, `plot` and notebooks show the rows."""
         on_front = sum(row.on_front for row in self.rows)
         return f"Front({count(len(self.rows), 'configuration')}, {on_front} of them on the front)"
 
@@ -198,12 +204,12 @@ class Front:
 
     @property
     def times_accuracy(self) -> bool:
-        """Whether there is an accuracy whose seconds can be shown."""
+        """Whether seconds to an accuracy can be shown."""
         return self.target is not None or any(row.measured.seconds_to_accuracy is not None for row in self.rows)
 
     @property
     def seconds_heading(self) -> str:
-        """What the seconds to the target are called: `seconds to 87.20%`."""
+        """Heading of the seconds to the target: `seconds to 87.20%`."""
         return f"seconds to {self.metric.label if self.target is None else self.metric.show(self.target)}"
 
     @classmethod
@@ -215,15 +221,15 @@ class Front:
         reference_s: float | None = None,
         no_gain: TrainConfig | None = None,
     ) -> Self:
-        """Returns the front of `measured` under the limits of `objectives`; it names the best of every priority.
+        """Returns the front of `measured` under the limits of `objectives`, with the best of every priority labeled.
 
         Args:
-            measured: What was measured.
-            objectives: What is wanted.
-            chosen: What was chosen, and so keeps its limits, as its play-off found; None before.
-            reference_s: Seconds after which the default reaches the target, where it may be chosen: no priority that
-                weighs speed names a configuration that is later.
-            no_gain: What the default was chosen over for want of a measurable gain; None where it was not.
+            measured: All measured configurations.
+            objectives: The limits and the priority.
+            chosen: The choice, which keeps its limits because its play-off found so; None before there is one.
+            reference_s: The default's seconds to the target, if it may be chosen. A priority that weighs speed then
+                labels no configuration that is later.
+            no_gain: The configuration that lost to the default for lack of a measurable gain, or None.
         """
         broken = [() if one.config == chosen else objectives.limits.broken_by(one.figures) for one in measured]
         lucky = _lucky(measured, objectives, chosen, no_gain)
@@ -256,11 +262,11 @@ class Front:
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns a dict per row: every knob and figure by name, sizes in bytes; what is not known is None."""
+        """Returns a dict per row: every knob and figure by name, sizes in bytes; unknown values are None."""
         return [row.record() for row in self.rows]
 
     def csv(self) -> str:
-        """Returns `records` as CSV; what is not known is empty."""
+        """Returns `records` as CSV; unknown values are empty."""
         out = io.StringIO()
         writer = csv.DictWriter(out, FrontRow.columns(), lineterminator="\n")
         writer.writeheader()
@@ -278,7 +284,7 @@ class Front:
         return frame
 
     def plot(self, title: str = "") -> Figure:
-        """Returns the front as a figure: speed against memory, coloured by validation quality (`front_figure`).
+        """Returns the front as a figure: speed against memory, colored by validation quality (`front_figure`).
 
         Raises:
             MissingDependencyError: matplotlib is not installed.
@@ -288,7 +294,7 @@ class Front:
         return front_figure(self, title)
 
     def _repr_html_(self) -> str:
-        """Returns what a notebook shows: the table that `a3gnn front` prints."""
+        """Returns the table that `a3gnn front` prints, as HTML for a notebook."""
         from a3gnn.report.table import front_html
 
         return front_html(self)
@@ -306,7 +312,7 @@ class Front:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the front of `to_dict`; what older versions did not write has its default.
+        """Returns the front of `to_dict`; fields that older versions did not write get their defaults.
 
         Raises:
             KeyError: A field is missing.
@@ -344,10 +350,10 @@ def _lucky(
     chosen: TrainConfig | None,
     no_gain: TrainConfig | None,
 ) -> list[bool]:
-    """Returns which of `measured` look better than the `chosen`, and were not measured beside it.
+    """Returns which of `measured` look better than `chosen` and were not measured together with it.
 
-    They have a better score, or dominate it: what a score caps, such as accuracy beyond the target, may be more.
-    `no_gain` was measured beside it, so that it is among them only where it dominates.
+    They have a better score, or dominate it: a score caps some figures, such as accuracy beyond the target. `no_gain`
+    was measured together with the choice, so it is among them only if it dominates.
     """
     at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
     if at is None:
@@ -367,7 +373,7 @@ def _lucky(
 def _picks(
     feasible: Sequence[Figures], objectives: Objectives, chosen: int | None, reference_s: float | None
 ) -> dict[int, list[str]]:
-    """Returns the priorities by the index of that of `feasible` which is best by each; the tune's own has `chosen`."""
+    """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`."""
     best: dict[int, list[str]] = {}
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
     for pick in PICKS:
@@ -390,7 +396,7 @@ def _notes(
     chosen: TrainConfig | None,
     no_gain: TrainConfig | None,
 ) -> list[str]:
-    """Returns the notes of `measured`, and why what looks better than the `chosen` is not it, where it has none."""
+    """Returns the notes of `measured`; a row without one that looks better than `chosen` gets the reason it lost."""
     costs = objectives.measured_costs([one.figures for one in measured])
     at = next((i for i, one in enumerate(measured) if one.config == chosen), None)
     found = []

@@ -1,4 +1,4 @@
-"""`ShownFigure`: a figure that a notebook shows; imported where one is drawn, for it imports matplotlib."""
+"""`ShownFigure`: a figure that a notebook shows. Import it only to draw, because it imports matplotlib."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook shows where it ends a cell, whether or not pyplot was set up for that."""
+    """A figure that a notebook shows at the end of a cell, whether or not pyplot was set up for that."""
 
     def _repr_png_(self) -> bytes:
         drawn = BytesIO()

@@ -1,4 +1,4 @@
-"""The front as a table: its cells computed once, and drawn for a notebook; `front_lines` for a terminal."""
+"""The front as a table: cells are computed once, then shown as HTML in a notebook or as lines in a terminal."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from a3gnn.report.text import describe_config, show_quality, show_seconds, show_
 from a3gnn.units import format_size
 
 WIDTH = 80
-#: Columns of a row's label, and of a cell.
+#: Widths in characters of a row's label and of a cell.
 _LABEL, _CELL = 24, 28
 
 
 def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
-    """Returns the lines of `text`, of at most `width` columns: `first` begins the first one, `rest` the others.
+    """Returns `text` as lines of at most `width` characters: `first` starts the first line, `rest` the others.
 
-    Words are not split: one that is longer, such as a path, stays whole.
+    Words are not split: a longer word, such as a path, stays whole.
     """
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
@@ -37,28 +37,28 @@ def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterat
 
 
 def row(label: str, *cells: str) -> str:
-    """Returns a label and two cells below those of other rows; a label that is too long has a line of its own."""
+    """Returns a label and cells in aligned columns; a label that is too long has a line of its own."""
     above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
     *first, last = cells
     return above + f"{label:<{_LABEL - 1}} {''.join(f'{cell:<{_CELL - 1}} ' for cell in first)}{last}".rstrip()
 
 
-#: Under a table of which some rows were timed in the play-off and others were not.
+#: Footnote of a table in which only some rows were timed in the play-off.
 _TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
-#: Of a table's cells in HTML, by whether they hold a figure.
+#: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
 _PALE = ' style="opacity:0.5"'
 _ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
 
 
 class FrontCells(NamedTuple):
-    """What a table of a front shows.
+    """The texts of a table of a front.
 
     Attributes:
-        title: Above it.
+        title: Title above the table.
         headings: One per column: what a row is, its figures, its configuration, and why it was not chosen.
         rows: One text per column.
-        feasible: Of each row, whether it keeps the limits.
-        footnote: Below it; None where there is nothing to say.
+        feasible: Whether each row keeps the limits.
+        footnote: Footnote below the table, or None.
     """
 
     title: str
@@ -74,10 +74,9 @@ class FrontCells(NamedTuple):
 
 
 def front_cells(front: Front, everything: bool = False) -> FrontCells:
-    """Returns the front's rows with the default, the chosen row, and rows that say why they were not chosen.
+    """Returns the cells of the front's rows, the default, the chosen row, and rows with a reason against them.
 
-    With `everything`, all measured rows. Where some of the shown rows were timed in the play-off and others were not, a
-    footnote says so.
+    `everything` returns all measured rows. A footnote says so if only some of the rows were timed in the play-off.
     """
     shown = [row for row in front.rows if everything or row.on_front or row.labels or row.note]
     mixed = len({row.in_play_off for row in shown}) > 1
@@ -115,7 +114,7 @@ def _html_row(tag: str, cells: FrontCells, row: tuple[str, ...], feasible: bool 
 
 
 def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
-    """Returns the headings of the figures, the front's speed first, and how each is shown."""
+    """Returns the headings of the figures, the front's speed first, each with the function that shows it."""
     columns: list[tuple[str, Callable[[Figures], str]]] = [
         ("epochs/s", show_throughput),
         ("memory", lambda figures: format_size(getattr(figures, front.memory))),

@@ -26,7 +26,7 @@ def describe_config(config: TrainConfig) -> str:
 
 
 def describe_knob(knob: Knob, value: Any) -> str:
-    """Returns the knob's words for `value`, which continue the phrase before them where they start with a space."""
+    """Returns the knob's words for `value`; if they start with a space, they continue the phrase before them."""
     match knob.domain:
         case Size():
             value = format_size(value)
@@ -43,15 +43,15 @@ def _continues(knob: Knob) -> bool:
 def describe_figures(figures: Figures, memory: str, speed: str, metric: Metric, target: float | None = None) -> str:
     """Returns speed, memory and validation quality of `figures` in one line.
 
-    Such as `3.7 s to 87.20% · 7.96 (7.8 to 8.2) epochs/s · 300 MiB · >= 87.20% validation accuracy`; the seconds come
-    first where they are the `speed`, and are left out where no target was to be reached.
+    An example: `3.7 s to 87.20% · 7.96 (7.8 to 8.2) epochs/s · 300 MiB · >= 87.20% validation accuracy`. The seconds
+    come first if they are the `speed`, and are left out without a target.
 
     Args:
-        figures: What is described.
-        memory: The metric that memory means.
-        speed: The metric that speed means.
-        metric: What the quality is by.
-        target: The validation quality that was to be reached, where it is known.
+        figures: Figures of a configuration.
+        memory: Name of the memory metric.
+        speed: Name of the speed metric.
+        metric: Metric of the quality.
+        target: The validation quality to reach, if known.
     """
     parts = [
         f"{show_throughput(figures)} epochs/s",
@@ -72,14 +72,14 @@ def describe_breaches(breaches: Sequence[Breach]) -> str:
 
 
 def show_throughput(figures: Figures) -> str:
-    """Returns the median, and the range of what it is the median of: `7.96 (7.8 to 8.2)`."""
+    """Returns the median throughput and the range of the replicates: `7.96 (7.8 to 8.2)`."""
     low, high = (f"{value:.3g}" for value in (figures.throughput_low, figures.throughput_high))
     median = f"{figures.throughput_epochs_per_s:.3g}"
     return median if low == high else f"{median} ({low} to {high})"
 
 
 def show_seconds(figures: Figures) -> str:
-    """Returns the seconds to the target: `1.65`, `not reached`, or with how many seeds it was: `1 of 2 seeds`."""
+    """Returns the seconds to the target: `1.65`, `not reached`, or the seeds that reached it: `1 of 2 seeds`."""
     if figures.seconds_to_accuracy is not None:
         return f"{figures.seconds_to_accuracy:.3g}"
     reached = figures.seeds - figures.seeds_missed
@@ -94,7 +94,7 @@ def _seconds_to(figures: Figures, target: str) -> str:
 
 
 def show_quality(figures: Figures, metric: Metric) -> str:
-    """Returns the validation quality, `>=` where it is a lower bound: `>= 78.75%`."""
+    """Returns the validation quality, with `>=` if it is a lower bound: `>= 78.75%`."""
     if figures.val_accuracy is None:
         return "no"
     return (metric.show if figures.complete else metric.show_at_least)(figures.val_accuracy)

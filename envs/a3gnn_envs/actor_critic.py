@@ -1,4 +1,4 @@
-"""`ActorCritic`: what policies with an actor and a critic of their own have in common, as stable-baselines3 asks it."""
+"""`ActorCritic`: base class of stable-baselines3 policies whose actor and critic are networks of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 class ActorCritic(ActorCriticPolicy):
     """An actor-critic policy whose networks share nothing.
 
-    Who inherits it says in `_networks` what they are, and in `get_distribution` what actors make of observations.
+    Subclasses create the networks in `_networks`, and map observations to actions in `get_distribution`.
 
     Attributes:
         critic: Returns values, float32, shape (n, 1), of observations.
@@ -20,7 +20,7 @@ class ActorCritic(ActorCriticPolicy):
     critic: nn.Module
 
     def _networks(self) -> None:
-        """Sets `critic` and what the actor needs."""
+        """Sets `critic` and the networks of the actor."""
         raise NotImplementedError
 
     def _build(self, lr_schedule: Schedule) -> None:

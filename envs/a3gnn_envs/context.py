@@ -31,8 +31,8 @@ class UtilityScale:
     Speed is epochs per second, or one over the seconds to accuracy.
 
     Attributes:
-        low: What has utility 0, float64, shape (3,).
-        span: The difference to what has utility 1, float64, shape (3,).
+        low: Values with utility 0, float64, shape (3,).
+        span: Difference to the values with utility 1, float64, shape (3,).
         has_device: Whether the memory objective is the device's.
         speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy.
     """
@@ -96,11 +96,11 @@ class Context:
     Attributes:
         space: The configurations.
         predict: Returns the `Prediction` of encoded rows.
-        limits: What a feasible configuration keeps.
+        limits: Limits that a feasible configuration keeps.
         has_device: Whether the memory objective is the device's.
         features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
         speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy. It is not observed:
-            what is fast by one is mostly fast by the other.
+            a configuration that is fast by one is mostly fast by the other.
     """
 
     space: SearchSpace

@@ -17,8 +17,8 @@ class Episodes(ABC):
     Attributes:
         observation_space: The space of one episode's observation.
         action_space: The space of one episode's action.
-        num_envs: How many there are.
-        np_random: The generator of all that is drawn.
+        num_envs: Number of episodes.
+        np_random: The generator of all random draws.
     """
 
     observation_space: spaces.Box

@@ -1,4 +1,4 @@
-"""What is expected of predictions that are normally distributed; a deviation of 0 makes them certain."""
+"""Expectations over normally distributed predictions; a deviation of 0 makes them certain."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Floats = NDArray[np.float64]
 
 
 def expected_improvement(mean: Floats, deviation: Floats, best: float | Floats) -> Floats:
-    """Returns how much is expected to be gained over `best`, losses counted as 0, float64, shape of `mean`.
+    """Returns the expected improvement over `best`, losses counted as 0, float64, shape of `mean`.
 
     Jones, Schonlau and Welch, "Efficient Global Optimization of Expensive Black-Box Functions" (1998), Eq. 15, for
-    what is maximised.
+    maximization.
 
     Args:
         mean: float64, any shape.
         deviation: Standard deviations, >= 0, float64, same shape.
-        best: What is to be improved upon; a number, or an array that broadcasts.
+        best: The value to improve upon; a number, or an array that broadcasts.
     """
     gain = mean - best
     uncertain = deviation > 0
@@ -29,10 +29,10 @@ def expected_improvement(mean: Floats, deviation: Floats, best: float | Floats) 
 
 
 def probability_at_most(bound: float | Floats, mean: Floats, deviation: Floats) -> Floats:
-    """Returns the probability of values up to `bound`, which counts, float64, shape of `mean`.
+    """Returns the probability of values up to and including `bound`, float64, shape of `mean`.
 
     Args:
-        bound: The largest value that is allowed; a number, or an array that broadcasts.
+        bound: The largest allowed value; a number, or an array that broadcasts.
         mean: float64, any shape.
         deviation: Standard deviations, >= 0, float64, same shape.
     """
@@ -44,17 +44,17 @@ def probability_at_most(bound: float | Floats, mean: Floats, deviation: Floats) 
 def gain_per_second(
     mean: Floats, deviation: Floats, best: float | Floats, probability: Floats, seconds: Floats
 ) -> Floats:
-    """Returns what a second of each trial is expected to gain: what the trial that is worth most is chosen by.
+    """Returns the expected gain per second of each trial, by which trials are chosen.
 
-    The expected improvement times the probability of feasibility (Gardner et al., "Bayesian Optimization with
+    It is the expected improvement times the probability of feasibility (Gardner et al., "Bayesian Optimization with
     Inequality Constraints", 2014, Eq. 5), per second (Snoek, Larochelle and Adams, "Practical Bayesian Optimization of
     Machine Learning Algorithms", 2012, section 3.2).
 
     Args:
-        mean: Of what is maximised, float64, any shape.
-        deviation: Standard deviations of what is true, without the noise of a measurement, float64, same shape.
-        best: What is to be improved upon, without that noise too.
-        probability: With which limits are kept, in [0, 1], float64, same shape.
-        seconds: That the trial is predicted to take, > 0, float64, same shape.
+        mean: Means of the maximized value, float64, any shape.
+        deviation: Standard deviations of the true value, without the noise of a measurement, float64, same shape.
+        best: The value to improve upon, also without that noise.
+        probability: Probability of keeping the limits, in [0, 1], float64, same shape.
+        seconds: Predicted duration of the trial, > 0, float64, same shape.
     """
     return np.asarray(expected_improvement(mean, deviation, best) * probability / seconds)

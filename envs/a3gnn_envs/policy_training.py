@@ -45,10 +45,10 @@ def quiet_ppo(policy: str | type[ActorCriticPolicy], env: VecEnv, seed: int, **o
     """Returns PPO (Schulman et al., 2017) on the CPU, which writes nothing anywhere.
 
     Args:
-        policy: As stable-baselines3 takes it.
-        env: What it is trained in.
+        policy: Name or class of the policy, as stable-baselines3 takes it.
+        env: The training environment.
         seed: Any integer >= 0.
-        options: Further ones of stable-baselines3's `PPO`.
+        options: Further options of stable-baselines3's `PPO`.
     """
     made = PPO(policy, env, seed=seed % 2**32, device="cpu", **options)
     made.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
@@ -61,8 +61,8 @@ class Policy:
 
     Attributes:
         network: stable-baselines3's policy, on the CPU.
-        context: What it was trained for.
-        evaluations: Predictions that its training took, repeated ones included.
+        context: The context that it was trained for.
+        evaluations: Number of predictions in its training, repeated ones included.
     """
 
     network: ActorCriticPolicy
@@ -84,7 +84,7 @@ class Policy:
 
 
 # Guesses, kept from a simulation that is not part of this repository.
-#: Environments per rollout; fewer where there are few evaluations, so that there are some updates.
+#: Environments per rollout; fewer if there are few evaluations, so that there are some updates.
 _MAX_ENVS, _MIN_ENVS = 512, 32
 _STEPS_PER_ROLLOUT = 2
 _WANTED_ROLLOUTS = 32
@@ -106,8 +106,8 @@ def train_policy(context: Context, evaluations: int, seed: int, go_on: Callable[
     more, and restores torch's number of threads and all global generators.
 
     Args:
-        context: What it proposes for.
-        evaluations: Predictions to take at most, repeated ones included.
+        context: The context to propose configurations for.
+        evaluations: Largest number of predictions to take, repeated ones included.
         seed: Decides initial weights, episodes and actions.
         go_on: Called before each batch of predictions with their number; False ends the training. None goes on.
 

@@ -1,4 +1,4 @@
-"""Many episodes as one stable-baselines3 `VecEnv`: one step of arrays for all, not one per environment."""
+"""Many episodes as one stable-baselines3 `VecEnv`, stepped together as arrays."""
 
 from __future__ import annotations
 

@@ -13,39 +13,39 @@ from a3gnn.where import NEVER
 from a3gnn_surrogate.columns import Array, Columns, fanouts, reads_table
 from a3gnn_surrogate.volume import BatchVolume
 
-# Guesses, all of them: chosen by hand with the shipped profiles in view. No command fits the formula; what it says is a
-# feature of the learner, and of the epochs to the target a part of the prediction.
+# All of these are guesses, chosen by hand with the shipped profiles in view. No command fits the formula. Its result is
+# a feature of the learner, and part of the predicted epochs to the target.
 #: Drop after one epoch at full skew of the draws; it falls with the mean degree, in units of degree 10.
 _SKEW_LOSS, _DENSITY_EXPONENT, _UNIT_DEGREE = 0.08, 0.3, 10.0
-#: Drop after one epoch where the seeds of a mini-batch are close together and all neighbours have equal labels.
+#: Drop after one epoch if the seeds of a mini-batch are close together and all neighbors have equal labels.
 _PROXIMITY_LOSS = 0.1
 #: Exponent with which both fall with the epochs of a trial.
 _EPOCHS_EXPONENT = 0.7
 #: Drop on a graph that lost all its edges.
 _LOST_EDGES_LOSS = 0.01
-#: Drop where each part is a community with one label: parts are trained in turn and the last one is remembered best.
+#: Drop if each part is a community with one label, because parts are trained in turn and the last is remembered best.
 _FORGETTING_LOSS = 0.12
 #: Drop of a trial of a single step; it falls with the square root of the number of steps.
 _SINGLE_STEP_LOSS = 0.25
 
 
 def accuracy_drop(at_equal_steps: Array, graph: GraphCharacteristics, progress: Array) -> Array:
-    """Returns by how much validation accuracy falls below the default's at equal time, as a share of 1, (n_configs,).
+    """Returns the drop of validation accuracy below the default's at equal time, as a share of 1, (n_configs,).
 
     With h the homophily beyond chance and E the epochs of a trial, the sum of
 
     * (a TV(g, p) density^-b + c h near) E^-n, TV = p (1 - p) (g - 1) / (1 + p (g - 1)), near 1 for seeds by proximity;
     * d (1 - kept) + e h (kept - 1 / parts): parts that keep more edges than random ones differ more in their labels;
-    * a term for how far the training gets, negative where that is farther than the default does.
+    * a term for how far the training gets, negative if it gets farther than the default.
 
     It is 0 for the default configuration. A3GNN's own term for partitions, d (1 - overlap)^k, is not used: it expects
-    the better partitioner to cost less, and measured it costs more (docs/surrogate.md).
+    the better partitioner to cost less, but in measurements it costs more (docs/surrogate.md).
 
     Args:
         at_equal_steps: `drop_at_equal_steps` of the configurations, float64, shape (n_configs,).
         graph: The graph.
-        progress: How much farther training gets in the same time than the default's does: the ratio of epochs per
-            second over that of the epochs needed, float64, shape (n_configs,).
+        progress: How far training gets relative to the default in the same time: the ratio of epochs per second over
+            the ratio of epochs needed, float64, shape (n_configs,).
     """
     steps = max(default_accuracy_epochs(graph) * np.ceil(graph.num_train / default_seeds(graph)), 1.0)
     undertrained = _SINGLE_STEP_LOSS * steps**-0.5 * (np.maximum(progress, 1e-3) ** -0.5 - 1)
@@ -91,7 +91,7 @@ _SEEDS_EXPONENT = 0.6
 _RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
 #: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
 _SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
-#: Logarithm of the epochs that make up for a drop of 1, so that a point of accuracy costs a fifth more.
+#: Logarithm of the factor on epochs that makes up for a drop of 1; a point of accuracy costs a fifth more.
 _EPOCHS_PER_DROP = 20.0
 
 
@@ -106,7 +106,7 @@ def log_epochs_ratio(to_learn: Array, drop: Array) -> Array:
 
 
 def log_epochs_to_learn(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> Array:
-    """Returns log(epochs / the default's) by what changes the steps alone: seeds, rate and neighbours, (n_configs,)."""
+    """Returns log(epochs / the default's) by seeds, learning rate and fanouts alone, float64, shape (n_configs,)."""
     seeds = np.log(np.maximum(volume.seeds, 1.0) / default_seeds(graph))
     rate = np.log(columns["learning_rate_scale"])
     changed = _SEEDS_EXPONENT * seeds - (_RATE_EXPONENT + _RATE_SEEDS_EXPONENT * seeds) * rate
@@ -120,7 +120,7 @@ def log_epochs_to_learn(columns: Columns, volume: BatchVolume, task: Task, graph
 def _fewer_neighbours(columns: Columns, task: Task, graph: GraphCharacteristics) -> list[Array]:
     """Returns log(neighbours sampled by the default / those of each configuration) per hop, float64, (n_configs,).
 
-    Of a node with as many neighbours as the mean; an input layer that reads a table misses none.
+    It is for a node of mean degree; an input layer that reads a table misses no neighbors.
     """
     most = max(graph.mean_degree, 1.0)
     default = [most if fanout < 0 else min(float(fanout), most) for fanout in task.fanouts]

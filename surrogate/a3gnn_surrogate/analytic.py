@@ -20,7 +20,7 @@ from a3gnn_surrogate.volume import BatchVolume, batch_volume
 
 
 class Work(NamedTuple):
-    """What a mini-batch of each configuration holds, and what a training step on it costs."""
+    """Contents of a mini-batch of each configuration, and cost of a training step on it."""
 
     volume: BatchVolume
     cost: ModelCost
@@ -36,16 +36,16 @@ def expected_work(columns: Columns, setting: Setting) -> Work:
 def analytic_metrics(
     columns: Columns, setting: Setting, calibration: Calibration = UNCALIBRATED, work: Work | None = None
 ) -> dict[str, Array]:
-    """Returns what the analytic model predicts for canonical `columns` (`as_columns`), each float64, (n_configs,).
+    """Returns the analytic model's predictions for canonical `columns` (`as_columns`), each float64, (n_configs,).
 
-    Keys: `OUTPUTS`, of which `epochs_to_accuracy` is the logarithm of a ratio; `peak_host_bytes`; then what these are
-    computed from: seconds per stage, seconds between mini-batches, and nodes, edges and hit rate per mini-batch.
+    Keys: `OUTPUTS`, of which `epochs_to_accuracy` is the logarithm of a ratio; `peak_host_bytes`; then the intermediate
+    results: seconds per stage, seconds between mini-batches, and nodes, edges and hit rate per mini-batch.
 
     Args:
-        columns: Canonical.
-        setting: What is trained, on which graph and machine.
+        columns: Canonical columns.
+        setting: The task, the graph and the machine.
         calibration: Factors on the seconds of the stages, and on the parts of memory.
-        work: `expected_work` of the columns, if it is known.
+        work: `expected_work` of the columns, if already computed.
     """
     work = work or expected_work(columns, setting)
     volume, cost = work
@@ -89,6 +89,6 @@ def _expected_pace(columns: Columns, work: Work, setting: Setting, calibration: 
 
 @lru_cache(maxsize=256)
 def _default_throughput(setting: Setting, calibration: Calibration) -> float:
-    """Returns the epochs per second of the default configuration; every batch of a search asks for the same."""
+    """Returns the epochs per second of the default configuration, cached for all batches of a search."""
     columns = as_columns([TrainConfig()])
     return float(_expected_pace(columns, expected_work(columns, setting), setting, calibration).throughput[0])

@@ -1,4 +1,4 @@
-"""Puts metrics together from the outputs of the regression, and what is known exactly in their place."""
+"""Computes metrics from the outputs of the regression, and replaces them by exactly known values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ACCURACY, _SECONDS = METRICS.index("val_accuracy"), METRICS.index("seconds_to_a
 
 
 def default_epochs(curves: KnownCurves, default: KnownDefault, throughput: float) -> float:
-    """Returns the default's epochs to its target, set-up included; those of its curve, where that is known.
+    """Returns the default's epochs to its target, set-up included, by its curve if that is known.
 
     Args:
-        curves: What is known of learning in the setting.
-        default: What is known of the default.
-        throughput: Its predicted epochs per second.
+        curves: Known curves of the setting.
+        default: Known results of the default.
+        throughput: The default's predicted epochs per second.
     """
     known = curves.default_seconds(default.target)
     if known is not None:
@@ -35,14 +35,14 @@ def default_epochs(curves: KnownCurves, default: KnownDefault, throughput: float
 def metrics_of(
     centre: Array, half_width: Array, default: KnownDefault, default_epochs: float, setting: Setting
 ) -> Prediction:
-    """Returns the metrics of the outputs' intervals.
+    """Returns the metrics from the intervals of the outputs.
 
     Args:
-        centre: Of each of `OUTPUTS`, float64, shape (n_configs, n_outputs).
-        half_width: Same shape.
-        default: What is known of the default configuration.
+        centre: Centers of the intervals of `OUTPUTS`, float64, shape (n_configs, n_outputs).
+        half_width: Half-widths of the intervals, same shape.
+        default: Known results of the default configuration.
         default_epochs: Its seconds to the target times its epochs per second.
-        setting: What is trained, on which graph and machine.
+        setting: The task, the graph and the machine.
     """
     mean, low, high = (np.exp(bound) for bound in (centre, centre - half_width, centre + half_width))
     for bound in (mean, low, high):
@@ -51,8 +51,8 @@ def metrics_of(
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
     graph, lost, off = setting.graph, centre[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
-    # Without a measured reference, guess: predictions are right about as often as neighbours agree. Where labels are
-    # no classes, half of the way from nothing to all.
+    # Without a measured reference, guess that predictions are right about as often as neighbors agree. If labels are
+    # not classes, guess half.
     guess = max(graph.homophily, 1 / max(graph.num_classes, 1)) if graph.target == "classes" else 0.5
     reference = guess if default.val_accuracy is None else default.val_accuracy
     unknown = default.val_accuracy is None
@@ -70,11 +70,11 @@ def metrics_of(
 def with_known_curves(
     prediction: Prediction, columns: Columns, curves: KnownCurves, default: KnownDefault
 ) -> Prediction:
-    """Returns `prediction` with what `curves` say of configurations whose learning key has one.
+    """Returns `prediction` with values from `curves` for configurations whose learning key has one.
 
-    Their pace is the predicted one. Where a curve was trained far enough, its accuracy and its mini-batches to the
-    target are exact; otherwise they bound the prediction. Ratios to seconds of the default that are not known stay as
-    they are: a curve's seconds are of another unit.
+    Their pace is the predicted one. If a curve was trained far enough, its accuracy and its mini-batches to the target
+    are exact; otherwise they bound the prediction. If the default's seconds are unknown, its column holds ratios and
+    stays as it is, because a curve's seconds have another unit.
     """
     positions = curves.positions(columns)
     mean, low, high = (bound.copy() for bound in (prediction.mean, prediction.low, prediction.high))
@@ -94,7 +94,7 @@ def with_known_curves(
 def _accuracy(known: KnownCurve, budget_s: float, throughput: Array, predicted: Array) -> Array:
     """Returns the accuracy after `budget_s` seconds at a throughput, float64, shape (n,).
 
-    Where the curve doesn't go that far, it is what was predicted, and no less than the best that is known.
+    If the curve ends before that, it is the prediction, but at least the best known accuracy.
     """
     curve, best = known.curve, np.array([0.0, *known.curve.running_best()])
     batches = max(budget_s - known.setup_s, 0.0) * known.batches_per_epoch * throughput * ROUNDING
@@ -105,7 +105,7 @@ def _accuracy(known: KnownCurve, budget_s: float, throughput: Array, predicted: 
 def _seconds(known: KnownCurve, target: float, throughput: Array, predicted: Array) -> Array:
     """Returns the seconds to `target` at a throughput, float64, shape (n,).
 
-    Where the curve doesn't reach it, they are what was predicted, and no less than the curve was trained.
+    If the curve doesn't reach it, they are the prediction, but at least the seconds that the curve was trained.
     """
     reached = known.curve.first_reaching(target)
     batches = known.curve.trained if reached is None else reached

@@ -16,19 +16,19 @@ from a3gnn_surrogate.memory import memory_terms
 from a3gnn_surrogate.stage_seconds import stage_seconds, train_terms
 from a3gnn_surrogate.training_rows import HOST_BYTES
 
-#: What a factor's squared distance from its prior weighs against a setting's mean squared relative error: enough to
+#: Weight of a factor's squared distance from its prior against a setting's mean squared relative error. It is enough to
 #: settle terms that the rows can't tell apart. On 351 rows of six graphs, each graph left out in turn, 1e-6 to 3e-4 do
 #: about as well, 1e-3 worse.
 _PRIOR_WEIGHT = 1e-4
-#: Solutions after the first one: each measures errors relative to the geometric mean of what was measured and the
-#: solution before, as a logarithm does. Relative to what was measured alone, too small a prediction costs less than too
+#: Solutions after the first one. Each measures errors relative to the geometric mean of the measurement and the
+#: previous solution, as a logarithm does. Relative to the measurement alone, too small a prediction costs less than too
 #: large a one.
 _REPETITIONS = 3
-#: Rows from which a setting's own calibration is fitted, and what is assumed for it: the relative error of a row, and
-#: the relative deviation of its factors from those of other settings. Guesses.
+#: Rows from which a setting's own calibration is fitted. It assumes a relative error of each row, and a relative
+#: deviation of its factors from those of other settings. Guesses.
 _MIN_OWN_ROWS = 4
 _OWN_ROW_ERROR, _OWN_DEVIATION = 0.1, 0.3
-#: Of a model of the user's the counts of operations are known and nothing of their speed: its first row tells it.
+#: The same deviation for a user's model, whose operations are counted but whose speed is unknown before its first row.
 #: Guess: its factors lie within four times those of built-in models either way.
 _USERS_DEVIATION = 3.0
 
@@ -41,9 +41,9 @@ class _Measured(NamedTuple):
 
 
 def general_calibrations(settings: Sequence[MeasuredSetting]) -> Calibrations:
-    """Returns the calibrations that fit `settings` best, each setting weighing the same, by kind of machine.
+    """Returns the calibrations that fit `settings` best, by kind of machine; all settings weigh the same.
 
-    Without rows of a kind its factors stay those of the equations.
+    A kind without rows keeps the factors of the equations.
     """
     kinds = [[one for one in settings if one.setting.hardware.has_device == has_device] for has_device in (False, True)]
     host, device = (_fit(kind, UNCALIBRATED) for kind in kinds)
@@ -53,10 +53,10 @@ def general_calibrations(settings: Sequence[MeasuredSetting]) -> Calibrations:
 def own_calibration(
     settings: Sequence[MeasuredSetting], general: Calibration, kept: NDArray[np.bool_] | None = None
 ) -> Calibration | None:
-    """Returns the calibration of a setting by its own rows, or None where they are too few.
+    """Returns the calibration of a setting by its own rows, or None if they are too few.
 
-    The maximum a posteriori: rows err by a tenth, factors deviate from the general ones by three tenths, of a model of
-    the user's by more.
+    It is the maximum a posteriori. Rows err by a tenth. Factors deviate from the general ones by three tenths, or by
+    more for a user's model.
 
     Args:
         settings: The setting, once per probe of its machine.
@@ -106,9 +106,9 @@ def _factors(settings: Sequence[_Measured], prior: Array, weight: float) -> Arra
     """Returns the factors >= 0 with which the terms of `settings` add up to their totals, shape (n_terms,).
 
     Args:
-        settings: All weigh the same.
+        settings: Terms and totals of the settings, which all weigh the same.
         prior: The factors without rows.
-        weight: What the squared distance from the prior weighs, relative to it where it exceeds 1.
+        weight: Weight of the squared distance from the prior, which is relative to the prior if that exceeds 1.
     """
     if not settings:
         return prior

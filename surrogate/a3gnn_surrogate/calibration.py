@@ -1,4 +1,4 @@
-"""`Calibration`: by how much seconds and bytes exceed what the equations say, term by term."""
+"""`Calibration`: factors on the seconds and bytes of the equations, term by term."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MEMORY_TERMS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Factors, >= 0, on the seconds that the probe's constants give, and on bytes; by default those of the equations.
+    """Factors, >= 0, on the seconds by the probe's constants, and on bytes; by default those of the equations.
 
     Attributes:
-        train: On each of `TRAIN_TERMS`.
-        sample: On sampling.
-        gather: On gathering.
-        memory: On each of `MEMORY_TERMS`.
+        train: Factor of each of `TRAIN_TERMS`.
+        sample: Factor of sampling.
+        gather: Factor of gathering.
+        memory: Factor of each of `MEMORY_TERMS`.
     """
 
     train: tuple[float, ...] = (1.0, 1.0, 0.0, 1.0, 1.0)
@@ -54,9 +54,9 @@ class Calibrations:
     """The calibration of each setting.
 
     Attributes:
-        host: Of machines without a device.
-        device: Of machines with one.
-        own: Of settings whose own rows refine it, by `setting_key`.
+        host: Calibration of machines without a device.
+        device: Calibration of machines with a device.
+        own: Calibrations of settings whose own rows refine them, by `setting_key`.
     """
 
     host: Calibration = UNCALIBRATED

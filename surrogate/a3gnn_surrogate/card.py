@@ -25,14 +25,14 @@ class Score:
     """The score of one contender on one split and metric, over all held-out rows.
 
     Attributes:
-        contender: What predicted: a name of `CONTENDERS`.
-        split: What was held out: a name of `SPLITS`.
-        metric: One of `METRICS`; of the host's peak what exceeds that of an idle trial, which is known.
+        contender: One of `CONTENDERS`.
+        split: One of `SPLITS`.
+        metric: One of `METRICS`; the host's peak is less the known peak of an idle trial.
         r2: R2 of the logarithms, or of accuracy, within settings: between configurations of one task on one graph and
             machine, which is what tuning compares. 1 is perfect, 0 no better than each setting's mean.
         median_error: Median of |predicted / measured - 1|, or of the difference in accuracy.
         coverage: Share of the measurements inside their intervals.
-        worst_coverage: The same of the setting (a task on a graph and a machine) where it is least.
+        worst_coverage: Coverage in the setting (a task on a graph and a machine) where it is least.
     """
 
     contender: str
@@ -50,10 +50,10 @@ class ModelCard:
 
     Attributes:
         num_rows: Measurements with metrics.
-        num_failures: Failed trials, which have none and are left out.
+        num_failures: Failed trials, which are left out.
         graphs: Names of the graphs.
         nominal_coverage: Share of measurements that the intervals should cover.
-        notes: What a reader should know.
+        notes: Remarks for the reader.
         scores: One per contender, split and metric.
     """
 

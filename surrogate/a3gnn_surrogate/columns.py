@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 #: The fields of `TrainConfig` that are tuned.
 KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 
-#: Knobs that no stored profile varies: trees would draw constant columns in place of others. The analytic model knows
-#: them, and so does the Gaussian process over the rows of a setting (`points`).
+#: Knobs that no stored profile varies. Trees don't get them, because they would draw constant columns in place of
+#: others. The analytic model uses them, and so does the Gaussian process over the rows of a setting (`points`).
 UNVARIED = ("trainers", "prefetch_depth", "adapt")
 
 #: Stands for a fanout of all neighbours in logarithms. Guess.
@@ -58,8 +58,8 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
 def knob_values(knob: Knob, columns: Columns, task: Task) -> Array:
     """Returns the values of `knob`, float64, shape (n_configs,): log2 of a number, or the index of a choice.
 
-    Of a number on a linear scale, which may be 0, it is log2(1 + n); of fanouts that of what is sampled, by mean over
-    the further hops.
+    A number on a linear scale, which may be 0, gives log2(1 + n). A fanout gives log2 of the sampled in-neighbors,
+    averaged over the further hops.
     """
     if knob.name in _HOPS:
         return _mean_log2(fanouts(columns, task)[_HOPS[knob.name]], len(columns[knob.name]))
@@ -97,7 +97,7 @@ def stored_row_bytes(columns: Columns, task: Task, graph: GraphCharacteristics) 
 
 
 def stored_share(columns: Columns, task: Task, graph: GraphCharacteristics) -> Array:
-    """Returns the bytes of a row over those without `feature_dtype` float16, float64, shape (n_configs,)."""
+    """Returns the ratio of a row's bytes to its bytes without float16, float64, shape (n_configs,)."""
     value_bytes = np.where(reads_table(columns), 4.0, graph.value_bytes)
     saved = (value_bytes - 2.0) * row_entries(columns, task, graph) / _single_row_bytes(columns, task, graph)
     return np.where(columns["feature_dtype"] == "float16", 1.0 - saved, 1.0)

@@ -24,7 +24,7 @@ from a3gnn_surrogate.points import task_graph_key
 from a3gnn_surrogate.surrogate import Surrogate
 
 # fmt: off
-#: What is compared: parameters of `Surrogate` by the name on the card. The last three are A3GNN's (III-C).
+#: Parameters of each compared `Surrogate`, by its name on the card. The last three are A3GNN's (III-C).
 CONTENDERS: dict[str, dict[str, Any]] = {
     "analytic model":          {"learner": "none"},
     "XGBoost on its residual": {"learner": "xgboost"},
@@ -33,14 +33,14 @@ CONTENDERS: dict[str, dict[str, Any]] = {
     "decision tree":           {"learner": "tree", "physics": False},
 }
 # fmt: on
-#: What is held out: rows at random; whole graphs; whole graphs except their default configuration, or except that and
-#: nine more.
+#: What each split holds out: random rows; whole graphs; whole graphs except their default configuration; whole graphs
+#: except that and nine more.
 SPLITS: tuple[str, ...] = (
     *("random rows", "unseen graph", "unseen graph, default measured", "unseen graph, ten measured"),
 )
 #: Guess: the usual number.
 _ROW_FOLDS = 5
-#: Configurations that are measured in the last split beside the default.
+#: Configurations besides the default that the last split does not hold out.
 _MEASURED = 9
 
 
@@ -52,14 +52,14 @@ def evaluate(
 ) -> ModelCard:
     """Returns the card of all `CONTENDERS`, each refitted for every fold of every split.
 
-    Copies of a row count once, so that no held-out row is trained on. Splits by graph need two graphs; a note says so
-    where there is one.
+    Copies of a row count once, so that no held-out row is trained on. Splits by graph need two graphs; with one, a note
+    says so.
 
     Args:
-        measurements: Those without metrics are counted and left out.
-        coverage: What the intervals should cover.
-        seed: Decides folds, and what trees see.
-        progress: Is told what is done, and how many steps of how many.
+        measurements: Measurements; the ones without metrics are counted and left out.
+        coverage: Share of measurements that the intervals should cover.
+        seed: Decides folds, and the rows and columns that trees see.
+        progress: Called with the stage, the finished steps and all steps.
 
     Raises:
         UsageError: There are fewer than two measurements with metrics.
@@ -84,13 +84,13 @@ def evaluate(
 
 
 class HeldOut(NamedTuple):
-    """Rows that were held out, and what was predicted of them; empty where a split holds out none.
+    """Held-out rows and their predictions; empty if a split holds out none.
 
     Attributes:
         rows: The measurements.
         settings: Their `setting_key`, shape (n,).
-        truth: Their `METRICS`, float64, shape (n, n_metrics); NaN where a row doesn't say.
-        prediction: Of them, by a surrogate that had not seen them.
+        truth: Their `METRICS`, float64, shape (n, n_metrics); NaN where unknown.
+        prediction: Their prediction by a surrogate that had not seen them.
     """
 
     rows: tuple[Measurement, ...]
@@ -105,7 +105,7 @@ def held_out(measurements: Sequence[Measurement], split: str, surrogate: Surroga
     The accuracy and the seconds of the default configuration are taken as known.
 
     Args:
-        measurements: Those without metrics are left out, and copies.
+        measurements: Measurements; copies, and the ones without metrics, are left out.
         split: One of `SPLITS`.
         surrogate: Its parameters decide how it is fitted; it is fitted anew for each fold.
 
@@ -161,7 +161,7 @@ def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bo
 
 
 def _some_of_each(graphs: NDArray[np.str_], among: NDArray[np.bool_], count: int, seed: int) -> NDArray[np.bool_]:
-    """Returns `count` rows of each graph that are `among` those to choose from, at random, bool, shape (n,)."""
+    """Returns a random choice of `count` rows of each graph from the rows `among`, bool, shape (n,)."""
     random, chosen = generator(seed, "evaluate.measured"), np.zeros(len(graphs), dtype=np.bool_)
     for graph in np.unique(graphs):
         chosen[random.permutation(np.flatnonzero(among & (graphs == graph)))[:count]] = True
@@ -169,7 +169,7 @@ def _some_of_each(graphs: NDArray[np.str_], among: NDArray[np.bool_], count: int
 
 
 def _measured(rows: Sequence[Measurement], curves: KnownCurves) -> Array:
-    """Returns `METRICS` of the rows of one setting, float64, shape (n, n_metrics); NaN where a row doesn't say."""
+    """Returns `METRICS` of the rows of one setting, float64, shape (n, n_metrics); NaN where unknown."""
     found = []
     for row, learnt in zip(rows, curves.learnt(rows), strict=True):
         assert row.metrics is not None

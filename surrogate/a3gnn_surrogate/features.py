@@ -40,7 +40,7 @@ _GRAPH_NAMES = tuple(
 )
 _LIMIT_NAMES = tuple(field.name for field in dataclasses.fields(MachineProfile))
 _HARDWARE_NAMES = ("num_cores", "host_memory_bytes", "num_devices", "device_memory_bytes")
-#: Models that were measured for the shipped profiles; of all others, the user's among them, trees know nothing apart.
+#: Models that were measured for the shipped profiles; to trees all others, a user's included, are the same.
 _NUMBERS: dict[str, int] = {name: number for number, name in enumerate(("sage", "gcn", "gat", "gin"))}
 _TASK_NAMES = ("model", "hidden_channels", "dropout", "learning_rate", "heads")
 

@@ -25,7 +25,7 @@ _FOLDS = 5
 
 
 class CorrectionFit:
-    """Fits corrections to what residual models leave.
+    """Fits corrections to the errors of the residual models.
 
     Attributes:
         source: The rows.
@@ -54,14 +54,14 @@ class CorrectionFit:
         self.seed = seed
 
     def own_calibrations(self, target: str | None) -> Calibrations:
-        """Returns the calibrations, refined by the own rows of each setting of graph `target`; of all if it is None."""
+        """Returns the calibrations, refined by their own rows for the settings of graph `target`; None: for all."""
         found = self.source.calibrations()
         for key in self._keys(target) if self.source.physics else ():
             found = self._refined(found, key)
         return found
 
     def corrections(self, calibrations: Calibrations, target: str | None) -> SettingCorrections:
-        """Returns the corrections of all settings, and own scales of those of graph `target`; of all if it is None."""
+        """Returns the corrections of all settings, with own scales for those of graph `target`; None: for all."""
         corrections = {
             key: self._correction(key, self.source.setting_rows(key, calibrations), self.models)
             for key in self.source.settings
@@ -117,6 +117,6 @@ class CorrectionFit:
 
 
 def _unexplained(own: TrainingRows, models: Sequence[ResidualModel]) -> Array:
-    """Returns what the analytic model and the residual models miss, float64, shape (n, n_outputs)."""
+    """Returns the errors of the analytic model with the residual models, float64, shape (n, n_outputs)."""
     predicted = np.stack([model.predict(own.features) for model in models], axis=1)
     return own.measured - own.analytic - predicted

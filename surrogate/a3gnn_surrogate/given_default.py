@@ -1,4 +1,4 @@
-"""`given_default`: what is known of the default configuration where nothing is measured yet."""
+"""`given_default`: uses what is known of the default configuration before anything is measured."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
 
     S = TypeVar("S", bound=Surrogate)
 
-#: What no measurement is needed for: against itself the default loses nothing, and needs as many epochs.
+#: Outputs that need no measurement: against itself the default loses nothing, and needs as many epochs.
 _BY_DEFINITION = [ACCURACY_DROP, EPOCHS]
 
 
 def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False) -> S:
     """Returns `surrogate` with a row of the default configuration in `setting`, which has none of its own.
 
-    What other configurations lose against the default, and how many epochs they need beside it, then have the intervals
-    that they have where the default is measured. Where the setting has rows, they say more: `surrogate` itself is
-    returned. It stays as it is.
+    The accuracy drop and the epochs of other configurations then get the intervals of settings whose default is
+    measured. If the setting has rows, these say more, and `surrogate` itself is returned. `surrogate` is not changed.
 
     Args:
-        surrogate: Fitted.
-        setting: What is trained, on which graph and machine.
-        as_predicted: Whether the default's speed and memory count as measured too, and found to be what is predicted.
-            Then intervals are those of what a configuration reaches beside the default (`scores_beside_default`): what
-            is wrong about both alike is not in them, nor the noise of a trial of the default.
+        surrogate: A fitted surrogate.
+        setting: The task, the graph and the machine.
+        as_predicted: Whether the default's speed and memory count as measured too, at their predictions. Intervals are
+            then those of results relative to the default's (`scores_beside_default`). They exclude errors that both
+            share, and the noise of a trial of the default.
 
     Raises:
         NotFittedError: `surrogate` is not fitted.
@@ -49,7 +48,7 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
         return surrogate
     residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
     residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
-    variances = [model.variances for model in surrogate.residual_models_]  # by which the scales were found
+    variances = [model.variances for model in surrogate.residual_models_]  # the scales were found by these
     own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances, RELEVANT)
     scales = dict(known.own_scales)
     if as_predicted:

@@ -1,9 +1,10 @@
-"""`KnownCurves`: what is known of learning in a setting, exactly, as far as curves were trained.
+"""`KnownCurves`: the learning curves of a setting, exact as far as they were trained.
 
-What takes n mini-batches to an accuracy that the default reaches after m is taken to learn n / m as fast all the way.
-`python -m benchmarks.unfinished_curves` at commit 10d4978 measured that on the shipped rows. Cut at half their
-mini-batches to the target, curves are told with a mean error of 23 % and no bias; of those that miss the target 64 %
-are told to, and 2.9 points too much are expected of their accuracy, for they level off lower.
+Beyond its end, a curve is extended by the default's. If it takes n mini-batches to an accuracy that the default reaches
+after m, it is assumed to take n / m times as many as the default all the way. `python -m benchmarks.unfinished_curves`
+at commit 10d4978 measured this on the shipped rows, with curves cut at half their mini-batches to the target. The
+predicted mini-batches have a mean error of 23 % and no bias. Of the curves that miss the target, 64 % are predicted to
+miss it. Their accuracy is overestimated by 2.9 points, because they level off lower.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def expected_batches(curve: LearningCurve, default: LearningCurve, target: float
     """Returns the mini-batches after which `curve` is expected to reach `target`, which it has not.
 
     Args:
-        curve: What was trained; it has points.
-        default: The default configuration's, of the same task; it has points, and reaches `target`.
+        curve: A trained curve with points.
+        default: The default configuration's curve on the same task, which reaches `target`.
         target: Validation accuracy, in [0, 1].
 
     Returns:
-        No less than those of the next point. Infinite where nothing is learnt yet.
+        At least the mini-batches of the next point; infinite if nothing is learned yet.
     """
     alike = _reaching(default, max(curve.val_accuracy))
     least = next_point(curve.trained, curve.batches[0])
@@ -45,12 +46,12 @@ def expected_batches(curve: LearningCurve, default: LearningCurve, target: float
 def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
     """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
 
-    No less than it has, and no more than what the default's curve reached, where that is more.
+    It is at least the best so far, and at most what the default's curve reached, if that is more.
 
     Args:
         curve: As in `expected_batches`.
-        default: As there.
-        batches: No fewer than `curve` was trained.
+        default: As in `expected_batches`.
+        batches: At least the mini-batches that `curve` was trained for.
     """
     best = max(curve.val_accuracy)
     if best >= max(default.val_accuracy):
@@ -60,7 +61,7 @@ def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: flo
 
 
 def _reaching(curve: LearningCurve, accuracy: float) -> float:
-    """Returns the mini-batches after which `curve` reaches `accuracy`, on straight lines through its best so far."""
+    """Returns the mini-batches after which `curve` reaches `accuracy`, interpolating its best so far."""
     counts, rising = _rising(curve)
     after = int(np.searchsorted(rising, accuracy))
     if after == 0:
@@ -76,7 +77,7 @@ def _rising(curve: LearningCurve) -> tuple[Array, Array]:
     return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])
 
 
-#: The knobs that decide what is learnt.
+#: The knobs that decide what is learned.
 _LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
 
 
@@ -85,9 +86,9 @@ class KnownCurve:
     """The curve of one learning key.
 
     Attributes:
-        knobs: Values of the knobs that decide what is learnt, as `learning_values` gives them.
-        curve: The longest that was trained; it has points.
-        batches_per_epoch: Mini-batches of an epoch.
+        knobs: Values of the knobs that decide what is learned, as `learning_values` gives them.
+        curve: The longest trained curve; it has points.
+        batches_per_epoch: Mini-batches per epoch.
         setup_s: Seconds before the first mini-batch.
     """
 
@@ -117,35 +118,34 @@ class KnownCurve:
 
 
 def learning_values(config: TrainConfig) -> tuple[Any, ...]:
-    """Returns what decides the mini-batches of `config`, coded: equal for configurations of equal learning keys."""
+    """Returns the coded values that decide the mini-batches of `config`; equal learning keys have equal values."""
     values = config.learning_values()
     return tuple(knob.coded(values[knob.name]) for knob in _LEARNING)
 
 
 def learning_columns(columns: Columns) -> list[NDArray[Any]]:
-    """Returns the same of canonical `columns`: an array of shape (n_configs,) per value."""
+    """Returns the `learning_values` of canonical `columns`: an array of shape (n_configs,) per value."""
     return [np.where(knob.learns.holds(columns), columns[knob.name], knob.coded(knob.default)) for knob in _LEARNING]
 
 
-#: What may be lost of the default's accuracy, as a share of 1, until a row's target counts as reached. Guess: what
-#: `a3gnn tune` allows by default.
+#: A row's target is the default's accuracy less this, a share of 1. Guess: what `a3gnn tune` allows by default.
 _MAX_DROP = 0.01
-#: A configuration that a whole budget did not bring to the target is taken to need so many times as long, at least:
-#: left out, it would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
+#: A configuration that missed the target within a whole budget is assumed to need at least this many times as long.
+#: Leaving it out would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
 #: 1979, put the expected value in its place). Guess.
 _LONGER = 1.5
-#: And none more than so many budgets: what learns nothing would count for more than all others. Guess.
+#: No configuration is assumed to need more budgets: one that learns nothing would outweigh all others. Guess.
 _MOST_BUDGETS = 10.0
 
 
 class Learnt(NamedTuple):
-    """What a row learnt; NaN where it doesn't say: it is censored, or there is no curve.
+    """What a row learned; NaN if the value is censored or the row has no curve.
 
     Attributes:
-        val_accuracy: At equal training time, in [0, 1].
-        seconds: To the target.
-        expected_accuracy: The same as `val_accuracy`, or what its curve lets expect of it.
-        expected_s: The same as `seconds`, or what its curve lets expect of them.
+        val_accuracy: Validation accuracy at equal training time, in [0, 1].
+        seconds: Seconds to the target.
+        expected_accuracy: `val_accuracy`, or else the expectation from the curve.
+        expected_s: `seconds`, or else the expectation from the curve.
     """
 
     val_accuracy: float
@@ -160,10 +160,10 @@ class KnownCurves:
 
     Attributes:
         curves: One per learning key.
-        default: The default's curve, or that of a configuration that trains on the same mini-batches; None where
-            neither was trained.
+        default: The default's curve, or that of a configuration that trains on the same mini-batches; None if neither
+            was trained.
         throughput: That configuration's epochs per second.
-        reference: What it reached.
+        reference: What that configuration reached.
     """
 
     curves: tuple[KnownCurve, ...] = ()
@@ -176,9 +176,9 @@ class KnownCurves:
         """Returns the curves of the `measurements` of one setting.
 
         Args:
-            measurements: Of one setting.
-            reference: By what they are judged; by default what the first row of the default configuration reached. A
-                target that the default's curve does not reach counts as the usual one.
+            measurements: Measurements of one setting.
+            reference: The reference that judges them; by default, what the first row of the default configuration
+                reached. A target that the default's curve misses is replaced by the usual one.
         """
         by_key: dict[tuple[Any, ...], list[Metrics]] = {}
         for row in _with_curve(measurements):
@@ -198,19 +198,19 @@ class KnownCurves:
         return cls(curves, known, throughput, Reference.of(metrics, known.curve, _MAX_DROP))
 
     def learnt(self, measurements: Sequence[Measurement]) -> list[Learnt]:
-        """Returns what each of the setting's rows learnt, at its own pace, by all that is known of its key."""
+        """Returns what each of the setting's rows learned, at its own pace, by the known curve of its key."""
         by_key = {known.knobs: known for known in self.curves}
         return [_learnt(row.metrics, by_key.get(learning_values(row.config)), self) for row in measurements]
 
     def default_seconds(self, target: float | None = None) -> float | None:
-        """Returns the default's seconds to `target`, by default the reference's; None where that is not known."""
+        """Returns the default's seconds to `target`, by default the reference's; None if unknown."""
         if self.default is None or self.reference is None:
             return None
         reached = self.default.curve.first_reaching(self.reference.target if target is None else target)
         return None if reached is None else self.default.pace(self.throughput).seconds(reached)
 
     def positions(self, columns: Columns) -> NDArray[np.int64]:
-        """Returns which of `curves` each of the canonical `columns` learns, int64, shape (n,); -1 for none of them."""
+        """Returns the position in `curves` of each configuration's curve, int64, shape (n_configs,); -1 if unknown."""
         codes: NDArray[np.int64] = np.zeros(len(columns["batch_size"]), np.int64)
         known: NDArray[np.int64] = np.zeros(len(self.curves), np.int64)
         if not self.curves:
@@ -256,7 +256,7 @@ def _metrics(measurement: Measurement) -> Metrics:
 
 
 def _longest(knobs: tuple[Any, ...], rows: Sequence[Metrics]) -> KnownCurve:
-    """Returns the longest curve of rows of one learning key, which all have one."""
+    """Returns the longest curve of `rows` of one learning key, which all have a curve."""
     curves = [metrics.curve for metrics in rows if metrics.curve is not None]
     longest = max(curves, key=lambda curve: curve.trained)
     setup = float(np.median([metrics.setup_seconds for metrics in rows]))
@@ -264,7 +264,7 @@ def _longest(knobs: tuple[Any, ...], rows: Sequence[Metrics]) -> KnownCurve:
 
 
 def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:
-    """Returns the first row with a curve of the default configuration, or else of one that trains as it does.
+    """Returns the default configuration's first row with a curve, or else that of one that trains as it does.
 
     The first row's curve ends with the default's budget; a later one of the same key may have been trained further.
     """
@@ -278,7 +278,7 @@ def _default_row(measurements: Sequence[Measurement]) -> Measurement | None:
 
 
 def _learnt(metrics: Metrics | None, known: KnownCurve | None, curves: KnownCurves) -> Learnt:
-    """Returns what a row with `metrics` learnt, whose learning key is `known`, in the setting of `curves`."""
+    """Returns what a row learned from its `metrics`, the curve of its key and the `curves` of its setting."""
     reference, default = curves.reference, curves.default
     if metrics is None or known is None or reference is None or default is None:
         return Learnt(np.nan, np.nan, np.nan, np.nan)

@@ -1,4 +1,4 @@
-"""`KnownDefault`: what the default configuration reached in a setting, from which predictions are counted."""
+"""`KnownDefault`: results of the default configuration in a setting, to which predictions are relative."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from a3gnn.figures import Reference
 
 @dataclass(frozen=True, slots=True)
 class KnownDefault:
-    """What the default configuration reached; None where it is not known, or to be taken from measured rows.
+    """Results of the default configuration; None if unknown, or to be taken from measured rows.
 
     Attributes:
         val_accuracy: Its best validation accuracy within its budget, in [0, 1].
@@ -29,7 +29,7 @@ class KnownDefault:
 
     @classmethod
     def of(cls, reference: Reference, seconds: float | None = None) -> Self:
-        """Returns what `reference` and the default's `seconds` to its target say."""
+        """Returns the values of `reference`, with the default's `seconds` to its target."""
         return cls(reference.val_accuracy, seconds, reference.target, reference.budget_s)
 
     def or_else(self, other: KnownDefault) -> Self:

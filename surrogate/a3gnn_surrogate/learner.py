@@ -23,7 +23,7 @@ Folds = list[NDArray[np.bool_]]
 
 
 class Fold(NamedTuple):
-    """The rows of a cross-validation's fold, as they are seen when its held-out rows are not known.
+    """The rows of a cross-validation fold, as seen without its held-out rows.
 
     Attributes:
         held: Which rows are held out, bool, shape (n,).
@@ -41,8 +41,8 @@ THREADS = {"nthread": 1}
 
 #: Numbers of trees that `BoostedTrees.tune` chooses from. Guess.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
-#: Guesses for a few hundred rows of few graphs. What `python -m benchmarks.surrogate_parameters` at commit 10d4978
-#: finds in their place is better on the graphs that it sees, by 4 % of the squared error, and not on others.
+#: Guesses for a few hundred rows of few graphs. The values that `python -m benchmarks.surrogate_parameters` at commit
+#: 10d4978 finds are better by 4 % of the squared error on the graphs that it sees, and not on others.
 PARAMETERS: dict[str, float] = {
     "max_depth": 3,
     "eta": 0.1,
@@ -83,9 +83,9 @@ class BoostedTrees:
 
     Attributes:
         seed: Decides which rows and columns a tree sees.
-        trees: Their number; 0 predicts 0. `tune` sets it.
+        trees: Number of trees; 0 predicts 0. `tune` sets it.
         booster: The fitted model, or None.
-        parameters: XGBoost's, of those in `PARAMETERS`.
+        parameters: XGBoost's parameters, with the names in `PARAMETERS`.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> floa
 
     The level is raised to coverage (1 + 1 / n), split conformal's correction for n exchangeable scores, and capped at
     the largest error. Rows of one graph resemble each other, so n is the number of graphs (Dunn, Wasserman and Ramdas,
-    2022); that of rows where all are of one graph. NaN errors are left out; inf if none are left.
+    2022), or the number of rows if there is one graph. NaN errors are left out; the result is inf if none are left.
     """
     known = np.isfinite(errors)
     scores, names = np.abs(errors[known]), graphs[known]

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors, rbf_kernel
 
-#: So many rows a setting's own scatter has to outweigh before it counts more than that of all settings. Guess: on the
-#: shipped rows 4 and 8 are about as good (docs/surrogate.md).
+#: Rows that the scatter of all settings counts as, against a setting's own scatter. Guess: on the shipped rows 4 and 8
+#: are about as good (docs/surrogate.md).
 _PRIOR_ROWS = 6.0
 #: The fields of a correction that are arrays: of numbers, then of truth values.
 _ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")
 
 
 class Correction(NamedTuple):
-    """What a setting's rows say of configurations, each float64, shape (n_configs, n_outputs).
+    """The correction by a setting's rows, each float64, shape (n_configs, n_outputs).
 
     Attributes:
-        mean: What to add to the prediction.
+        mean: Value to add to the prediction.
         deviation: Standard deviation of a measurement around it, noise included.
     """
 
@@ -36,23 +36,23 @@ class Correction(NamedTuple):
 class LocalCorrection:
     """A Student-t process per output; its mean is `constant + rbf_kernel(points) @ weights`.
 
-    With a single row it is that row's residual, shrunk by the noise, and falls to the setting's mean away from it;
-    with more rows it follows the knobs. Near its rows it is certain, up to the noise, and far from them less so. How
-    much it varies is that of all settings at first and the setting's own the more rows there are: a Gaussian process
-    whose variance is unknown (Shah, Wilson and Ghahramani, "Student-t Processes as Alternatives to Gaussian Processes",
-    2014, Lemma 3), of which the mean and the standard deviation are taken.
+    With a single row it is that row's residual, shrunk by the noise, and falls to the setting's mean away from it; with
+    more rows it follows the knobs. Near its rows it is certain up to the noise, and far from them less so. Its variance
+    is that of all settings at first, and moves to the setting's own with more rows. It is a Gaussian process with
+    unknown variance (Shah, Wilson and Ghahramani, "Student-t Processes as Alternatives to Gaussian Processes", 2014,
+    Lemma 3), of which the mean and the standard deviation are used.
 
     Attributes:
         points: float64, shape (m, n_points): the setting's rows.
         constant: float64, shape (n_outputs,).
         weights: float64, shape (m, n_outputs).
-        scatter: What deviations are multiplied by: how the setting's rows vary beside all settings', float64, shape
-            (n_outputs,).
+        scatter: Factor on deviations: the scatter of the setting's rows relative to that of all settings, float64,
+            shape (n_outputs,).
         known: Which rows have which output, bool, shape (m, n_outputs).
         variances: One per output.
-        relevant: On which inputs each output depends, bool, shape (n_outputs, n_points).
-        posteriors: One per group of outputs that depend on the same inputs and that the same rows have; those of the
-            same inputs together, in the order of `_groups`.
+        relevant: Which inputs each output depends on, bool, shape (n_outputs, n_points).
+        posteriors: One per group of outputs that depend on the same inputs and are known in the same rows; grouped by
+            inputs, in the order of `_groups`.
     """
 
     points: Array
@@ -78,7 +78,7 @@ class LocalCorrection:
             points: float64, shape (m, n_points).
             residuals: float64, shape (m, n_outputs).
             variances: One per output.
-            relevant: On which inputs each output depends, bool, shape (n_outputs, n_points); by default on all.
+            relevant: Which inputs each output depends on, bool, shape (n_outputs, n_points); all by default.
         """
         known = np.isfinite(residuals)
         if relevant is None:
@@ -100,7 +100,7 @@ class LocalCorrection:
         return cls(points, constant, weights, scatter, known, tuple(variances), relevant, tuple(found))
 
     def predict(self, points: Array) -> Correction:
-        """Returns what the rows say at `points`, float64, shape (n, n_points)."""
+        """Returns the correction at `points`, float64, shape (n, n_points)."""
         mean = np.tile(self.constant, (len(points), 1))
         deviation = np.empty(mean.shape)
         deviation[:] = [one.deviation for one in self.variances]
@@ -157,10 +157,10 @@ def _groups(relevant: NDArray[np.bool_]) -> list[_Group]:
 
 
 def _scatter(residuals: Array, within: Array) -> float:
-    """Returns by how much `residuals` (m,), their level aside, scatter beside the covariance `within` (m, m).
+    """Returns the scatter of `residuals` (m,) around their level, relative to the covariance `within` (m, m).
 
-    The square root of `(p + r) / (p + m - 1)`, where r is the residuals' squared Mahalanobis distance from their level,
-    which is m - 1 where they vary as expected, and p is `_PRIOR_ROWS`; 1 of a single row.
+    It is the square root of `(p + r) / (p + m - 1)`, where p is `_PRIOR_ROWS` and r is the squared Mahalanobis distance
+    of the residuals from their level. If they vary as expected, r is m - 1. For a single row the result is 1.
     """
     solved = np.linalg.solve(within, np.stack([residuals, np.ones(len(residuals))], axis=1))
     distance = residuals @ solved[:, 0] - residuals @ solved[:, 1] * solved[:, 0].sum() / solved[:, 1].sum()

@@ -24,11 +24,11 @@ from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
 
 
 class ReferenceKey(NamedTuple):
-    """What two accuracies after a fixed number of epochs must share to be compared.
+    """Key that two accuracies after a fixed number of epochs must share to be compared.
 
     Attributes:
         task_and_graph: Their `task_graph_key`.
-        accuracy_budget: Epochs that the trials were asked to train.
+        accuracy_budget: Epochs requested for the trials.
     """
 
     task_and_graph: str
@@ -38,7 +38,7 @@ class ReferenceKey(NamedTuple):
 def reference_accuracies(measurements: Iterable[Measurement]) -> dict[ReferenceKey, float]:
     """Returns the validation accuracies from which drops after a fixed number of epochs are counted.
 
-    Each is the mean of the rows that train on the default configuration's mini-batches, or where there are none, the
+    Each is the mean of the rows that train on the default configuration's mini-batches, or if there are none, the
     median of all rows. Rows of measurement version 3 have no such accuracy: their curves are in `KnownCurves`.
     """
     default: dict[ReferenceKey, list[float]] = {}
@@ -56,7 +56,7 @@ def reference_accuracies(measurements: Iterable[Measurement]) -> dict[ReferenceK
 def latest_reference_accuracies(measurements: Sequence[Measurement]) -> dict[str, float]:
     """Returns the default's validation accuracy by `task_graph_key`.
 
-    That of a learning curve where there is one; otherwise, of several numbers of epochs, that after the most.
+    It comes from a learning curve if there is one, otherwise from the trials with the most epochs.
     """
     by_budget = sorted(reference_accuracies(measurements).items(), key=lambda item: item[0].accuracy_budget)
     found = {key.task_and_graph: accuracy for key, accuracy in by_budget}
@@ -95,11 +95,11 @@ class MeasuredSetting:
 
     @classmethod
     def of(cls, rows: Sequence[Measurement], curves: KnownCurves, references: Mapping[ReferenceKey, float]) -> Self:
-        """Returns the `rows`, which have metrics.
+        """Returns the measured setting of `rows`, which all have metrics.
 
         Args:
-            rows: Of one setting and probe.
-            curves: What is known of learning in the setting, by all probes.
+            rows: Measurements of one setting by one probe.
+            curves: Known curves of the setting, from all probes.
             references: Accuracies from which drops after a fixed number of epochs are counted.
         """
         setting, columns = rows[0].setting, as_columns([row.config for row in rows])
@@ -146,10 +146,10 @@ def _measured(
 
     Args:
         row: The measurement.
-        metrics: The row's.
-        learnt: By its learning curve; one that was ended early counts as what it lets expect.
-        curves: Those of its setting.
-        fixed_epochs: The accuracy that its own, after a fixed number of epochs, is compared with.
+        metrics: The metrics of the row.
+        learnt: What the row learned; a curve that ended early counts with its expectation.
+        curves: The curves of its setting.
+        fixed_epochs: The reference for its accuracy after a fixed number of epochs.
     """
     hardware = row.setting.hardware
     above_idle = training_peak(metrics, hardware) - hardware.profile.idle_host_bytes

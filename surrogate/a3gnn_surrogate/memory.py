@@ -14,35 +14,36 @@ from a3gnn_surrogate.model_cost import ModelCost
 from a3gnn_surrogate.stage_seconds import topology_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
-#: Bytes of full-neighbour evaluation at most, and of whatever else each trial takes. Guesses, the first twice
+#: Largest bytes of full-neighbor evaluation, and bytes of everything else in a trial. Guesses; the first is twice
 #: `a3gnn.evaluation.inference.CHUNK_BYTES`.
 _EVALUATION_BYTES, _OTHER_BYTES = 64 * 2**20, 8 * 2**20
-#: Copies of the rows that are evaluated, where they are too few to take that much. Guess.
+#: Copies of the evaluated rows, if these are too few to take that much. Guess.
 _EVALUATION_COPIES = 2.0
-#: PyG's modules, where layers use them: what importing them takes (`a3gnn.profiling.executor`).
+#: Bytes that importing PyG's modules takes, if layers use them (`a3gnn.profiling.executor`).
 _MODULE_BYTES = 64 * 2**20
-#: What oneDNN compiles for products in bfloat16, a kernel per shape: 20 MiB after a hundred mini-batches of one layer.
+#: Bytes that oneDNN compiles for bfloat16 products, a kernel per shape: 20 MiB after a hundred mini-batches of one
+#: layer.
 _KERNEL_BYTES = 20 * 2**20
 #: Copies of the weights: the weights, their gradient and Adam's two moments.
 _WEIGHT_COPIES = 4
 #: Copies of the activations: the results of forward, and their gradients.
 _FORWARD_AND_BACKWARD = 2.0
-#: What a trial takes more where it trains its curve than where it times mini-batches alone: the C library keeps blocks
-#: that are freed. The median of the profiles: `python -m benchmarks.trial_memory` at commit 10d4978.
+#: Extra bytes of a trial that trains its curve over one that only times mini-batches, because the C library keeps freed
+#: blocks. The median of the profiles: `python -m benchmarks.trial_memory` at commit 10d4978.
 _KEPT_BYTES = 15 * 2**20
 
 
 def training_peak(metrics: Metrics, hardware: Hardware) -> float:
-    """Returns the peak of host memory of a trial in bytes, had it trained its curve.
+    """Returns the peak host memory in bytes that a trial would have had if it had trained its curve.
 
-    Where that was known it only timed mini-batches, and takes less than a training does. Beside a device, which has
-    what training computes, it is as measured.
+    A trial whose curve was known only timed mini-batches, and took less than a training. On a machine with a device,
+    which holds what training computes, the peak is as measured.
 
     Args:
-        metrics: What the trial found.
+        metrics: The metrics of the trial.
         hardware: The machine.
     """
-    trained = metrics.curve_train_seconds > 0 or metrics.val_accuracy is not None  # that is measurement version 2
+    trained = metrics.curve_train_seconds > 0 or metrics.val_accuracy is not None  # the latter in measurement version 2
     if trained or hardware.has_device:
         return float(metrics.peak_host_bytes)
     return float(metrics.peak_host_bytes + _KEPT_BYTES)
@@ -61,10 +62,10 @@ def host_bytes_above_idle(
 def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting) -> Array:
     """Returns the bytes of each of `MEMORY_TERMS` by the equations, float64, shape (n_configs, n_terms).
 
-    Memory-mapped topology and features on disk are reclaimable and do not count; of a partitioned graph one part's
-    features at a time are in RAM. Where there is a device, what training computes and its cache are there. That a
-    share of all nodes' hidden rows is in memory while they are evaluated is a guess that stored peaks bear out. Of
-    several trainers each has its weights; what one on the processors beside a device computes is not counted.
+    Memory-mapped topology and features on disk are reclaimable and do not count. A partitioned graph has one part's
+    features at a time in RAM. If there is a device, it holds the cache and what training computes. A share of all
+    nodes' hidden rows is assumed to be in memory while they are evaluated, a guess that stored peaks support. Each of
+    several trainers has its weights. What a trainer on the processors computes next to a device is not counted.
     """
     graph, hardware, row_bytes = setting.graph, setting.hardware, stored_row_bytes(columns, setting.task, setting.graph)
     in_ram = columns["feature_tier"] == "ram"

@@ -1,4 +1,4 @@
-"""What a forward and a backward pass cost: operations, bytes and activations, by model."""
+"""Cost of a forward and a backward pass by model: operations, bytes and activations."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from a3gnn.task import OwnModel, Task
 from a3gnn_surrogate.columns import Array, Columns, reads_table, row_entries, served_row_bytes
 from a3gnn_surrogate.volume import BatchVolume
 
-#: Passes of training over those of forward: backward costs two.
+#: Cost of training in forward passes: backward costs two.
 _LAYER_PASSES = 3
-# Matrices of the layer's output that a norm reads, forward and backward. Of a batch its rows for the moments and to
-# scale them, and twice rows and gradient (`a3gnn.models.layers.norm`); of a layer, whose row stays in a core's cache
-# between moments and scaling, rows, and once rows and gradient.
+# How often a norm reads a matrix of the size of the layer's output, forward and backward. Batch norm reads the rows for
+# the moments and to scale them, and rows and gradient twice each (`a3gnn.models.layers.norm`). Layer norm keeps a row
+# in a core's cache between moments and scaling, so that it reads the rows once, and rows and gradient once each.
 _NORM_READS = {"none": 0, "batch": 6, "layer": 3}
-# Matrices of the layer's output that a residual connection reads: the output and what is added to it, forward; the
-# gradient, for each of the two, backward.
+# How often a residual connection reads such a matrix: forward, the output and the added rows; backward, the gradient
+# for each of the two.
 _RESIDUAL_READS = 4
 
 
 class Between(NamedTuple):
-    """What one layer's norm and residual connection add.
+    """Cost of one layer's norm and residual connection.
 
     Attributes:
         flops: Multiplications and additions of the map to another width, float64, shape (n_configs,).
-        read_values: Values that are read, likewise.
-        kept_values: Values that backward needs, likewise.
+        read_values: Values that are read, float64, shape (n_configs,).
+        kept_values: Values that backward needs, float64, shape (n_configs,).
         parameters: Number of weights.
     """
 
@@ -52,7 +52,7 @@ class Between(NamedTuple):
 
 
 def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first: bool, last: bool) -> Between:
-    """Returns what is added to a layer with so many destinations: the last has no norm, the first no residual."""
+    """Returns the cost for a layer with `rows` destinations; the last has no norm, the first no residual."""
     flops, read, kept = (np.zeros_like(rows) for _ in range(3))
     parameters = 0
     if task.norm != "none" and not last:
@@ -66,17 +66,17 @@ def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first
     return Between(flops, read, kept, parameters)
 
 
-#: Passes of training over those of forward: backward costs two.
+#: Cost of training in forward passes: backward costs two.
 _PASSES = 3
 
 
 class OwnStep(NamedTuple):
-    """One training step of each configuration, each float64, shape (n_configs,).
+    """Cost of one training step of each configuration, each float64, shape (n_configs,).
 
     Attributes:
         flops: Multiplications and additions of dense products.
         moved_bytes: Bytes that operations write, and sparse products read.
-        activation_bytes: What the forward pass writes.
+        activation_bytes: Bytes that the forward pass writes.
     """
 
     flops: Array
@@ -85,10 +85,11 @@ class OwnStep(NamedTuple):
 
 
 def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
-    """Returns the cost of a step: layers of a model that takes adjs are computed on their own blocks, others on all.
+    """Returns the cost of a step of a user's model.
 
-    Products are taken to be of a layer's destinations, as most are, and bytes to be of its sources. An input layer that
-    reads a table has one edge per destination, and two sources.
+    If the model takes adjs, each layer is computed on its own block, otherwise on the whole mini-batch. Products are
+    assumed to be over a layer's destinations, as most are, and bytes over its sources. An input layer that reads a
+    table has one edge and two sources per destination.
     """
     extent = _extent(columns, volume, own)
     cost = own.cost
@@ -99,7 +100,7 @@ def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
 
 
 class _Extent(NamedTuple):
-    """What a forward pass is computed on, summed over the layers, each float64, shape (n_configs,)."""
+    """Nodes and edges that a forward pass computes on, summed over layers, each float64, shape (n_configs,)."""
 
     sources: Array
     destinations: Array
@@ -122,7 +123,7 @@ def _extent(columns: Columns, volume: BatchVolume, own: OwnModel) -> _Extent:
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """One training step of each configuration; arrays are float64, shape (n_configs,).
+    """Cost of one training step of each configuration; arrays are float64, shape (n_configs,).
 
     Attributes:
         gemm_flops: Multiplications and additions of linear maps.
@@ -144,9 +145,9 @@ class ModelCost:
 def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics) -> ModelCost:
     """Returns the cost of a step (HyScale-GNN's Eqs. 10 to 12: aggregation is memory traffic, the update is GEMM).
 
-    Passes are counted (`COUNTED_PASSES`): Eq. 10 charges one update less in all but the first layer. In bfloat16
-    activations and inputs take half the bytes, but of sparse features and of the layer that reads them. Of a model of
-    the user's nothing is known but what was counted.
+    Passes are counted (`COUNTED_PASSES`): Eq. 10 charges one update less in all but the first layer. In bfloat16,
+    activations and inputs take half the bytes, except for sparse features and the layer that reads them. A user's model
+    costs what was counted, because nothing else is known of it.
     """
     narrow = columns["compute_dtype"] == "bfloat16"
     if task.own is not None:

@@ -31,8 +31,8 @@ _SCALED: tuple[str, ...] = (
     *("batch_size", "num_partitions", "bias_rate", "sampling_device", "num_workers", "cache_bytes"),
     *("parallel_mode", "feature_tier", "cache_policy"),
 )
-#: The others: each number is an input, less the default's, and each choice that a search tries beside the default. So
-#: the default is 0 in all of them, and points that were stored before a knob came lack zeros only.
+#: The others: each number less the default's is an input, and each choice that a search tries besides the default. So
+#: the default is 0 in all of them, and points that were stored before a knob existed only lack zeros.
 _OTHERS = tuple(knob for knob in KNOBS if knob.name not in _SCALED)
 _CHOICES = tuple(
     (knob.name, value) for knob in _OTHERS if knob.scale == "choice" for value in knob.values if value != knob.default
@@ -44,13 +44,13 @@ POINT_NAMES: tuple[str, ...] = (
     *(f"{name}={value}" for name, value in _CHOICES),
     *(knob.name for knob in _NUMBERS),
 )
-#: Inputs that decide how fast a mini-batch is made, and not what is learnt from it; where draws are biased the cache
-#: decides a little of that.
+#: Inputs that decide how fast a mini-batch is made, and not what is learned from it. If draws are biased, the cache
+#: affects learning a little.
 _PACE = (
     *("device", "workers", "cache", *PARALLEL_MODES, "disk", "dynamic"),
     *("resources=auto", "trainers", "prefetch_depth"),
 )
-#: The inputs on which what is learnt depends, bool, shape (n_points,).
+#: The inputs that affect what is learned, bool, shape (n_points,).
 LEARNING_POINTS: NDArray[np.bool_] = np.array([name not in _PACE for name in POINT_NAMES])
 
 

@@ -13,7 +13,7 @@ from a3gnn_surrogate.columns import Array
 
 #: The kernel's length scale in these units. Guess.
 _LENGTH_SCALE = 2.0
-#: Directions with a smaller share of the kernel's largest eigenvalue tell nothing that the noise leaves to be told.
+#: Directions with a smaller share of the kernel's largest eigenvalue are dropped, because they vanish in the noise.
 _LEAST_EIGENVALUE = 1e-6
 
 
@@ -33,19 +33,19 @@ class VarianceComponents:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of a measurement in a setting of which nothing is measured."""
+        """Standard deviation of a measurement in a setting without other measurements."""
         return float(np.sqrt(self.between_settings + self.within_setting + self.noise))
 
     @property
     def deviation_given_one(self) -> float:
-        """The same where one row is measured that has nothing in common with it."""
+        """Standard deviation of a measurement if one row is measured that has nothing in common with it."""
         own = self.within_setting + self.noise
         return float(np.sqrt(own + own * self.between_settings / max(own + self.between_settings, 1e-12)))
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is left of the variance of outputs that were all measured on the same rows.
+    """The remaining variance of outputs that were all measured on the same rows.
 
     The covariance of rows is b + w K + n I, with b, w and n the variance components and K the kernel. Its inverse is
     that of w K + n I, by K's eigenvectors, which the outputs share, and a term for the unknown mean (Rasmussen and

@@ -18,7 +18,7 @@ from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, OUTPUTS, TrainingRows
 
-# Guesses, all of the following.
+# All of the following are guesses.
 #: Rows below which no learner is fitted.
 _MIN_ROWS = 12
 #: Rows below which the mean of a setting is too uncertain to centre its rows on.
@@ -30,14 +30,14 @@ _SINGLE_GRAPH_WIDENING = 2.0
 
 
 class _Prior(NamedTuple):
-    """What is assumed of an output before anything is measured, in its unit.
+    """Assumptions about an output before anything is measured, in its unit.
 
     Attributes:
         between_settings: Standard deviation of the settings' means.
         within_setting: Standard deviation over the knobs.
         noise: Standard deviation of repeated measurements.
         half_width_unseen: Half-width of 90 % intervals on a setting without measurements.
-        half_width_default_known: The same on a setting whose default configuration is measured.
+        half_width_default_known: Half-width of 90 % intervals on a setting whose default configuration is measured.
     """
 
     between_settings: float
@@ -62,17 +62,17 @@ _PRIOR_COVERAGE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ResidualModel:
-    """Predicts what the analytic model misses of one output.
+    """Predicts the residual of the analytic model in one output.
 
     Attributes:
         learner: Predicts the residual less its setting's mean.
         intercept: Mean of the settings' means; added everywhere.
         variances: How the residuals vary between settings, within one, and between repetitions.
         scale_unseen: Half-width of intervals on a setting without measurements, in standard deviations by `variances`.
-        scale_default_known: Half-width on a setting whose default configuration is measured, in those of the Gaussian
-            process over its rows.
-        scale_beside_default: The same of what a configuration reaches beside the default.
-        kinds: What they are multiplied by, by the kind of configuration.
+        scale_default_known: Half-width on a setting whose default configuration is measured, in standard deviations of
+            the Gaussian process over its rows.
+        scale_beside_default: The same half-width for a configuration's results relative to the default's.
+        kinds: Factors on these half-widths, by the kind of configuration.
     """
 
     learner: Regressor
@@ -91,7 +91,7 @@ class ResidualModel:
 def prior_model(output: str, coverage: float) -> ResidualModel:
     """Returns the model of an output with too few measurements: it predicts 0, with wide intervals."""
     prior = _PRIORS[output]
-    # As for a normal error, whose tail is about exp(-width^2): the higher the coverage, the wider.
+    # A higher coverage widens intervals as for a normal error, whose tail is about exp(-width^2).
     factor = float(np.sqrt(np.log(1 - coverage) / np.log(1 - _PRIOR_COVERAGE)))
     variances = VarianceComponents(prior.between_settings**2, prior.within_setting**2, prior.noise**2)
     known = prior.half_width_default_known * factor / variances.deviation_given_one
@@ -109,10 +109,10 @@ def prior_model(output: str, coverage: float) -> ResidualModel:
 def fit_residual_model(
     source: RowSource, output: int, weights: Array, make: Callable[[], Regressor], coverage: float, seed: int
 ) -> ResidualModel:
-    """Returns the model of the residual of `output`, fitted to the rows that have it; the prior where they are few.
+    """Returns the model of the residual of `output`, fitted to the rows that have it; the prior if they are few.
 
-    Folds hold out whole graphs, of the calibration too, both to choose the learner's hyper-parameters and to find the
-    intervals.
+    Folds hold out whole graphs, also from the calibration. They serve to choose the learner's hyper-parameters and to
+    find the intervals.
     """
     prior = prior_model(OUTPUTS[output], coverage)
     every = source.rows()
@@ -153,7 +153,7 @@ def _scales(
     prior: ResidualModel,
     coverage: float,
 ) -> tuple[float, float, float]:
-    """Returns the scales of a `ResidualModel` from held-out `errors`; those of `prior` where there are too few."""
+    """Returns the scales of a `ResidualModel` from held-out `errors`; those of `prior` if there are too few."""
     factors = kinds.at(rows.points)
     unseen = half_width(errors / variances.deviation, rows.graphs, coverage)
     known, beside = (
@@ -183,17 +183,17 @@ def refit(model: ResidualModel, rows: TrainingRows, output: int, weights: Array)
 
 
 def _without(source: RowSource, rows: TrainingRows, held: NDArray[np.bool_]) -> TrainingRows:
-    """Returns all rows of `source`, calibrated without the graphs of which no row of `rows` is kept."""
+    """Returns all rows of `source`, calibrated without the graphs whose rows in `rows` are all held out."""
     return source.rows(frozenset(np.unique(rows.graphs[held]).tolist()) - set(rows.graphs[~held].tolist()))
 
 
 def learner_folds(source: RowSource, output: int, held_out: Callable[[NDArray[np.str_]], Folds]) -> list[Fold]:
-    """Returns folds of the rows that a learner of `output` is fitted to, with their residuals when some are not known.
+    """Returns folds of the rows that a learner of `output` is fitted to, as seen without their held-out rows.
 
     Args:
-        source: The rows. Graphs that a fold holds out whole are held out of its calibration too.
+        source: The rows. If a fold holds out all rows of a graph, the calibration leaves out that graph too.
         output: Position in `OUTPUTS`.
-        held_out: Given the rows' graphs, str, shape (n,), says which rows each fold holds out.
+        held_out: Takes the rows' graphs, str, shape (n,), and returns which rows each fold holds out.
     """
     known = np.isfinite(source.rows().measured[:, output])
     rows = source.rows().take(known)
@@ -227,7 +227,7 @@ def _mean_of_means(residual: Array, settings: NDArray[np.str_]) -> float:
 
 
 def _variance_components(errors: Array, settings: NDArray[np.str_], prior: VarianceComponents) -> VarianceComponents:
-    """Returns the variance components of held-out `errors`; the prior's between settings where there are few."""
+    """Returns the variance components of held-out `errors`; with few settings, the prior's between settings."""
     centred, usable = _centred(errors, settings)
     within = float(np.mean(centred[usable] ** 2)) if usable.any() else prior.within_setting
     _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)

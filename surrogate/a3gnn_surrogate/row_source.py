@@ -21,13 +21,13 @@ class RowSource:
     """Measurements, as training rows.
 
     Args:
-        measurements: Of any settings.
-        physics: As the attribute.
-        judged_by: By `setting_key`, what a setting's rows are held to, where that is known (`KnownCurves.of`).
+        measurements: Measurements of any settings.
+        physics: Whether rows carry the analytic model.
+        judged_by: Known references by `setting_key` (`KnownCurves.of`).
 
     Attributes:
-        settings: By `setting_key`, the rows of each setting, once per probe of its machine.
-        curves: By `setting_key`, what is known of learning.
+        settings: The rows of each setting, one entry per probe of its machine, by `setting_key`.
+        curves: Known curves by `setting_key`.
         physics: Whether rows carry the analytic model; without it, it predicts 0.
     """
 
@@ -49,7 +49,7 @@ class RowSource:
         self._rows: dict[frozenset[str], TrainingRows] = {}
 
     def calibrations(self, without: frozenset[str] = frozenset()) -> Calibrations:
-        """Returns the general calibrations of all graphs but those with the fingerprints `without`."""
+        """Returns the general calibrations by all graphs except the fingerprints `without`."""
         if not self.physics:
             return Calibrations()
         if without not in self._calibrations:
@@ -59,7 +59,7 @@ class RowSource:
         return self._calibrations[without]
 
     def rows(self, without: frozenset[str] = frozenset()) -> TrainingRows:
-        """Returns all rows, in one order whatever is held out, calibrated by all graphs but `without`."""
+        """Returns all rows, always in the same order, calibrated by all graphs except `without`."""
         if without not in self._rows:
             calibrations = self.calibrations(without)
             parts = [self.setting_rows(key, calibrations) for key in self.settings]

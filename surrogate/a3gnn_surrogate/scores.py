@@ -1,4 +1,4 @@
-"""Scores: errors on held-out rows in standard deviations, of which the quantiles are the scales of intervals."""
+"""Scores: errors on held-out rows in standard deviations; their quantiles are the scales of intervals."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from a3gnn_surrogate.training_rows import RELEVANT, TrainingRows
 
 #: The Gaussian process's input that is 0 on the whole graph.
 _PARTS = POINT_NAMES.index("parts")
-#: Rows of a kind of configuration from which its errors are scaled by themselves. Guess.
+#: Rows of a kind of configuration from which its errors are scaled separately. Guess.
 _MIN_KIND_ROWS = 10
 
 
 class KindFactors(NamedTuple):
-    """What deviations of two kinds of configurations are multiplied by: on the whole graph, and on parts.
+    """Factors on the deviations of two kinds of configurations: on the whole graph, and on parts.
 
-    Errors of accuracy differ in kind: parts lose up to 40 points, nothing else over three (351 rows of six graphs).
+    Their errors of accuracy differ: parts lose up to 40 points, nothing else over three (351 rows of six graphs).
     """
 
     whole: float = 1.0
@@ -31,10 +31,10 @@ class KindFactors(NamedTuple):
 
     @classmethod
     def of(cls, scores: Array, points: Array) -> KindFactors:
-        """Returns the root mean squares of the scores of each kind over that of all; 1 where there are few of either.
+        """Returns the root mean square score of each kind over that of all rows; 1 if either kind has few rows.
 
         Args:
-            scores: float64, shape (n,); NaN where there is none.
+            scores: float64, shape (n,); NaN for rows without a score.
             points: float64, shape (n, n_points).
         """
         known = np.isfinite(scores)
@@ -53,8 +53,8 @@ class KindFactors(NamedTuple):
 def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
     """Returns the errors of `output` that remain once each setting's default is measured, float64, shape (n,).
 
-    Its first row is what is measured, which itself has NaN. Where the default was not measured, the setting's first row
-    takes its place.
+    Only the default's first row counts as measured, and gets NaN. If the default was not measured, the setting's first
+    row takes its place.
     """
     remaining = np.full(len(errors), np.nan)
     for own, default in _settings(rows):
@@ -67,11 +67,11 @@ def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceC
 
 
 def scores_beside_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
-    """Returns by how much each error differs from that of its setting's default configuration, float64, shape (n,).
+    """Returns the difference of each error from that of its setting's default configuration, float64, shape (n,).
 
-    What is wrong about all configurations of a setting is in neither, and the default's is the median over its rows: a
-    disturbed trial of it would be in the errors of all others. The default's rows have NaN; where there are none, its
-    place is taken as in `scores_given_default`.
+    Errors that all configurations of a setting share cancel. The default's error is the median over its rows, because a
+    disturbed trial of it would affect the errors of all others. The default's rows have NaN. If there are none, another
+    row takes their place as in `scores_given_default`.
     """
     beside = np.full(len(errors), np.nan)
     for own, default in _settings(rows):
@@ -83,7 +83,7 @@ def scores_beside_default(errors: Array, rows: TrainingRows, variances: Variance
 
 
 def _settings(rows: TrainingRows) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yields the positions of each setting's rows, and of those that repeat its default, or else its first row."""
+    """Yields the positions of each setting's rows, and of its rows that repeat its default or else its first row."""
     for setting in np.unique(rows.settings):
         own = np.flatnonzero(rows.settings == setting)
         first = own[int(rows.reference[own].argmax())]

@@ -15,11 +15,11 @@ from a3gnn_surrogate.training_rows import OUTPUTS
 
 
 class Corrected(NamedTuple):
-    """What a setting adds to predictions, each float64, shape (n_configs, n_outputs).
+    """The correction of predictions in a setting, each float64, shape (n_configs, n_outputs).
 
     Attributes:
-        mean: What to add.
-        half_width: Of the interval around it.
+        mean: Value to add.
+        half_width: Half-width of the interval around it.
     """
 
     mean: Array
@@ -31,8 +31,8 @@ class SettingCorrections:
     """Corrections and the scales of their intervals, by `setting_key`.
 
     Attributes:
-        corrections: What each setting's rows add to the residual models.
-        own_scales: Half-widths in standard deviations of settings with enough rows for their own, float64, shape
+        corrections: Correction of the residual models by each setting's rows.
+        own_scales: Half-widths in standard deviations for settings with enough rows of their own, float64, shape
             (n_outputs,).
     """
 

@@ -1,4 +1,4 @@
-"""What several trainers of one process do together: each has a share of every mini-batch (HyScale-GNN, section V)."""
+"""Cost of several trainers of one process, which share every mini-batch (HyScale-GNN, section V)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from a3gnn_surrogate.model_cost import ModelCost, model_cost
 from a3gnn_surrogate.stage_seconds import OPTIMISER_BYTES, train_terms
 from a3gnn_surrogate.volume import BatchVolume, batch_volume
 
-#: The first of `TRAIN_TERMS`: what grows with seeds. The others are each trainer's, whatever its share.
+#: Number of the first `TRAIN_TERMS`, which grow with seeds. Each trainer pays the others in full, whatever its share.
 _BY_SEEDS = TRAIN_TERMS.index("optimiser")
-#: Bytes per parameter that a trainer's gradients take to the sum, and the sum back (Eq. 13).
+#: Bytes per parameter to send a trainer's gradients and to return their sum (Eq. 13).
 _SUMMED_BYTES = 8.0
 
 
 def with_shares(
     columns: Columns, volume: BatchVolume, cost: ModelCost, setting: Setting
 ) -> tuple[BatchVolume, ModelCost]:
-    """Returns what all trainers hold and what training costs, where there are several; elsewhere what is given.
+    """Returns volume and cost with the shares of several trainers; one trainer's stay as they are.
 
-    Shares reach some nodes several times, so that all of them hold more than the whole: they read and compute as much
-    (Eqs. 7 and 10 to 12), while neighbours are sampled once, of the whole. Trainers on processors alone divide these,
-    and have equal shares: together they take what their work takes on all cores. Where there are devices the cost is
-    one device's, whose share the others, and the processors if they train, take as long for.
+    Shares reach some nodes several times, so together they read and compute more than the whole (Eqs. 7 and 10 to 12).
+    Neighbors are sampled once, for the whole. Trainers on processors alone divide the cores and have equal shares, so
+    together they take what their work takes on all cores. If there are devices, the cost is that of one device. The
+    other devices, and the processors if they train, take as long for their shares.
 
     Args:
-        columns: Canonical.
-        volume: Of whole mini-batches.
-        cost: Likewise.
-        setting: What is trained, on which graph and machine.
+        columns: Canonical columns.
+        volume: Volume of whole mini-batches.
+        cost: Cost of whole mini-batches.
+        setting: The task, the graph and the machine.
     """
     several = columns["trainers"] > 1
     if not several.any():
@@ -79,10 +79,10 @@ def _share_of_processors(own: Columns, on_devices: Array, setting: Setting) -> A
 
 
 def _summed_bytes(on_processors: Array, hardware: Hardware) -> Array:
-    """Returns the traffic per parameter that takes as long as sums of gradients, and updates of several copies, do.
+    """Returns the traffic per parameter that takes as long as summing gradients and updating several copies.
 
-    Devices pass theirs over their links, all at once. Processors read and write all of theirs, and update one copy more
-    for each trainer but the first.
+    Devices send their gradients over their links, all at once. Processors read and write all gradients, and update one
+    more copy for each trainer but the first.
     """
     limits = hardware.profile
     if hardware.has_device:
@@ -92,7 +92,7 @@ def _summed_bytes(on_processors: Array, hardware: Hardware) -> Array:
 
 
 def _put(before: Array, several: NDArray[np.bool_], values: Array) -> Array:
-    """Returns `before` with `values` where there are several trainers."""
+    """Returns `before` with `values` for configurations with several trainers."""
     found = before.copy()
     found[several] = values
     return found

@@ -15,7 +15,7 @@ from a3gnn_surrogate.columns import Array, Columns, served_row_bytes, stored_row
 from a3gnn_surrogate.model_cost import ModelCost
 from a3gnn_surrogate.volume import BatchVolume
 
-#: Seconds of a biased draw over those of a uniform one. Guess, after a prototype of the sampler; the rows `biased` and
+#: Seconds of a biased draw over those of a uniform one. Guess, from a prototype of the sampler; the rows `biased` and
 #: `sample-25-10` of `python -m benchmarks.engine` measure 0.9 (arxiv) to 1.5 (products, fb100_multi_a).
 _BIASED_DRAW = 1.25
 #: Sampling speed of a device over that of one thread. Guess: no device was available.
@@ -63,13 +63,13 @@ def stage_seconds(
     hits, misses = served * volume.hit_rate, served * (1 - volume.hit_rate)
     stored = volume.input_nodes * (1 - volume.hit_rate) * stored_row_bytes(columns, setting.task, graph)
     from_disk = np.where(columns["feature_tier"] == "disk", stored / limits.disk_read_bytes_per_s, 0.0)
-    # A row that a dynamic cache admits is copied once more, and each look-up updates what eviction goes by.
+    # A row that a dynamic cache admits is copied once more, and each look-up updates the state of eviction.
     dynamic = np.isin(columns["cache_policy"], DYNAMIC_POLICIES)
     upkeep = np.where(dynamic, volume.input_nodes / limits.random_reads_per_s + misses / limits.copy_bytes_per_s, 0.0)
     # A device's cache is read at the device's speed, which costs nothing compared with the host's.
-    # Half of a copy is reading, of which rows of float16 take less.
+    # Half of a copy is reading, which is less for float16 rows.
     copied = (misses if hardware.has_device else hits + misses) * (1 + stored_share(columns, setting.task, graph)) / 2
-    # All cores gather, except with workers, or stages that are ahead, next to a device: they use one thread each.
+    # All cores gather. But next to a device, workers and stages that are ahead use one thread each.
     one_thread = ((columns["parallel_mode"] == "mode1") | (columns["prefetch_depth"] > 0)) & hardware.has_device
     speedup = np.where(one_thread, 1.0, limits.copy_speedup(hardware.num_cores))
     gather = (copied / limits.copy_bytes_per_s + from_disk) / speedup + upkeep
@@ -89,9 +89,9 @@ def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     if hardware.has_device:
         traffic = limits.device_traffic_bytes_per_s
         flops, narrow = max(limits.device_gemm_flops_per_s, 1.0), limits.device_bf16_gemm_flops_per_s
-    # Where bfloat16 was not probed, nothing is promised of it.
+    # If bfloat16 was not probed, assume no speedup.
     speed = np.where(cost.narrow & (narrow > 0), narrow, flops)
-    # Activations are written and read at the rate of a copy; a device's bandwidth is that of its sparse products.
+    # Activations are written and read at the rate of a copy, or on a device at the rate of its sparse products.
     copied = traffic if hardware.has_device else limits.copy_bytes_per_s
     constant = [OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
     varying = [cost.gemm_flops / speed, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
@@ -112,10 +112,12 @@ def effective_workers(num_workers: NDArray[np.int64], hardware: Hardware) -> Arr
 def batch_seconds(columns: Columns, work: PredictedStageSeconds, hardware: Hardware) -> Array:
     """Returns the seconds from one mini-batch to the next, float64, shape (n_configs,).
 
-    sequential: t_s + t_b + t_t; mode 1: max(t_t, (t_s + t_b) / n_eff); mode 2: max(t_b + t_t, t_s / n_eff)
-    (A3GNN, Eqs. 2 and 4), with a q-norm for the maximum; stages that are ahead by a depth: max(t_s, t_b, t_t) (HyScale-
-    GNN, Eq. 6). Without a device training takes all cores, so overlap can at
-    best fill the cores that sampling leaves idle; where it would lose, workers and training alternate.
+    * sequential: t_s + t_b + t_t
+    * mode 1: max(t_t, (t_s + t_b) / n_eff), and mode 2: max(t_b + t_t, t_s / n_eff) (A3GNN, Eqs. 2 and 4)
+    * stages that are ahead by a depth: max(t_s, t_b, t_t) (HyScale-GNN, Eq. 6)
+
+    A q-norm stands for the maximum. Without a device training takes all cores, so overlap can at best fill the cores
+    that sampling leaves idle. If it would lose, workers and training alternate.
     """
     generate = work.gather + work.transfer
     staged = columns["prefetch_depth"] > 0
@@ -134,7 +136,7 @@ def batch_seconds(columns: Columns, work: PredictedStageSeconds, hardware: Hardw
 def epoch_overhead(columns: Columns, setting: Setting) -> Array:
     """Returns the seconds per epoch outside its mini-batches, float64, shape (n_configs,).
 
-    That is shuffling the seeds, and where parts in RAM are trained in turn, reading every row once.
+    The overhead is shuffling the seeds and, if parts in RAM are trained in turn, reading every row once.
     """
     graph, limits = setting.graph, setting.hardware.profile
     shuffle = graph.num_train / limits.random_reads_per_s

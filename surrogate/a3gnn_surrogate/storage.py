@@ -1,7 +1,7 @@
 """Surrogates on disk: a manifest in JSON and boosters in UBJ. No pickles, so loading executes no code.
 
-The manifest has the boosters' hashes, and a booster is read where it keeps its own: xgboost believes the lengths in a
-damaged file, takes all memory for them, or reads past its end.
+The manifest has the boosters' hashes, and a booster is read only if its hash matches. Otherwise xgboost would trust the
+lengths in a damaged file, and take all memory or read past the file's end.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-#: What of a `ResidualModel` scales intervals.
+#: Fields of a `ResidualModel` that scale intervals.
 SCALES = ("scale_unseen", "scale_default_known", "scale_beside_default")
 
 

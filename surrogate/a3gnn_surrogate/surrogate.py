@@ -1,4 +1,4 @@
-"""The surrogate: an analytic model, what measurements correct in it, and intervals that hold on unseen graphs."""
+"""The surrogate: an analytic model, corrections by measurements, and intervals that hold on unseen graphs."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
 
-#: Degrees of freedom that the prior's variance counts as. Guess: that of five trials of three windows.
+#: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
 
 
 def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
     """Returns the relative standard deviation of one trial's throughput, by the machine's fingerprint.
 
-    The variance of the logarithms of a trial's replicates, pooled over a machine's trials and with the prior's, which
-    leads while replicates are few. A trial's throughput is the median of its windows; what disturbs a machine outlasts
-    a window, so the median is not taken to scatter less than a window does.
+    The variance of the logarithms of a trial's replicates is pooled over a machine's trials and with the prior's, which
+    dominates while replicates are few. A trial's throughput is the median of its windows. Disturbances outlast a
+    window, so the median is assumed to scatter as much as a window.
 
     Args:
-        measurements: Of any machines; those without a trial of several replicates are left out.
-        prior: Relative standard deviation of one trial's throughput where nothing is known.
+        measurements: Measurements of any machines; machines without a trial of several replicates are left out.
+        prior: Relative standard deviation of one trial's throughput without measurements.
     """
     squares: dict[str, float] = {}
     degrees: dict[str, int] = {}
@@ -67,15 +67,14 @@ _CHUNK = 32_768
 
 
 class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
-    """Predicts what configurations reach, with intervals: throughput, memory, validation accuracy, seconds to accuracy.
+    """Predicts throughput, memory, validation accuracy and seconds to accuracy of configurations, with intervals.
 
-    An estimator of scikit-learn.
+    A scikit-learn estimator.
 
     Args:
-        learner: What is fitted to the residual: xgboost; a baseline, linear or tree; or none, for the analytic model
-            without any.
-        physics: Whether the residual is over the analytic model; otherwise the learner predicts the metrics from
-            knobs, graph and machine.
+        learner: Model of the residual: xgboost; a baseline, linear or tree; or none, for the analytic model alone.
+        physics: Whether the residual is over the analytic model. If not, the learner predicts the metrics from knobs,
+            graph and machine.
         coverage: Share of measurements that the intervals should cover.
         target_weight: Sample weight of a row of the target graph; other graphs' rows weigh 1. The default is a guess.
         seed: Decides folds, and the rows and columns that a tree sees.
@@ -84,13 +83,13 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         calibrations_: Factors on the analytic model's seconds per stage.
         residual_models_: One `ResidualModel` per output.
         setting_corrections_: Corrections of the measured settings (task, graph, machine).
-        known_curves_: What is known of learning, by `setting_key`.
+        known_curves_: Known learning curves by `setting_key`.
         reference_accuracies_: Validation accuracy of the default configuration by `task_graph_key`.
-        noise_: Relative standard deviation of one trial's throughput, by the machine's fingerprint, of machines with
-            replicates; `noise` answers for any machine.
+        noise_: Relative standard deviation of one trial's throughput by the machine's fingerprint, for machines with
+            replicates; `noise` covers any machine.
         num_rows_: Number of rows that were fitted.
-        num_graphs_: Number of their graphs.
-        feature_names_: The learner's columns.
+        num_graphs_: Number of graphs among these rows.
+        feature_names_: Names of the learner's columns.
     """
 
     def __init__(
@@ -119,17 +118,18 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         Failed trials are left out. Copies of a row, which have equal ids, count once; repetitions of a trial all count.
 
         Args:
-            measurements: Of any graphs, tasks and machines; [] gives the analytic model without corrections.
-            target: Fingerprint of the graph that is tuned: its rows weigh more, and only its settings get calibrations
-                and interval widths of their own, which takes time. None: all settings do.
-            judged_by: By `setting_key`, the budget and the target by which the rows of a setting are judged; by
-                default those of the first row of its default configuration, less a point of accuracy.
-            like: Fitted with these parameters to most of these rows: its learners' hyper-parameters, variances and
-                interval scales are taken over, which takes two thirds of the time to find; learners, calibrations and
-                the corrections of settings are fitted to all rows.
+            measurements: Measurements of any graphs, tasks and machines; [] gives the analytic model without
+                corrections.
+            target: Fingerprint of the tuned graph. Its rows weigh more, and only its settings get their own
+                calibrations and interval widths, which takes time. None: all settings do.
+            judged_by: Budget and target by which the rows of a setting are judged, by `setting_key`. By default they
+                are those of the first row of the setting's default configuration, less a point of accuracy.
+            like: A surrogate fitted with these parameters to most of these rows. Its hyper-parameters, variances and
+                interval scales are reused, which saves two thirds of the time. Learners, calibrations and the
+                corrections of settings are fitted to all rows.
 
         Raises:
-            UsageError: A parameter is out of range, or not that of `like`.
+            UsageError: A parameter is out of range, or differs from that of `like`.
         """
         self._check_parameters()
         if like is not None and like.get_params() != self.get_params():
@@ -168,14 +168,14 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """Returns the predicted metrics of `configs`, in their order.
 
         Throughput, memory and seconds are positive and accuracy is in [0, 1]; the device's peak is 0 without a device.
-        What a known learning curve says of a configuration is taken from it.
+        Whatever a known learning curve determines is taken from it.
 
         Args:
             configs: Configurations, or their columns as `SearchSpace.columns` gives them.
-            setting: What is trained, on which graph and machine.
-            reference: What the default configuration reached. What it leaves out is taken from the setting's rows;
-                where they don't know it either, the accuracy is a guess with the interval [0, 1], and seconds to
-                accuracy are ratios to the default's (`Prediction.budget_s` is None).
+            setting: The task, the graph and the machine.
+            reference: What the default configuration reached. Missing values are taken from the setting's rows. If
+                these lack them too, the accuracy is a guess with the interval [0, 1], and seconds to accuracy are
+                ratios to the default's (`Prediction.budget_s` is None).
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -196,7 +196,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return with_known_curves(found, own, curves, default)
 
     def knows_curve(self, configs: Sequence[TrainConfig] | Columns, setting: Setting) -> NDArray[np.bool_]:
-        """Returns whether a learning curve is known of what each of `configs` learns, bool, shape (n_configs,).
+        """Returns for which of `configs` a learning curve is known, bool, shape (n_configs,).
 
         Args:
             configs: As in `predict`.
@@ -218,7 +218,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return self.noise_.get(hardware.fingerprint, self.residual_models_[THROUGHPUT].variances.noise ** 0.5)
 
     def known_default(self, setting: Setting, given: KnownDefault | None = None) -> KnownDefault:
-        """Returns what is known of the default configuration: what is given, then what the setting's rows say.
+        """Returns the known results of the default configuration: `given`, completed by the setting's rows.
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -265,7 +265,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         """Returns the surrogate that `save` wrote into `folder`.
 
         Raises:
-            StoreError: `folder` holds none, or one of another schema version.
+            StoreError: `folder` has no surrogate, or one of another schema version.
         """
         return storage.load(cls, Path(folder))
 

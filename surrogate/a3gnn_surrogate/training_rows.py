@@ -12,9 +12,10 @@ from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.features import FEATURE_NAMES
 from a3gnn_surrogate.points import LEARNING_POINTS, POINT_NAMES
 
-#: The outputs of the regression, in the order of `METRICS`: logarithms; of the drop of accuracy, `log_points`. Of the
-#: host's peak while a curve is trained it is what exceeds an idle trial's, the rest is known. The last is that of the
-#: epochs to the target, set-up included, beside those of the default; seconds follow from it and the throughput.
+#: The outputs of the regression, in the order of `METRICS`. All are logarithms, except the drop of accuracy, which is
+#: in `log_points`. The host's peak is that of a trial that trains its curve, less the known peak of an idle trial. The
+#: last output is the ratio of the epochs to the target, set-up included, to the default's; seconds follow from it and
+#: the throughput.
 OUTPUTS: tuple[str, ...] = (
     *("throughput_epochs_per_s", "peak_device_bytes", "host_bytes_above_idle", "accuracy_drop", "epochs_to_accuracy"),
 )
@@ -22,8 +23,8 @@ THROUGHPUT, HOST_BYTES, ACCURACY_DROP, EPOCHS = (
     OUTPUTS.index(name)
     for name in ("throughput_epochs_per_s", "host_bytes_above_idle", "accuracy_drop", "epochs_to_accuracy")
 )
-#: The Gaussian process's inputs on which each of `OUTPUTS` depends, bool, shape (n_outputs, n_points). What is learnt
-#: does not depend on how mini-batches are made: a trial tells of all that learn alike.
+#: The Gaussian process's inputs on which each of `OUTPUTS` depends, bool, shape (n_outputs, n_points). What is learned
+#: does not depend on how mini-batches are made, so a trial informs about all configurations that learn alike.
 RELEVANT: NDArray[np.bool_] = np.ones((len(OUTPUTS), len(POINT_NAMES)), dtype=np.bool_)
 RELEVANT[[ACCURACY_DROP, EPOCHS]] = LEARNING_POINTS
 
@@ -58,7 +59,7 @@ class TrainingRows:
         return TrainingRows(*(getattr(self, name)[rows] for name in TrainingRows.__slots__))
 
     def residual(self, output: int) -> Array:
-        """Returns what the analytic model misses of `output`, float64, shape (n,)."""
+        """Returns the residuals of the analytic model in `output`, float64, shape (n,)."""
         return np.asarray(self.measured[:, output] - self.analytic[:, output])
 
     def without_analytic(self, num_features: int) -> TrainingRows:
@@ -70,8 +71,8 @@ class TrainingRows:
 def analytic_outputs(analytic: dict[str, Array]) -> Array:
     """Returns the analytic model's `OUTPUTS`, float64, shape (n, n_outputs).
 
-    Its drop of accuracy is a feature of the learner, and nothing is what is expected without one: added to what the
-    learner predicts it did harm (docs/surrogate.md).
+    The drop of accuracy is 0 here. The model's drop is only a feature of the learner, because adding it to the
+    learner's prediction did harm (docs/surrogate.md).
     """
     logs = [np.log(np.maximum(analytic[name], 1e-12)) for name in OUTPUTS[:ACCURACY_DROP]]
     epochs = analytic[OUTPUTS[EPOCHS]]
@@ -79,7 +80,7 @@ def analytic_outputs(analytic: dict[str, Array]) -> Array:
 
 
 def no_rows() -> TrainingRows:
-    """Returns what stands for no measurements."""
+    """Returns empty training rows."""
     none = np.empty((0, len(OUTPUTS)))
     names = np.empty(0, dtype=np.str_)
     features = np.empty((0, len(FEATURE_NAMES)), dtype=np.float32)

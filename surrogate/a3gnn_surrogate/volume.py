@@ -3,8 +3,8 @@
 Under the independent reference model, a node that a mini-batch needs with probability q is cached with probability
 q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU and, approximately, CLOCK. T is the characteristic time in
 mini-batches: such that the expected number of cached nodes equals the cache's rows (Che et al., 2002; Martina et al.,
-2014). A mini-batch reads each node once, so where it needs more rows than the cache holds, LRU has no recency to go by
-and is FIFO.
+2014). A mini-batch reads each node once. If it needs more rows than the cache holds, LRU has no recency to use, and
+equals FIFO.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from a3gnn_surrogate.columns import Array, Columns, cached_share, fanouts, reads
 #: Breadth-first sequences under proximity, _SEQUENCES (batch size / _SEEDS) ** _SEQUENCES_EXPONENT. Their number
 #: depends on labels; the graphs' medians (`ProximityOrder.num_sequences`) are 8 at 128 seeds and 40 at 1,024.
 _SEQUENCES, _SEEDS, _SEQUENCES_EXPONENT = 9.0, 128.0, 0.73
-#: Effective over real size of a dynamic cache under proximity, within the components that its sequences visit.
+#: Ratio of effective to real size of a dynamic cache under proximity, within the components that its sequences visit.
 _PROXIMITY_GROWTH = 1.15
-#: Mini-batches whose rows fit into the cache, from which LRU begins to differ from FIFO; one more and it is fully LRU.
+#: LRU begins to differ from FIFO if the rows of this many mini-batches fit into the cache; with one more, it is fully
+#: LRU.
 _LRU_FROM_BATCHES = 0.75
 #: LFU's place between LRU (0) and a static cache (1) before its counts have settled.
 _LFU_SETTLED = 0.5
@@ -58,7 +59,7 @@ def dynamic_hit_rate(
         return result
     policy, static, batch_nodes, nodes = columns["cache_policy"][at], static[at], batch_nodes[at], nodes[at]
     rows = rows[at]
-    # LFU keeps what other components needed earlier, so it does not profit.
+    # LFU keeps rows that other components needed earlier, so it does not gain by proximity.
     near = (columns["seed_order"][at] == "proximity") & (policy != "lfu")
     growth = np.where(near, _apparent_growth(columns["batch_size"][at], graph), 1.0)
     capacity = np.minimum(rows * growth, nodes.sum(axis=1))
@@ -82,7 +83,7 @@ def _lru_hit_rate(fifo: Array, batches_held: Array, batch_nodes: Array, nodes: A
 
 
 def _apparent_growth(batch_size: Array, graph: GraphCharacteristics) -> Array:
-    """Returns effective over real cache size under proximity: about 1 / the share of the graph that sequences visit."""
+    """Returns the ratio of effective to real cache size under proximity, about 1 / the visited share of the graph."""
     sequences = _SEQUENCES * (batch_size / _SEEDS) ** _SEQUENCES_EXPONENT
     visited = 1 - (1 - min(graph.largest_component, 1 - 1e-9)) ** np.maximum(sequences, 1.0)
     return np.asarray(_PROXIMITY_GROWTH / np.maximum(visited, 1e-9))
@@ -120,7 +121,7 @@ class _PartitionGain(NamedTuple):
 
 
 # Fitted by hand to 17 graphs, between several least-squares fits; `python -m benchmarks.analytic_model partitions` at
-# commit 10d4978 prints what is left of the errors. Least squares over its rows gives (1.16, 0.09, 0.23) and
+# commit 10d4978 prints the remaining errors. Least squares over its rows gives (1.16, 0.09, 0.23) and
 # (1.23, 0.15, 0.76), and misses the gain on a graph that is left out by 0.1.
 _PARTITION_GAIN = {"metis": _PartitionGain(1.16, 0.08, 0.29), "blocks": _PartitionGain(1.25, 0.15, 0.82)}
 #: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
@@ -133,15 +134,16 @@ _PROXIMITY_SAVING = 0.43
 
 @dataclass(frozen=True, slots=True)
 class BatchVolume:
-    """What a full mini-batch holds; every array is float64, shape (n_configs,).
+    """Contents of a full mini-batch; every array is float64, shape (n_configs,).
 
     Attributes:
-        seeds: Seeds.
+        seeds: Number of seeds.
         batches: Mini-batches per epoch; the last, smaller one counts as a fraction.
         steps: Mini-batches per epoch, whole.
         nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
-        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. The last is 0, and the last hop finds
-            no nodes, where the input layer reads a table. Of several trainers both are of all shares together.
+        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. If the input layer reads a table, the
+            last array is 0 and the last hop finds no nodes. With several trainers, nodes and edges are totals over all
+            shares.
         sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
         hit_rate: Share of the input nodes that are cached.
         cached_mass: Share p of neighbour entries that are cached.
@@ -210,8 +212,8 @@ class _Draws(NamedTuple):
 def kept_edges(columns: Columns, graph: GraphCharacteristics) -> Array:
     """Returns the share of edges inside parts, float64, shape (n_configs,): all for one part, 1 / k for random ones.
 
-    A partitioner that looks at edges does better on sparse graphs without hubs, and loses few where whole components
-    are small enough for a part.
+    A partitioner that uses the edges keeps more on sparse graphs without hubs, and loses few if whole components are
+    small enough for a part.
     """
     parts = np.maximum(columns["num_partitions"], 1)
     filled = parts * graph.largest_component
@@ -289,7 +291,7 @@ def _draws(frontier: Array, classes: _HotnessClasses, fanout: Array, bias: Array
     """Returns the draws of a hop that hit and that miss the cache.
 
     A draw hits with probability h = g p / (1 + p (g - 1)). Sampling is without replacement, so the bias g weakens as
-    the fanout, shape (n_configs, 1), approaches the degree: where all neighbours are taken, nothing is chosen.
+    the fanout, shape (n_configs, 1), approaches the degree: if all neighbors are taken, there is no choice.
     """
     taken = np.minimum(classes.degree, fanout)
     choice = 1 - taken / np.maximum(classes.degree, 1e-9)

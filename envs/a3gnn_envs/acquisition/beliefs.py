@@ -1,4 +1,4 @@
-"""`Beliefs`: normal beliefs of candidates' costs, and what measurements make of them."""
+"""`Beliefs`: normal beliefs about candidates' costs, which measurements update."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from scipy.special import log_ndtr
 
 from a3gnn_envs.acquisition.world import Floats
 
-#: Variances are kept above this: rounding may make those of what is known exactly negative.
+#: Variances are kept above this, because rounding may make the variance of an exactly known cost negative.
 _LEAST_VARIANCE = 1e-12
 
 
 class Beliefs:
-    """A Gaussian process over the candidates per cost and study, of which one candidate at a time becomes known.
+    """A Gaussian process over the candidates per cost and study, updated by one candidate at a time.
 
     Args:
-        mean: float64, shape (num_studies, 4, K); it is changed.
-        covariance: float64, shape (num_studies, 4, K, K); it is changed.
+        mean: float64, shape (num_studies, 4, K); changed in place.
+        covariance: float64, shape (num_studies, 4, K, K); changed in place.
 
     Attributes:
-        mean: As given, after all measurements.
-        covariance: As given, after all measurements.
+        mean: Means after all measurements, same shape.
+        covariance: Covariances after all measurements, same shape.
     """
 
     def __init__(self, mean: Floats, covariance: Floats) -> None:
@@ -29,31 +29,31 @@ class Beliefs:
 
     @property
     def variance(self) -> Floats:
-        """Variances of what is true, float64, shape (num_studies, 4, K)."""
+        """Variances of the true costs, float64, shape (num_studies, 4, K)."""
         return np.maximum(np.diagonal(self.covariance, axis1=2, axis2=3), _LEAST_VARIANCE)
 
     def measure(
         self, at: NDArray[np.int64], cost: int, candidate: NDArray[np.int64], found: Floats, variance: Floats
     ) -> None:
-        """Takes in that a measurement found `found`.
+        """Updates the beliefs with the measured costs `found`.
 
         Rasmussen and Williams, "Gaussian Processes for Machine Learning", Eqs. 2.25 and 2.26, one row at a time.
 
         Args:
             at: Studies, each once, int64, shape (n,).
-            cost: Which one was measured.
-            candidate: Of which candidate, int64, shape (n,).
-            found: float64, shape (n,).
-            variance: Of the measurement around the truth, > 0, float64, shape (n,).
+            cost: The measured cost.
+            candidate: The measured candidates, int64, shape (n,).
+            found: The measured values, float64, shape (n,).
+            variance: Variances of the measurements around the truth, > 0, float64, shape (n,).
         """
         before, own = self._own(at, cost, candidate)
         gain = own / (own + variance)
         self._become(at, cost, candidate, before + gain * (found - before), own * (1 - gain))
 
     def exceed(self, at: NDArray[np.int64], cost: int, candidate: NDArray[np.int64], bound: Floats) -> None:
-        """Takes in that a cost is above `bound`, all that a trial tells that was killed at a limit.
+        """Updates the beliefs with costs above `bound`, all that a trial killed at a limit reveals.
 
-        The belief becomes the normal one with mean and variance of the old one cut off at the bound.
+        The new belief is normal, with the mean and the variance of the old one cut off at the bound.
         """
         before, own = self._own(at, cost, candidate)
         deviation = np.sqrt(own)
@@ -70,7 +70,7 @@ class Beliefs:
     def _become(
         self, at: NDArray[np.int64], cost: int, candidate: NDArray[np.int64], mean: Floats, variance: Floats
     ) -> None:
-        """Sets mean and variance of one candidate in each study; what the others have in common with it follows."""
+        """Sets mean and variance of one candidate in each study, and updates the others by their covariance."""
         before, own = self._own(at, cost, candidate)
         share = self.covariance[at, cost, candidate] / own[:, None]
         self.mean[at, cost] += share * (mean - before)[:, None]

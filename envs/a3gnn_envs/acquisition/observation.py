@@ -1,4 +1,4 @@
-"""What is observed of a study: a row per candidate that fits every space, machine, limit and priority."""
+"""Observations of a study: a row per candidate that fits every space, machine, limit and priority."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from a3gnn_envs.acquisition.trial_values import (
 )
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, Floats
 
-#: What a candidate is described by; `AcquisitionEnv` says what each is.
+#: Features of a candidate; `AcquisitionEnv` describes each.
 FEATURES = (
     *("is_stop", "improvement", "deviation", "gap_to_best_mean", "unexplored", "noise"),
     *("relative_speed", "relative_memory", "relative_accuracy"),
@@ -25,9 +25,9 @@ FEATURES = (
     *("log_share_timing", "log_share_quarter", "log_share_whole"),
     *("timed", "trained", "budget_left", "has_eligible"),
 )
-#: What the critic alone sees, in training.
+#: Columns that only the critic sees, in training.
 TRUTH = ("true_improvement", "truly_kept", "ahead_of_baseline")
-#: The columns: which trials are allowed, what the baseline thinks that they are worth, the features, the truth.
+#: The columns: which trials are allowed, their values by the baseline, the features, the truth.
 ALLOWED = slice(0, FIDELITIES)
 VALUES = slice(FIDELITIES, 2 * FIDELITIES)
 FEATURE_COLUMNS = slice(VALUES.stop, VALUES.stop + len(FEATURES))
@@ -42,7 +42,7 @@ _LEAST_LOG = -10.0
 
 
 def observe(studies: Studies, baseline: Floats) -> NDArray[np.float32]:
-    """Returns what is seen of each study, float32, shape (num_studies, K + 1, NUM_COLUMNS); the last row is stopping.
+    """Returns the observations, float32, shape (num_studies, K + 1, NUM_COLUMNS); the last row is stopping.
 
     Args:
         studies: The studies.
@@ -119,7 +119,7 @@ def _described(studies: Studies, values: NDArray[np.float32], allowed: NDArray[n
 def _at_incumbent(studies: Studies) -> Floats:
     """Returns the believed costs of the best eligible candidate, or else of the default, (num_studies, 4)."""
     believed = np.where(studies.eligible(), studies.score(studies.beliefs.mean), -np.inf)
-    best = believed.argmax(axis=1)  # the first, the default, where none is
+    best = believed.argmax(axis=1)  # the first, which is the default, if none is eligible
     index = np.broadcast_to(best[:, None, None], (len(best), NUM_COSTS, 1))
     return np.asarray(np.take_along_axis(studies.beliefs.mean, index, axis=2)[..., 0])
 

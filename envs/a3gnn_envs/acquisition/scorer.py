@@ -1,4 +1,4 @@
-"""`Scorer`: what a learned acquisition adds to the baseline's log values: one small network for all candidates."""
+"""`Scorer`: a learned acquisition, one small network for all candidates that adds to the baseline's log values."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from a3gnn_envs.acquisition.studies import FIDELITIES
 
 #: Units of both hidden layers (pre-study: as good as larger ones).
 _HIDDEN = 48
-#: What a unit of log value is in logits: at 1, trials would be drawn in proportion to what they are worth, and most
-#: draws would be of the many that are worth little. Guess.
+#: Logits per unit of log value. At 1, trials would be drawn in proportion to their values, and most draws would be of
+#: the many with little value. Guess.
 SHARPNESS = 4.0
-#: The logit of what is not allowed.
+#: Logit of actions that are not allowed.
 _NEVER = -1e8
-#: Goes up when stored networks of before can't be read any more.
+#: Goes up when older stored networks can't be read any more.
 _VERSION = 1
 _FORMAT, _MANIFEST, _WEIGHTS = "a3gnn-acquisition", "manifest.json", "weights.npz"
 
 
 class Scorer(nn.Module):
-    """Scores each row of an observation by itself, so that candidates may be any number in any order.
+    """Scores each row of an observation by itself, so that it takes any number of candidates in any order.
 
     The last layer is zero at first, so an untrained scorer adds nothing: it is the baseline.
     """
@@ -48,8 +48,8 @@ class Scorer(nn.Module):
         """Returns the logits of the actions, float32, shape (n, 3 * num_candidates + 1).
 
         Args:
-            observed: Observations of `AcquisitionEnv`, float32, shape (n, num_candidates + 1, NUM_COLUMNS); the truth
-                in them is not looked at.
+            observed: Observations of `AcquisitionEnv`, float32, shape (n, num_candidates + 1, NUM_COLUMNS). It ignores
+                the truth in them.
         """
         logits = SHARPNESS * observed[..., VALUES] + self.layers(observed[..., FEATURE_COLUMNS])
         logits = logits.masked_fill(observed[..., ALLOWED] < 0.5, _NEVER)
@@ -64,7 +64,7 @@ class Scorer(nn.Module):
         return found
 
     def save(self, folder: str | Path, training: dict[str, Any]) -> None:
-        """Writes `weights.npz` and `manifest.json`, which tells of the `training`, into `folder`; no pickles.
+        """Writes `weights.npz` and `manifest.json`, which contains `training`, into `folder`; no pickles.
 
         Raises:
             StoreError: The folder can't be written.
@@ -85,7 +85,7 @@ class Scorer(nn.Module):
         """Returns the scorer that `save` wrote into `folder`.
 
         Raises:
-            StoreError: `folder` holds none, or one of another version or of other features.
+            StoreError: `folder` has no scorer, or one of another version or with other features.
         """
         folder = Path(folder)
         try:

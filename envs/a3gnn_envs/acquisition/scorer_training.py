@@ -22,9 +22,9 @@ _CRITIC_HIDDEN = 64
 
 
 class TruthfulCritic(nn.Module):
-    """Values a study by all columns, the truth among them, whatever the order of the candidates.
+    """Values a study by all columns, including the truth, regardless of the order of the candidates.
 
-    It is needed in training only, where the truth is known (Pinto et al., "Asymmetric Actor Critic for Image-Based
+    It is needed only in training, where the truth is known (Pinto et al., "Asymmetric Actor Critic for Image-Based
     Robot Learning", 2018).
     """
 
@@ -37,7 +37,7 @@ class TruthfulCritic(nn.Module):
     def forward(self, observed: torch.Tensor) -> torch.Tensor:
         """Returns the values of observations (n, num_candidates + 1, NUM_COLUMNS), float32, shape (n, 1)."""
         rows = self.row(observed)
-        tried = (observed[..., ALLOWED].amax(dim=-1, keepdim=True) > 0).to(rows.dtype)  # stopping always is
+        tried = (observed[..., ALLOWED].amax(dim=-1, keepdim=True) > 0).to(rows.dtype)  # stopping is always allowed
         mean = (rows * tried).sum(dim=1) / tried.sum(dim=1)
         largest = rows.masked_fill(tried < 0.5, -1.0).amax(dim=1)  # tanh is above -1
         value: torch.Tensor = self.study(torch.cat([mean, largest, rows[:, -1]], dim=1))
@@ -60,10 +60,10 @@ _NUM_ENVS, _STEPS_PER_ROLLOUT = 64, 16
 _BATCH_SIZE, _EPOCHS = 256, 4
 #: The learning rate falls linearly from the first to the second.
 _FIRST_RATE, _LAST_RATE = 1e-3, 1e-4
-#: An update ends where the policy has moved so far: what it starts from is good.
+#: An update ends if the policy has moved this far, because it starts from a good one.
 _MOST_DIVERGENCE = 0.02
 _GAE_LAMBDA = 0.95
-#: Trials of a rollout: what `steps` are counted in.
+#: Trials of a rollout; `train_scorer` rounds its `steps` down to whole rollouts.
 ROLLOUT = _NUM_ENVS * _STEPS_PER_ROLLOUT
 
 
@@ -76,11 +76,11 @@ def train_scorer(
     and all global generators.
 
     Args:
-        worlds: What it is trained on.
+        worlds: Source of the training worlds.
         steps: Simulated trials.
         seed: Decides initial weights, worlds and actions.
-        num_candidates: Of a world at most.
-        start: What the training goes on from; by default the baseline.
+        num_candidates: Largest number of candidates of a world.
+        start: The scorer from which training starts; by default the baseline.
 
     Raises:
         UsageError: `steps` is less than one rollout.

@@ -1,4 +1,4 @@
-"""`SimulatedWorlds`: worlds drawn from what a surrogate believes before anything is measured."""
+"""`SimulatedWorlds`: worlds drawn from a surrogate's beliefs before anything is measured."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from a3gnn_envs.acquisition.acquisition_env import NUM_CANDIDATES
 from a3gnn_envs.acquisition.studies import QUARTER, SHARES
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats, World, score_weights
 
-#: A point of accuracy, added to rises before their logarithms are taken: many are 0. Guess.
+#: A point of accuracy, added to rises before their logarithms are taken, because many are 0. Guess.
 RISE_OFFSET = 0.01
 
 
 class Outcomes(NamedTuple):
-    """What is true of K candidates, and what trials of them find; as in `World`, `rise` being the default's own."""
+    """True costs of K candidates and results of their trials, as in `World`; `rise` is the default's own."""
 
     truth: Floats
     measured: Floats
@@ -32,17 +32,18 @@ class Outcomes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What is believed of N configurations of a setting, of which the first is the default; costs as in `World`.
+    """Beliefs about N configurations of a setting, of which the first is the default; costs as in `World`.
 
     Attributes:
         mean: Costs, float64, shape (4, N).
         points: Inputs of the kernel of speed and memory, float64, shape (N, n_points).
-        learning_points: Those of what is learnt, equal for configurations of one learning key, same shape.
-        kernel: Correlation of two sets of points, as the surrogate takes it.
+        learning_points: Inputs of the kernel of accuracy and work, equal for configurations of one learning key, same
+            shape.
+        kernel: Returns the correlation of two sets of points, as in the surrogate.
         between: Variances of a setting's level of each cost, float64, shape (4,).
         within: Variances over the configurations, float64, shape (4,).
         noise: Variances of a trial, > 0, float64, shape (4,).
-        rises: By how much accuracy rose on curves of defaults after their first quarter, float64, shape (n,).
+        rises: Rises of accuracy on curves of defaults after their first quarter, float64, shape (n,).
         rise_spread: Standard deviation of log((rise + `RISE_OFFSET`) / (the default's + `RISE_OFFSET`)) of the others.
         late_share: Share of the curves without a point within the first quarter.
         start_s: Seconds of a trial without its curve.
@@ -86,11 +87,11 @@ class Prior:
 
         Args:
             chosen: Positions, the default's first, int64, shape (K,).
-            outcomes: Of these.
-            priority: What is wanted.
+            outcomes: Outcomes of the chosen configurations.
+            priority: The priority of the study.
             limits: As in `World`.
             trials: Whole trials that the budget is worth.
-            curve_factor: By how much curves take longer than those of the setting.
+            curve_factor: Factor on the seconds of the setting's curves.
         """
         curve_s = self.curve_s * curve_factor
         # The mean and the deviation of the log-normal distribution of rises around the default's.
@@ -117,9 +118,9 @@ class Prior:
         )
 
 
-#: Priorities that are drawn; beside them, random weights.
+#: Priorities that are drawn, besides random weights.
 _PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
-# Guesses, all of the following.
+# All of the following are guesses.
 #: Mean and standard deviation of the logarithm by which true variances differ from the believed ones. On measured
 #: grids, errors were 1.6 to 3.9 times as large as was believed (docs/acquisition.md).
 _UNDERRATED, _MISJUDGED = 0.7, 0.5
@@ -127,33 +128,33 @@ _UNDERRATED, _MISJUDGED = 0.7, 0.5
 _CRASHES = 0.02
 #: Share of worlds with a limit on memory, and the least and the largest share of the candidates that keep it.
 _LIMITED, _FEWEST_KEEP, _MOST_KEEP = 0.5, 0.1, 0.9
-#: What may be lost of the default's accuracy: what a tune allows by default.
+#: Accuracy below the default's that may be lost, as a tune allows by default.
 _DROP = 0.01
 #: Whole trials that a budget is worth: the fewest and the most.
 _FEWEST_TRIALS, _MOST_TRIALS = 3.0, 20.0
-#: By how many doublings a world's curves take longer than the corpus's, whose graphs are small.
+#: Range of doublings by which a world's curves take longer than the corpus's, whose graphs are small.
 _FEWEST_DOUBLINGS, _MOST_DOUBLINGS = -1.0, 3.5
-#: Of so many drawn configurations per candidate, half of the candidates are the best as believed.
+#: Configurations drawn per candidate; half of the candidates are the best of them as believed.
 _POOL = 8
-#: Log2 of the share of the default's budget at which what misses the target reaches it at the earliest.
+#: Log2 of the least share of the default's budget at which a configuration that misses the target reaches it.
 _LATER = 0.1
-#: By how much accuracy misses the target at the least where it does.
+#: The least by which accuracy misses the target, if it does.
 _MISSED = 1e-4
-#: Added to the diagonal of correlations: equal points make them singular.
+#: Added to the diagonal of correlations, because equal points make them singular.
 _ROUNDING = 1e-9
 #: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.run.play_off_plan.ROUNDS`).
 _ROUNDS = 2
 
 
 class SimulatedWorlds:
-    """Draws worlds: a setting's level, what differs within it, noise, learning curves, limits, failures, a priority.
+    """Draws worlds: a setting's level, variation within it, noise, learning curves, limits, failures, a priority.
 
-    Speed and memory vary with every knob, what is learnt with the learning key alone, which decides it bit for bit.
+    Speed and memory vary with every knob. Learning varies with the learning key alone, which decides it bit for bit.
 
     Args:
         priors: One is drawn for each world.
-        num_candidates: Of a world.
-        priority: Of all worlds; drawn where there is none.
+        num_candidates: Candidates per world.
+        priority: The priority of all worlds; None draws one for each.
 
     Raises:
         UsageError: There are no priors, or one has too few configurations.
@@ -183,7 +184,7 @@ class SimulatedWorlds:
 
 
 def draw_priority(random: np.random.Generator) -> Priority:
-    """Returns a preset, or random weights as probably as each."""
+    """Returns a preset or random weights, each with the same probability."""
     number = int(random.integers(len(_PRIORITIES) + 1))
     if number < len(_PRIORITIES):
         return Priority.parse(_PRIORITIES[number])
@@ -192,7 +193,7 @@ def draw_priority(random: np.random.Generator) -> Priority:
 
 
 def draw_limits(truth: Floats, random: np.random.Generator) -> Floats:
-    """Returns limits by the true costs (4, K), on accuracy always and on memory sometimes, float64, shape (4,)."""
+    """Returns limits by the true costs (4, K), always on accuracy and sometimes on memory, float64, shape (4,)."""
     limits = np.full(NUM_COSTS, np.inf)
     limits[ACCURACY] = truth[ACCURACY, 0] + _DROP
     if random.random() < _LIMITED:
@@ -214,7 +215,7 @@ def _candidates(prior: Prior, weights: Floats, count: int, random: np.random.Gen
 
 
 def _truth(prior: Prior, chosen: NDArray[np.int64], random: np.random.Generator) -> tuple[Floats, Floats]:
-    """Returns true costs of the `chosen` configurations (4, K) and variances of noise (4,), not quite the believed."""
+    """Returns true costs (4, K) of the `chosen` configurations, and noise variances (4,), drawn around the beliefs."""
     between, within, noise = (
         variances * np.exp(mean + _MISJUDGED * random.standard_normal(NUM_COSTS))
         for variances, mean in ((prior.between, _UNDERRATED), (prior.within, _UNDERRATED), (prior.noise, 0.0))
@@ -238,10 +239,10 @@ def _outcomes(
     limits: Floats,
     random: np.random.Generator,
 ) -> Outcomes:
-    """Returns what trials of candidates find whose `truth` it is.
+    """Returns the results of trials of candidates with these true costs.
 
-    Curves are made to agree with it: what keeps the limit on accuracy reaches it within the default's budget, nothing
-    else does, and what reaches it within a quarter shows it there.
+    Curves agree with `truth`. Candidates that keep the limit on accuracy reach it within the default's budget, and no
+    others do. Those that reach it within a quarter show it there.
     """
     keys, target = prior.keys(chosen), limits[ACCURACY]
     share = truth[SPEED] + truth[WORK]

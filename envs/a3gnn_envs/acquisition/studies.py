@@ -1,4 +1,4 @@
-"""`Studies`: studies in progress in stacked worlds: what is measured, what is known of curves, what it took."""
+"""`Studies`: studies in progress in stacked worlds, with their measurements, known curves and spent seconds."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from a3gnn_envs.acquisition.beliefs import Beliefs
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, Floats, World
 
-#: The fidelities of a trial: mini-batches are timed and memory is seen; a quarter of the curve is trained too; all of
-#: it is.
+#: The fidelities of a trial: it times mini-batches and measures memory; it also trains a quarter of the curve; it
+#: trains all of it.
 TIMING, QUARTER, WHOLE = range(3)
 FIDELITIES = 3
 #: The share of the curve that is trained at each.
 SHARES = np.array([0.0, 0.25, 1.0])
-#: Configurations that the play-off measures again beside the default, as a tune does
+#: Configurations that the play-off measures again besides the default, as a tune does
 #: (`a3gnn.tuning.run.play_off_plan.FINALISTS`).
 _FINALISTS = 3
-#: What a whole budget of trials is worth, in doublings of the score: the price of time. Guess.
+#: The price of time: what a whole budget of trials costs, in doublings of the score. Guess.
 PRICE = 0.05
 
 
@@ -31,10 +31,10 @@ class Studies:
 
     Attributes:
         world: As given.
-        beliefs: What is believed of the costs.
-        timed: What trials found without failing, bool, shape (num_studies, K).
-        failed: Whose trial failed, bool, same shape.
-        trained: The fidelity to which each candidate's curve is known, by whichever trial, int64, same shape.
+        beliefs: Beliefs about the costs.
+        timed: Which candidates had a successful trial, bool, shape (num_studies, K).
+        failed: Which candidates had a failed trial, bool, same shape.
+        trained: The fidelity to which each candidate's curve is known, from any trial, int64, same shape.
         spent_s: Seconds of trials so far, float64, shape (num_studies,).
         over: Which studies have ended: they stopped, or can afford no trial, bool, shape (num_studies,).
     """
@@ -57,7 +57,7 @@ class Studies:
         return self.timed.shape[1] * FIDELITIES
 
     def replace(self, at: NDArray[np.int64], others: Studies) -> None:
-        """Puts `others`, one for each of `at`, in the place of those studies."""
+        """Replaces the studies `at` by `others`, one for each."""
         fields = [field.name for field in dataclasses.fields(World)]
         own = ["timed", "failed", "trained", "spent_s", "over"]
         parts: list[tuple[object, object, list[str]]] = [
@@ -72,10 +72,10 @@ class Studies:
     def run(self, actions: NDArray[np.int64]) -> None:
         """Makes one trial in each study that is not over, or stops it.
 
-        A trial that is not `allowed` finds nothing, and takes what a trial takes without its curve.
+        A trial that is not `allowed` finds nothing, and takes the seconds of a trial without its curve.
 
         Args:
-            actions: As `stop` says, int64, shape (num_studies,).
+            actions: Actions as described at `stop`, int64, shape (num_studies,).
         """
         stopping = actions == self.stop
         at = np.flatnonzero(~self.over & ~stopping)
@@ -92,7 +92,7 @@ class Studies:
         self.over |= ~self.allowed().any(axis=(1, 2))
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Returns which trials there are: new ones that the budget affords, bool, shape (num_studies, K, 3)."""
+        """Returns which trials are allowed: new ones that the budget affords, bool, shape (num_studies, K, 3)."""
         world, levels = self.world, np.arange(FIDELITIES)
         new = np.where(levels == TIMING, ~self.timed[..., None], levels > self.trained[..., None])
         possible = world.present & ~self.failed & ~self.over[:, None]
@@ -100,12 +100,12 @@ class Studies:
         return possible[..., None] & new & (self.expected_seconds() <= left_s)
 
     def expected_seconds(self) -> Floats:
-        """Returns what each trial is expected to take, float64, shape (num_studies, K, 3)."""
+        """Returns the expected seconds of each trial, float64, shape (num_studies, K, 3)."""
         mean = self.beliefs.mean
         return self._seconds_to(np.exp2(mean[:, SPEED] + mean[:, WORK]))
 
     def known(self) -> Floats:
-        """Returns the costs as measured, infinite where they are not known, float64, shape (num_studies, 4, K)."""
+        """Returns the costs as measured, infinite where unknown, float64, shape (num_studies, 4, K)."""
         world = self.world
         early = np.where(np.isnan(world.early), np.inf, world.early)
         accuracy = np.select(
@@ -125,15 +125,15 @@ class Studies:
         return np.asarray((costs <= self.world.limits[..., None]).all(axis=1) & self.world.present)
 
     def eligible(self) -> NDArray[np.bool_]:
-        """Returns what may be chosen, as measured, bool, shape (num_studies, K)."""
+        """Returns which candidates may be chosen, as measured, bool, shape (num_studies, K)."""
         known = self.known()
         return self.keeps_limits(known) & np.isfinite(self.score(known))
 
     def objective(self) -> Floats:
-        """Returns the true score of what a play-off would choose now, in doublings, float64, shape (num_studies,).
+        """Returns the true score of a play-off's choice now, in doublings, float64, shape (num_studies,).
 
-        The best of the three best eligible ones and the default by what the play-off finds, of those that truly keep
-        the limits; where none does, the score of the worst configuration that would.
+        The finalists are the three best eligible candidates and the default. The play-off chooses the best of those
+        that truly keep the limits. If none does, the score is that of the worst configuration that would.
         """
         known, eligible = self.known(), self.eligible()
         measured = np.where(eligible, self.score(known), -np.inf)
@@ -148,7 +148,7 @@ class Studies:
         return np.where(np.isfinite(again).any(axis=1), winner, worst)
 
     def utility(self) -> Floats:
-        """Returns the objective less the price of the time that was taken, float64, shape (num_studies,)."""
+        """Returns the objective less the price of the spent time, float64, shape (num_studies,)."""
         return self.objective() - PRICE * self.spent_s / self.world.budget_s
 
     def true_score(self) -> Floats:
@@ -156,11 +156,11 @@ class Studies:
         return self.score(self.world.truth)
 
     def keeps_truly(self) -> NDArray[np.bool_]:
-        """Returns what truly keeps the limits and does not crash, bool, shape (num_studies, K)."""
+        """Returns which candidates truly keep the limits and do not crash, bool, shape (num_studies, K)."""
         return self.keeps_limits(self.world.truth) & ~self.world.crashes
 
     def _seconds(self) -> Floats:
-        """Returns what each trial really takes, float64, shape (num_studies, K, 3)."""
+        """Returns the true seconds of each trial, float64, shape (num_studies, K, 3)."""
         measured = self.world.measured
         reached = measured[:, ACCURACY] <= self.world.limits[:, ACCURACY, None]
         return self._seconds_to(np.where(reached, np.exp2(measured[:, SPEED] + measured[:, WORK]), np.inf))
@@ -173,7 +173,7 @@ class Studies:
         return np.asarray(world.start_s[:, None, None] + world.curve_s[:, None, None] * more)
 
     def _find(self, at: NDArray[np.int64], candidate: NDArray[np.int64], fidelity: NDArray[np.int64]) -> None:
-        """Takes in what trials found, which did not fail: `candidate` at `fidelity` in each of the studies `at`."""
+        """Records the results of successful trials: `candidate` at `fidelity` in each of the studies `at`."""
         world = self.world
         before, new = self.trained[at, candidate], ~self.timed[at, candidate]
         for cost in (SPEED, MEMORY):
@@ -193,7 +193,7 @@ class Studies:
         self._find_work(at[quarter | whole], candidate[quarter | whole], after[quarter | whole])
 
     def _find_work(self, at: NDArray[np.int64], candidate: NDArray[np.int64], trained: NDArray[np.int64]) -> None:
-        """Takes in when curves reached the target, which is the limit on accuracy, or that they did not yet."""
+        """Records when curves reached the target, which is the limit on accuracy, or that they did not yet."""
         world = self.world
         reached = np.isfinite(self.known()[at, WORK, candidate])
         self._measure(at[reached], WORK, candidate[reached], world.measured[at[reached], WORK, candidate[reached]])
@@ -208,5 +208,5 @@ class Studies:
         found: Floats,
         further: Floats | float = 0.0,
     ) -> None:
-        """Tells the beliefs of measurements; their noise is the world's and a `further` deviation."""
+        """Updates the beliefs with measurements; their noise is the world's and a `further` deviation."""
         self.beliefs.measure(at, cost, candidate, found, self.world.noise[at, cost] ** 2 + np.square(further))

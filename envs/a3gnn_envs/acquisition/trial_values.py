@@ -1,4 +1,4 @@
-"""What trials are worth: the baseline that every other rule is measured by."""
+"""Values of trials: the baseline that every other rule is compared with."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from a3gnn_envs.acquisition.studies import FIDELITIES, QUARTER, SHARES, TIMING, 
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, SPEED, WORK, Floats
 from a3gnn_envs.normal import gain_per_second, probability_at_most
 
-#: Logarithms of values below this are this: what is worth so little is not worth a trial. Far below the price.
+#: Least logarithm of a value, far below the price: a trial of so little value is not worth it.
 LEAST_LOG_VALUE = -20.0
-#: Logarithm by which stopping is worth less than the best trial: on measured grids a rule that stopped where a trial
-#: promised less than its price was worse than one that went on, since beliefs are surer than they should be
-#: (docs/acquisition.md). So far below, a policy that starts from the baseline tries stopping now and then. Guess.
+#: Log value of stopping relative to the best trial. On measured grids, a rule that stopped when a trial promised less
+#: than its price was worse than one that went on, because beliefs are surer than they should be (docs/acquisition.md).
+#: At this distance, a policy that starts from the baseline tries stopping now and then. Guess.
 _STOPPING = -1.5
-#: log2 of the shares of a curve; that of none is taken to be tiny.
+#: log2 of the shares of a curve; a share of 0 is replaced by a tiny one.
 _LOG_SHARES = np.log2(np.maximum(SHARES, 1e-9))
 
 
 def log_values(studies: Studies) -> NDArray[np.float32]:
-    """Returns the logarithm of what each trial is worth, and of what stopping is, float32, (num_studies, K + 1, 3).
+    """Returns the log values of all trials and of stopping, float32, shape (num_studies, K + 1, 3).
 
-    A trial is worth the expected improvement times the probability of feasibility per share of the budget that it is
-    predicted to take (`gain_per_second`), by what would be known after it: at a quarter of the curve the accuracy that
-    is reached by then, and with no curve nothing, where accuracy matters. The improvement is over the best eligible
-    candidate as believed after all measurements; before there is one, over the least score that is believed of any.
-    Stopping, the first entry of the last row, is worth less than the best trial that is allowed.
+    The value of a trial is the expected improvement times the probability of feasibility per share of the budget that
+    it is predicted to take (`gain_per_second`). Both use what would be known after the trial: with a quarter of the
+    curve, the accuracy reached by then. Without a curve, the value is 0 if accuracy matters. The improvement is over
+    the best eligible candidate as believed after all measurements, or over the lowest believed score before there is
+    one. Stopping, the first entry of the last row, is worth less than the best allowed trial.
     """
     share = studies.expected_seconds() / studies.world.budget_s[:, None, None]
     best = incumbent(studies)[:, None]
@@ -54,13 +54,13 @@ def choose(log_values: NDArray[np.float32], allowed: NDArray[np.bool_]) -> NDArr
 
 
 def run_baseline(studies: Studies) -> None:
-    """Runs `studies` to their ends by what trials are worth."""
+    """Runs `studies` to their ends by the values of trials."""
     while not studies.over.all():
         studies.run(choose(log_values(studies), studies.allowed()))
 
 
 def incumbent(studies: Studies) -> Floats:
-    """Returns the score that is to be improved upon, noise left out, in doublings, float64, shape (num_studies,)."""
+    """Returns the score to improve upon, without noise, in doublings, float64, shape (num_studies,)."""
     believed, eligible = studies.score(studies.beliefs.mean), studies.eligible()
     lowest = np.where(studies.world.present, believed, np.inf).min(axis=1)
     best = np.where(eligible, believed, -np.inf).max(axis=1)
@@ -91,7 +91,7 @@ def feasibility_after(studies: Studies, fidelity: int) -> Floats:
 def memory_feasibility(studies: Studies) -> Floats:
     """Returns the probability of keeping the limit on memory as measured, float64, shape (num_studies, K).
 
-    1 where a trial found so.
+    It is 1 for candidates with a successful trial.
     """
     return np.where(studies.timed, 1.0, _at_most(studies, MEMORY))
 
@@ -99,8 +99,8 @@ def memory_feasibility(studies: Studies) -> Floats:
 def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
     """Returns the probability of keeping the limit on accuracy as known after trials, (num_studies, K).
 
-    Beliefs of accuracy and of the seconds to the target both say whether, and the geometric mean counts, as in a tune
-    (`a3gnn.tuning.engines.acquisition.feasibility`).
+    Beliefs about accuracy and about the seconds to the target each give a probability. Their geometric mean counts, as
+    in a tune (`a3gnn.tuning.engines.acquisition.feasibility`).
     """
     world, beliefs = studies.world, studies.beliefs
     by_accuracy = _at_most(studies, ACCURACY, _rise_left(studies, fidelity))
@@ -112,12 +112,12 @@ def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
 
 
 def _rise_left(studies: Studies, fidelity: int) -> Floats:
-    """Returns what a curve is still believed to gain after trials, float64, shape (num_studies, K)."""
+    """Returns the gain that is still believed of a curve after trials, float64, shape (num_studies, K)."""
     return np.where(_known_after(studies, fidelity) == QUARTER, studies.world.rise[:, None], 0.0)
 
 
 def _known_after(studies: Studies, fidelity: int) -> NDArray[np.int64]:
-    """Returns to which fidelity curves are known after trials, int64, shape (num_studies, K)."""
+    """Returns the fidelity to which curves are known after trials, int64, shape (num_studies, K)."""
     return np.asarray(np.maximum(studies.trained, fidelity))
 
 

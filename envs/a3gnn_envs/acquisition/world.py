@@ -1,4 +1,4 @@
-"""`World`: one tuning problem as arrays: what is true, what is believed, and what trials find and take."""
+"""`World`: one tuning problem as arrays: true costs, beliefs, and the results and seconds of trials."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class World:
     Costs are those above. Worlds that are stacked have a leading axis of studies in every array.
 
     Attributes:
-        present: Which candidates there are; others only fill up, bool, shape (K,).
-        weights: What a unit of each cost takes off the score, which is in doublings, float64, shape (4,).
-        limits: Largest costs that are allowed, infinite where there is no limit, float64, shape (4,).
+        present: Which candidates exist; the others are padding, bool, shape (K,).
+        weights: Doublings of the score that a unit of each cost takes off, float64, shape (4,).
+        limits: Largest allowed costs, infinite without a limit, float64, shape (4,).
         mean: Costs as believed before anything is measured, float64, shape (4, K).
-        covariance: Of these beliefs, of each cost over the candidates, float64, shape (4, K, K).
+        covariance: Covariance of these beliefs over the candidates, per cost, float64, shape (4, K, K).
         noise: Standard deviations of a trial's costs around the true ones, as believed, > 0, float64, shape (4,).
         truth: True costs, float64, shape (4, K).
-        measured: What a trial finds, float64, shape (4, K).
-        play_off: What the play-off finds, float64, shape (4, K).
+        measured: Costs that a trial finds, float64, shape (4, K).
+        play_off: Costs that the play-off finds, float64, shape (4, K).
         early: The cost ACCURACY after a quarter of the curve, at least that of `measured`; NaN where no point of the
             curve lies there, float64, shape (K,).
-        rise: By how much ACCURACY is believed to fall from there to the curve's end, float64, shape ().
-        rise_deviation: Standard deviation of that, float64, shape ().
-        crashes: Whose trials fail whatever the limits, bool, shape (K,).
+        rise: Believed fall of ACCURACY from there to the curve's end, float64, shape ().
+        rise_deviation: Standard deviation of `rise`, float64, shape ().
+        crashes: Which candidates' trials fail whatever the limits, bool, shape (K,).
         keys: Equal numbers for candidates that train bit-identically and share a curve, int64, shape (K,).
         start_s: Seconds of a trial without its curve, float64, shape ().
         curve_s: Seconds of a whole curve, its evaluation counted, float64, shape ().
-        budget_s: Seconds of trials that the study may take beside the default's, float64, shape ().
+        budget_s: Seconds of trials that the study may take besides the default's, float64, shape ().
         ends_at_target: Whether a curve ends where it reaches the limit on ACCURACY, bool, shape ().
     """
 
@@ -70,10 +70,10 @@ class World:
     ends_at_target: NDArray[np.bool_]
 
     def padded(self, num_candidates: int) -> Self:
-        """Returns the world with so many candidates, the further ones not present.
+        """Returns the world padded to `num_candidates`; the added candidates are not present.
 
         Raises:
-            UsageError: It has more.
+            UsageError: It has more candidates.
         """
         more = num_candidates - len(self.present)
         if more < 0:
@@ -91,7 +91,7 @@ class World:
         return cls(**{name: np.stack([getattr(world, name) for world in filled]) for name in names})
 
 
-#: How many of an array's last axes are of the candidates, where any is.
+#: Number of an array's last axes that are over the candidates, for arrays that have any.
 _AXES = {
     **dict.fromkeys(("present", "mean", "truth", "measured", "play_off", "early", "crashes", "keys"), 1),
     "covariance": 2,
@@ -104,7 +104,7 @@ def _filled(world: World, name: str, axes: int, more: int) -> NDArray[Any]:
 
 
 class Worlds(Protocol):
-    """Where worlds come from."""
+    """A source of worlds."""
 
     def draw(self, random: np.random.Generator) -> World:
         """Returns a world, decided by `random`."""
@@ -112,10 +112,10 @@ class Worlds(Protocol):
 
 
 def score_weights(priority: Priority) -> Floats:
-    """Returns the `weights` of a world in which `priority` is wanted, float64, shape (4,).
+    """Returns the `weights` of a world with this `priority`, float64, shape (4,).
 
-    Accuracy weighs nothing where it is a limit alone, and the epochs to the target weigh as speed does where speed
-    means the seconds to it.
+    Accuracy weighs nothing if it is only a limit. The epochs to the target weigh as much as speed if speed means the
+    seconds to it, and nothing otherwise.
     """
     speed, memory, accuracy = (float(-priority.score(unit[None])[0]) for unit in np.eye(3))
     return np.array([speed, memory, accuracy * priority.accuracy_counts, speed * priority.time])

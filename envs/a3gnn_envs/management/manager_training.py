@@ -1,4 +1,4 @@
-"""Training of a manager with PPO (Schulman et al., 2017), which goes on from where it was left."""
+"""Training of a manager with PPO (Schulman et al., 2017), which can be resumed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from a3gnn_envs.management.management_env import DISCOUNT, HORIZON, ManagementEp
 from a3gnn_envs.policy_training import isolated_torch, quiet_ppo
 from a3gnn_envs.vec_env import BatchedVecEnv
 
-#: Units of the hidden layers of both. Guess.
+#: Units of the hidden layers of actor and critic. Guess.
 _HIDDEN = 64
-#: Logit of what Algorithm 1 would do, which is what an untrained policy does nine times of ten. Guess.
+#: Logit of the action of Algorithm 1, which an untrained policy takes nine times out of ten. Guess.
 PRIOR = 5.5
 
 
@@ -33,7 +33,7 @@ def _perceptron(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class ManagerPolicy(ActorCritic):
-    """An actor-critic policy for `ManagementEnv`; the last values that are seen are what Algorithm 1 would do."""
+    """An actor-critic policy for `ManagementEnv`; the last observed values say what Algorithm 1 would do."""
 
     def _networks(self) -> None:
         self.num_actions = int(self.action_space.n)  # type: ignore[attr-defined]
@@ -48,10 +48,10 @@ class ManagerPolicy(ActorCritic):
 
 
 # Guesses.
-#: Into how many parts a rollout goes, and how often each is learnt from.
+#: Parts of a rollout, and how often each part is learned from.
 _PARTS, _EPOCHS = 4, 6
 _RATE, _ENTROPY_COEFFICIENT, _GAE_LAMBDA = 7e-4, 0.003, 0.9
-#: An update ends where the policy has moved so far: what it starts from is Algorithm 1.
+#: An update ends if the policy has moved this far, because it starts from Algorithm 1.
 _MOST_DIVERGENCE = 0.03
 
 
@@ -59,13 +59,13 @@ class ManagerTraining:
     """PPO on episodes of management; deterministic for a seed and a sequence of calls on one machine.
 
     Args:
-        episodes: What it is trained on; all begin and end together.
+        episodes: The training episodes; all begin and end together.
         seed: Decides initial weights, platforms and actions.
-        path: Where its state is kept; what is there is gone on from. None keeps none.
+        path: File of the state. Training resumes from an existing file; None stores no state.
 
     Attributes:
-        policy: As trained so far.
-        steps: Of the environments so far.
+        policy: The policy as trained so far.
+        steps: Steps of the environments so far.
 
     Raises:
         StoreError: The file at `path` can't be read.
@@ -74,7 +74,7 @@ class ManagerTraining:
     def __init__(self, episodes: ManagementEpisodes, seed: int, path: Path | None = None) -> None:
         self._path, self._env, self._seed = path, BatchedVecEnv(episodes), seed
         state = None if path is None or not path.exists() else _read(path)
-        # Platforms of a part that is gone on with are other ones than those of the parts before.
+        # A resumed training draws other platforms than before, because seeds depend on the steps so far.
         self.steps = 0 if state is None else int(state["steps"])
         with isolated_torch():
             self._ppo = quiet_ppo(
@@ -99,24 +99,24 @@ class ManagerTraining:
 
     @property
     def reward(self) -> float:
-        """The mean of what an episode of the last rollout came to."""
+        """The mean sum of rewards of an episode of the last rollout."""
         return float(self._ppo.rollout_buffer.rewards.sum() / self._env.num_envs)
 
     @property
     def rollout(self) -> int:
-        """Steps of the environments between two updates: an episode of each."""
+        """Steps of the environments between two updates: one episode of each environment."""
         return HORIZON * self._env.num_envs
 
     def train(self, rollouts: int) -> None:
-        """Trains for so many rollouts, and keeps the state.
+        """Trains for `rollouts` rollouts, and stores the state.
 
         Raises:
-            UsageError: There are none.
+            UsageError: `rollouts` is less than 1.
         """
         if rollouts < 1:
             raise UsageError(f"rollouts must be >= 1, got {rollouts}")
         with isolated_torch():
-            # SB3 draws from the global generators, which have the caller's state again since they were seeded.
+            # SB3 draws from the global generators, which got the caller's state back after they were seeded.
             set_random_seed(self._next_seed() % 2**32)
             self._ppo.learn(rollouts * self.rollout, reset_num_timesteps=False)
         self.steps += rollouts * self.rollout
