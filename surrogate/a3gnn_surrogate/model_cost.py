@@ -25,7 +25,7 @@ from a3gnn_surrogate.columns import Array, Columns, reads_table, row_entries, se
 from a3gnn_surrogate.volume import BatchVolume
 
 #: Cost of training in forward passes: backward costs two.
-_LAYER_PASSES = 3
+_PASSES = 3
 # How often a norm reads a matrix of the size of the layer's output, forward and backward. Batch norm reads the rows for
 # the moments and to scale them, and rows and gradient twice each (`a3gnn.models.layers.norm`). Layer norm keeps a row
 # in a core's cache between moments and scaling, so that it reads the rows once, and rows and gradient once each.
@@ -61,13 +61,9 @@ def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first
     if task.residual and not first:
         read, kept = read + _RESIDUAL_READS * rows * width_out, kept + rows * width_out
         if width_in != width_out:
-            flops = flops + _LAYER_PASSES * 2.0 * rows * width_in * width_out
+            flops = flops + _PASSES * 2.0 * rows * width_in * width_out
             parameters += width_in * width_out
     return Between(flops, read, kept, parameters)
-
-
-#: Cost of training in forward passes: backward costs two.
-_PASSES = 3
 
 
 class OwnStep(NamedTuple):
