@@ -88,7 +88,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
         )
     graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
     rows = graph.indptr, graph.indices
-    if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`open_sources`)
+    if isinstance(graph, PartedGraph):  # whose edges are not here; what needs them is refused (`Pipeline`)
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
     edges = Edges.plain(*rows)
     return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)

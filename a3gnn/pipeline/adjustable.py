@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -13,7 +12,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import option
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.preparation import Preparation, has_free_cache
 from a3gnn.threads.overlap_policy import OverlapOnce, Overlapped
@@ -29,7 +28,7 @@ class AdjustablePipeline(Pipeline):
     Args:
         graph: As of `Pipeline`.
         config: Likewise; what it asks for is the first preparation.
-        given: Likewise.
+        fanouts: Likewise.
         options: Likewise.
 
     Attributes:
@@ -41,9 +40,9 @@ class AdjustablePipeline(Pipeline):
         UsageError: Stages are to have cores of their own, or the graph is on graph servers.
     """
 
-    def __init__(self, graph: Graph, config: TrainConfig, *given: Any, **options: Any) -> None:
+    def __init__(self, graph: Graph, config: TrainConfig, fanouts: Sequence[int], options: PipelineOptions) -> None:
         check_adjustable(graph, config)
-        super().__init__(graph, config, *given, **options)
+        super().__init__(graph, config, fanouts, options)
         self.preparation = self.active = self._first = Preparation.of(self._config)
         self._overlap = self._measured = OverlapOnce(self._config.num_workers)
         self.can_resize = has_free_cache(self._config) and isinstance(self.store, HostStore) and self.store.can_resize

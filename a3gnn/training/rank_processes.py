@@ -25,7 +25,7 @@ from a3gnn.training.rank_folders import FollowerFolder, LeaderFolder
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.run import Interrupt
 from a3gnn.training.run_folder import RunFolder
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.units import format_size
 
 
@@ -61,10 +61,10 @@ class Alone:
         """Returns what notes Ctrl-C."""
         return Interrupt()
 
-    def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
-        """Returns what trains `request` here; `options` are further ones of `Trainer`."""
+    def trainer(self, request: TrainRequest, options: TrainerOptions) -> Trainer:
+        """Returns the trainer of `request` in this process."""
         given = request.graph, request.config, request.task
-        return Trainer(*given, device=self.device, member=self.member, **options)
+        return Trainer(*given, options, device=self.device, member=self.member)
 
     def prepare(self, trainer: Trainer) -> None:
         """Makes what a trainer else makes when it is first asked for it, once per machine."""
@@ -106,6 +106,8 @@ class Together(Alone):
     Args:
         ranks: All of them.
     """
+
+    member: Member
 
     def __init__(self, ranks: TorchRanks) -> None:
         self._ranks = ranks

@@ -12,7 +12,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.adjustable import AdjustablePipeline
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.preparation import Preparation
 from tests.pipeline.batches import content
 from tests.training.adapting.controllers import drawn
@@ -36,7 +36,7 @@ def without_hits(batch: Any) -> tuple[Any, ...]:
 
 
 def opened(kind: type[Pipeline], graph: Graph, config: TrainConfig) -> Any:
-    return kind(graph, config, FANOUTS, seed=3)
+    return kind(graph, config, FANOUTS, PipelineOptions(seed=3))
 
 
 @pytest.mark.parametrize("seed", range(3))
