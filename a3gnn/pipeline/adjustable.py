@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -80,7 +81,7 @@ class AdjustablePipeline(Pipeline):
         self._config = self._config.replace(parallel_mode=preparation.mode, num_workers=max(1, preparation.workers))
         self._depth = preparation.depth
         self._stages.keep_buffers(preparation.depth + 2)
-        is_first = preparation.replace(cache_bytes=self._first.cache_bytes) == self._first
+        is_first = replace(preparation, cache_bytes=self._first.cache_bytes) == self._first
         self._overlap = self._measured if is_first else Overlapped()
         self.active = preparation
 

@@ -77,13 +77,14 @@ def open_sampler(
     """
     mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
     mask[cached] = True
-    make: Callable[..., Sampler] = partial(NeighbourSampler, *adjacency)
+    rate = config.bias_rate
     if sampling is not None:
-        edges = sampling.edges if parts is None else sampling.edges.within(parts)
-        make = partial(EdgeSampler, edges, replace=sampling.replace, disjoint=sampling.disjoint)
-    elif config.sampling_device == "cuda":
-        make = partial(DeviceSampler, *adjacency, device="cuda")
-    return make(fanouts=fanouts, seed=seed, bias_rate=config.bias_rate, cached=mask)
+        edges, replace, disjoint = sampling
+        edges = edges if parts is None else edges.within(parts)
+        return EdgeSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, replace=replace, disjoint=disjoint)
+    if config.sampling_device == "cuda":
+        return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
+    return NeighbourSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from time import perf_counter
 
@@ -89,7 +89,7 @@ class _KeepingStep:
     """
 
     def __init__(self, sampler: Sampler, stand_in: NDArray[np.int32]) -> None:
-        self._sample: Callable[..., Subgraph] = sampler.sample
+        self._sample = sampler.sample
         self._stand_in = stand_in
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:

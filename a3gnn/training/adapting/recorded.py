@@ -106,10 +106,10 @@ class Change(ABC):
         after_s: Likewise after; None while nothing was measured.
     """
 
-    epoch: int
-    batches: int
-    reason: str
-    before_s: float | None
+    epoch: int = 0
+    batches: int = 0
+    reason: str = ""
+    before_s: float | None = None
     after_s: float | None = None
 
     @property
@@ -176,8 +176,8 @@ class Recorded(ABC, Generic[Adjusted]):
         """Returns how many mini-batches fill the pipeline, and are not counted."""
 
     @abstractmethod
-    def _changed(self, before: Adjusted, now: Adjusted, **common: Any) -> Change:
-        """Returns the record of a change; `common` are what `Change` has of any."""
+    def _changed(self, before: Adjusted, now: Adjusted) -> Change:
+        """Returns the record of a change, which has no place, reason or times yet."""
 
     @abstractmethod
     def _sought(self, before: Adjusted, mean: StageTimes) -> str:
@@ -224,9 +224,9 @@ class Recorded(ABC, Generic[Adjusted]):
                 self.lines.append(latest.gain)
 
     def _record(self, before: Adjusted, now: Adjusted, reason: str) -> None:
-        epoch, batches = self._place
-        before_s = _mean(self._last) if self._last else None
-        made = self._changed(before, now, epoch=epoch, batches=batches, reason=reason, before_s=before_s)
+        made = self._changed(before, now)
+        made.epoch, made.batches = self._place
+        made.reason, made.before_s = reason, _mean(self._last) if self._last else None
         self.changes.append(made)
         self.lines.append(made.line)
         self._first, self._last = [], []
@@ -234,7 +234,7 @@ class Recorded(ABC, Generic[Adjusted]):
     def _reason(self, before: Adjusted, now: Adjusted) -> str:
         """Returns what drifted since `before` was new; or, where nothing did, what was sought."""
         latest: Change | None = self.changes[-1] if self.changes else None
-        tried = self._changed(before, now, epoch=0, batches=0, reason="", before_s=None)
+        tried = self._changed(before, now)
         if latest is not None and tried.takes_back(latest) and latest.slower > -LEAST_GAIN:
             word = "more" if latest.slower > 0 else "less"
             return f"back again, for a mini-batch took {abs(latest.slower):.0%} {word} than before"
