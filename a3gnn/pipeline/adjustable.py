@@ -11,7 +11,6 @@ from a3gnn.errors import UsageError
 from a3gnn.features.stores.host import HostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
@@ -97,7 +96,7 @@ def check_adjustable(graph: Graph, config: TrainConfig) -> None:
             f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, which gives stages "
             "threads by a model of its own, once; choose one of them"
         )
-    if isinstance(graph, PartedGraph):
+    if graph.is_parted:
         raise UsageError(
             f"{option('dataset')} must be a graph on this machine's disk with {option('adapt')}, got parts on graph "
             f"servers; leave {option('adapt')} out"

@@ -165,7 +165,7 @@ class Pipeline:
         device = checked_device("cpu" if parts else options.device, config.sampling_device)
         fanouts = fanouts if table is None else fanouts[:-1]
         self._config, self._options = config.canonical(), options
-        if isinstance(graph, PartedGraph):
+        if graph.is_parted:
             check_over_parts(config)
         self._seeds = graph.train_ids if options.input_nodes is None else options.input_nodes
         self._parts: NDArray[np.int32] | None = None

@@ -14,7 +14,6 @@ import torch
 from a3gnn.errors import UsageError
 from a3gnn.launch import launch
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.ranks.exchange import summed
 from a3gnn.ranks.group import TorchRanks, joined
 from a3gnn.ranks.joined_step import warm_up
@@ -143,7 +142,7 @@ class Together(Alone):
         Raises:
             UsageError: The graph is on graph servers.
         """
-        if isinstance(request.graph, PartedGraph):
+        if request.graph.is_parted:
             raise UsageError(
                 f"{option('dataset')} must be a graph that each rank can read where {self.count} ranks train, got "
                 "parts on graph servers, which each rank would ask for whole mini-batches; train in one process"

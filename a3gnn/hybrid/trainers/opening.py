@@ -18,7 +18,6 @@ from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.hybrid.trainers.request import OpenTrainers, Trainers
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.adapting.trainer import AdaptingTrainer
@@ -153,7 +152,7 @@ def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[
     config = request.config
     if us.algorithm is not None or us.count > 1:
         where = f"where {us.count} ranks train" if us.count > 1 else f"with algorithm {us.algorithm}"
-    elif isinstance(request.graph, PartedGraph):
+    elif request.graph.is_parted:
         where = "with a graph on graph servers"
     else:
         return request
