@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.limits import Limits
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.process.worker import Worker
@@ -26,6 +28,8 @@ from a3gnn.quick import QUICK_VARIABLE
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
+from a3gnn.training.request import this_machine as machine_here
+from a3gnn.training.tuned import TunedConfig
 from tests.curves import rising_curve
 from tests.own_models import Package
 
@@ -293,3 +297,31 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package
     yield Package(name, tmp_path / "here" / name)
     for module in [one for one in sys.modules if one.partition(".")[0] == name]:
         del sys.modules[module]
+
+
+@pytest.fixture
+def task() -> Task:
+    """A small task that learns the small graph in a few epochs."""
+    return Task(hidden_channels=32, fanouts=(10, 5), learning_rate=0.01)
+
+
+@pytest.fixture
+def write_tuned(
+    small_folder_graph: Graph, task: Task, tmp_path: Path, hardware: Hardware, make_metrics: Callable[..., Metrics]
+) -> Callable[..., Path]:
+    """Returns a writer of a tuned.json for the small graph on this machine; keywords replace its fields."""
+
+    def write(**changes: Any) -> Path:
+        tuned = TunedConfig(
+            config=TrainConfig(batch_size=256),
+            setting=Setting(task, small_folder_graph.characteristics(), machine_here(hardware.profile)),
+            spec=str(small_folder_graph.folder),
+            limits=Limits(host_bytes=4 * 2**30),
+            predicted={"throughput_epochs_per_s": {"mean": 20.0, "low": 10.0, "high": 30.0}},
+            measured=make_metrics(throughput=25.0, host=300 * 2**20, accuracy=0.6),
+        )
+        path = tmp_path / "tuned.json"
+        dataclasses.replace(tuned, **changes).write(path)
+        return path
+
+    return write

@@ -1,24 +1,12 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from a3gnn.config import TrainConfig
-from a3gnn.graphs.graph import Graph
-from a3gnn.hardware import Hardware
-from a3gnn.limits import Limits
-from a3gnn.measurement import Metrics
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.setting import Setting
-from a3gnn.task import Task
-from a3gnn.training.request import this_machine
-from a3gnn.training.tuned import TunedConfig
 
 MakeBlock = Callable[..., LayerBlock]
 
@@ -43,31 +31,3 @@ def make_block() -> MakeBlock:
         )
 
     return make
-
-
-@pytest.fixture
-def task() -> Task:
-    """A small task that learns the small graph in a few epochs."""
-    return Task(hidden_channels=32, fanouts=(10, 5), learning_rate=0.01)
-
-
-@pytest.fixture
-def write_tuned(
-    small_folder_graph: Graph, task: Task, tmp_path: Path, hardware: Hardware, make_metrics: Callable[..., Metrics]
-) -> Callable[..., Path]:
-    """Returns a writer of a tuned.json for the small graph on this machine; keywords replace its fields."""
-
-    def write(**changes: Any) -> Path:
-        tuned = TunedConfig(
-            config=TrainConfig(batch_size=256),
-            setting=Setting(task, small_folder_graph.characteristics(), this_machine(hardware.profile)),
-            spec=str(small_folder_graph.folder),
-            limits=Limits(host_bytes=4 * 2**30),
-            predicted={"throughput_epochs_per_s": {"mean": 20.0, "low": 10.0, "high": 30.0}},
-            measured=make_metrics(throughput=25.0, host=300 * 2**20, accuracy=0.6),
-        )
-        path = tmp_path / "tuned.json"
-        dataclasses.replace(tuned, **changes).write(path)
-        return path
-
-    return write
