@@ -241,7 +241,7 @@ class Loader(SeedLoader):
         adjs: bool = False,
         share: tuple[int, int] | None = None,
         config: ConfigLike | None = None,
-        **others: Any,
+        **others: Any,  # PyG's further arguments, which `check_arguments` refuses or ignores by name
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "others", "__class__")}
         given |= others
