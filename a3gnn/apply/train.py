@@ -38,7 +38,7 @@ from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult, make_result
 from a3gnn.training.run import run
 from a3gnn.training.run_folder import check_run_folder
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import count
 
@@ -190,12 +190,10 @@ def train(
                 request,
                 several,
                 us,
+                TrainerOptions(
+                    folder.scratch, limit, evaluation_bytes(limit), interrupt.check, lambda: interrupt.noted
+                ),
                 adapt=adapt,
-                scratch=folder.scratch,
-                host_memory_limit=limit,
-                evaluation_bytes=evaluation_bytes(limit),
-                on_chunk=interrupt.check,
-                should_stop=lambda: interrupt.noted,
             )
             us.prepare(made)
         with made as trainer:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError, GraphError
-from a3gnn.evaluation.neighbourhoods import Neighbourhoods, in_edges
+from a3gnn.evaluation.neighbourhoods import Neighbourhoods
 from a3gnn.features.rows.row_kernels import locate
 from a3gnn.features.rows.sparse_kernels import count_entries, sum_rows
 from a3gnn.features.rows.stored import SparseRows, bits
@@ -48,7 +48,7 @@ def row_starts(
     most, taken = MOST_TABLE_GROWTH * features.nbytes, starts.nbytes
     for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, _SPARSE_EDGE_BYTES):
         counts = starts[ids[0] + 1 : ids[-1] + 2]
-        kernel = partial(count_entries, ids, *in_edges(graph, ids), matrix.indptr, matrix.indices, features.shape[1])
+        kernel = partial(count_entries, ids, *graph.in_edges(ids), matrix.indptr, matrix.indices, features.shape[1])
         pool.in_chunks(partial(kernel, aggregator == "mean", counts), len(ids), _GRAIN)
         taken += _ENTRY_BYTES * int(counts.sum())
         if taken > most:
@@ -76,7 +76,7 @@ def sparse_pieces(
     )  # twice: one piece is held while it is written
     for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, 1, taken):
         first, last = int(ids[0]), int(ids[-1]) + 1
-        indptr, indices = in_edges(graph, ids)
+        indptr, indices = graph.in_edges(ids)
         run = slice(first, last)
         block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
         own = starts[first : last + 1] - starts[first]
@@ -170,7 +170,7 @@ def _pieces(
     degrees = around.degrees() if aggregator == "gcn" else None
     every = np.arange(graph.num_nodes, dtype=np.int32)
     for ids in around.chunks(every, 2 * 4 * columns + 16, _EDGE_BYTES):  # twice: one piece is held while it is written
-        indptr, indices = in_edges(graph, ids)
+        indptr, indices = graph.in_edges(ids)
         out = np.empty((len(ids), columns), dtype=np.float32)
         table = _rows(features.array, np.concatenate([ids, indices]))
         places = np.arange(len(ids), len(ids) + len(indices), dtype=np.int32)

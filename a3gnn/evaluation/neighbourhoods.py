@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.features.rows.tensors import slice_or_ids
-from a3gnn.graphs.arrays import row_slots, row_spans
+from a3gnn.graphs.arrays import row_spans
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.parts.graph import PartedGraph
 
-#: Peak bytes per edge of `in_edges`.
+#: Peak bytes per edge of `Graph.in_edges`.
 EDGE_BYTES = 32
 # Nodes whose sizes are summed at once. Guess.
 _SLAB = 1 << 17
@@ -39,21 +38,6 @@ def chunks(
         taken = np.cumsum(row_bytes + edge_bytes * (indptr[slab + 1] - indptr[slab]))
         for first, end in row_spans(np.concatenate(([0], taken)), budget):
             yield slab[first:end]
-
-
-def in_edges(graph: Graph, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns the CSR of the in-edges of ascending `ids`: indptr int32 (n + 1,), indices int32 (global ids).
-
-    For consecutive nodes, indices are a view of the graph's. A graph in parts requests them from its servers.
-    """
-    if isinstance(graph, PartedGraph):
-        return graph.in_edges(ids)
-    first, last = int(ids[0]), int(ids[-1])
-    if last - first + 1 == len(ids):
-        ends = graph.indptr[first : last + 2]
-        return (ends - ends[0]).astype(np.int32), graph.indices[ends[0] : ends[-1]]
-    indptr, slots = row_slots(graph.indptr, ids)
-    return indptr.astype(np.int32), graph.indices[slots]
 
 
 class Neighbourhoods:
@@ -103,28 +87,23 @@ class Neighbourhoods:
         reached = np.zeros(self._graph.num_nodes, dtype=bool)
         reached[ids] = True
         for some in self.chunks(ids, 16, EDGE_BYTES):
-            reached[in_edges(self._graph, some)[1]] = True
+            reached[self._graph.in_edges(some)[1]] = True
         return np.flatnonzero(reached).astype(np.int32)
 
     def degrees(self) -> Tensor:
         """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,)."""
-        if self._degrees is None and isinstance(self._graph, PartedGraph):
-            self._degrees = torch.from_numpy(self._graph.other_degrees.astype(np.float32))
         if self._degrees is None:
             degrees = torch.empty(self._graph.num_nodes)
             every = np.arange(self._graph.num_nodes, dtype=np.int32)
             for ids in self.chunks(every, 32, EDGE_BYTES):
-                indptr, indices = in_edges(self._graph, ids)
-                counts = np.diff(indptr)
-                loops = np.repeat(ids, counts) == indices
-                own = np.bincount(np.repeat(np.arange(len(ids)), counts)[loops], minlength=len(ids))
-                degrees[torch.from_numpy(ids)] = torch.from_numpy((counts - own).astype(np.float32))
+                others = self._graph.other_degrees(ids)
+                degrees[torch.from_numpy(ids)] = torch.from_numpy(others.astype(np.float32))
             self._degrees = degrees
         return self._degrees
 
     def block(self, sources: FeatureRows, ids: NDArray[np.int32], *, with_degrees: bool) -> tuple[LayerBlock, Tensor]:
         """Returns the block of the full in-neighborhood of `ids`, and the matrix of source rows that it points into."""
-        indptr, indices = in_edges(self._graph, ids)
+        indptr, indices = self._graph.in_edges(ids)
         degrees = self.degrees() if with_degrees else None
         places: NDArray[np.integer] = ids
         count = self._graph.num_nodes

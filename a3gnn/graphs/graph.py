@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
-from a3gnn.graphs.arrays import GraphArrays
+from a3gnn.graphs.arrays import GraphArrays, row_slots
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
@@ -159,6 +159,32 @@ class Graph(GraphArrays):
             return super().__reduce__()
         assert self.folder is not None
         return _opened_again, (type(self), self.folder.resolve(), self.name, self.notes, self.fingerprint)
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether graph servers have the in-neighbours and features, which are read row by row (`PartedGraph`)."""
+        return False
+
+    def in_edges(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns the CSR of the in-edges of `ids`, which ascend: indptr int32 (n + 1,), indices int32 (global ids).
+
+        A run of consecutive nodes is a view of the graph's own indices.
+        """
+        first, last = int(ids[0]), int(ids[-1])
+        if last - first + 1 == len(ids):
+            ends = self.indptr[first : last + 2]
+            return (ends - ends[0]).astype(np.int32), self.indices[ends[0] : ends[-1]]
+        indptr, slots = row_slots(self.indptr, ids)
+        return indptr.astype(np.int32), self.indices[slots]
+
+    def other_degrees(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Returns the in-neighbours other than itself of each of `ids`, which ascend, int64."""
+        indptr, indices = self.in_edges(ids)
+        counts = np.diff(indptr)
+        loops = np.repeat(ids, counts) == indices
+        own = np.bincount(np.repeat(np.arange(len(ids)), counts)[loops], minlength=len(ids))
+        others: NDArray[np.int64] = counts - own
+        return others
 
     def characteristics(self) -> GraphCharacteristics:
         """Returns the statistics that the surrogate takes, from the folder if it has them, else computed once."""

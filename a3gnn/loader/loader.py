@@ -25,7 +25,7 @@ from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
 from a3gnn.loader.seed_plan import SeedPlan
 from a3gnn.loader.worker_cores import LoaderThread, WorkerCores, checked_cores
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
 
@@ -245,7 +245,7 @@ class Loader(SeedLoader):
         adjs: bool = False,
         share: tuple[int, int] | None = None,
         config: ConfigLike | None = None,
-        **others: Any,
+        **others: Any,  # PyG's further arguments, which `check_arguments` refuses or ignores by name
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "others", "__class__")}
         given |= others
@@ -280,13 +280,15 @@ class Loader(SeedLoader):
             source.graph,
             config,
             fanouts,
-            seed=seed,
-            device=device,
-            reuse_buffers=False,
-            input_nodes=self._inputs.nodes,
-            shuffle=asked.shuffle,
-            sampling=sampling_of(source, asked, config, self._inputs),
-            shares=None if share is None else Shares.equal(*share),
+            PipelineOptions(
+                seed=seed,
+                device=device,
+                reuse_buffers=False,
+                input_nodes=self._inputs.nodes,
+                shuffle=asked.shuffle,
+                sampling=sampling_of(source, asked, config, self._inputs),
+                shares=None if share is None else Shares.equal(*share),
+            ),
         )
         order = None if sampler is None and batch_sampler is None else self.batch_sampler
         self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)

@@ -27,7 +27,6 @@ from a3gnn.loader.pyg_attributes import (
     StoreAttributes,
     TransposedAdjacency,
 )
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
 from a3gnn.sampling.edge_sampler import Edges
 
@@ -88,7 +87,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
         )
     graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
     rows = graph.indptr, graph.indices
-    if isinstance(graph, PartedGraph):  # its edges are remote; `open_sources` refuses uses of them
+    if graph.is_parted:  # its edges are remote; `Pipeline` refuses uses of them
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
     edges = Edges.plain(*rows)
     return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
@@ -98,7 +97,7 @@ def data_of(data: Any, source: Source) -> Any:
     """Returns an argument from which `source_of` rebuilds this source, even after `data` has lost attributes."""
     if is_data(data):
         return copy(data)
-    return source.graph if isinstance(data, str | os.PathLike) and not isinstance(source.graph, PartedGraph) else data
+    return source.graph if isinstance(data, str | os.PathLike) and not source.graph.is_parted else data
 
 
 def shared_x(data: Any, source: Source) -> torch.Tensor | None:

@@ -128,6 +128,11 @@ class PartedGraph(Graph):
     features: RemoteFeatures  # type: ignore[assignment]
     client: PartsClient = field(kw_only=True)
 
+    @property
+    def is_parted(self) -> bool:
+        """True."""
+        return True
+
     def counts(self, ids: NDArray[np.int32], fanout: int = -1) -> NDArray[np.int64]:
         """Returns the number of in-neighbors that `fanout` takes of each of `ids`, int64; -1 takes all."""
         degrees = self.indptr[ids.astype(np.int64) + 1] - self.indptr[ids]
@@ -157,10 +162,13 @@ class PartedGraph(Graph):
         return self.client.column("entries", np.dtype(np.int64))
 
     @cached_property
-    def other_degrees(self) -> NDArray[np.int64]:
-        """Each node's in-neighbors other than itself, int64; requested once."""
-        others: NDArray[np.int64] = np.diff(self.indptr) - self.client.column("loops", np.dtype(np.uint8))
-        return others
+    def _loops(self) -> NDArray[np.uint8]:
+        """Each node's edges to itself, uint8; requested once."""
+        return self.client.column("loops", np.dtype(np.uint8))
+
+    def other_degrees(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Returns the number of in-neighbors other than itself of each of `ids`, int64."""
+        return self.counts(ids) - self._loops[ids]
 
     @property
     def held_bytes(self) -> int:

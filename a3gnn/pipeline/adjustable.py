@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from dataclasses import replace
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.stores.host import HostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.preparation import Preparation, has_free_cache
 from a3gnn.threads.overlap_policy import OverlapOnce, Overlapped
@@ -29,7 +28,7 @@ class AdjustablePipeline(Pipeline):
     Args:
         graph: As of `Pipeline`.
         config: Likewise; what it asks for is the first preparation.
-        given: Likewise.
+        fanouts: Likewise.
         options: Likewise.
 
     Attributes:
@@ -41,9 +40,9 @@ class AdjustablePipeline(Pipeline):
         UsageError: Stages are to have cores of their own, or the graph is on graph servers.
     """
 
-    def __init__(self, graph: Graph, config: TrainConfig, *given: Any, **options: Any) -> None:
+    def __init__(self, graph: Graph, config: TrainConfig, fanouts: Sequence[int], options: PipelineOptions) -> None:
         check_adjustable(graph, config)
-        super().__init__(graph, config, *given, **options)
+        super().__init__(graph, config, fanouts, options)
         self.preparation = self.active = self._first = Preparation.of(self._config)
         self._overlap = self._measured = OverlapOnce(self._config.num_workers)
         self.can_resize = has_free_cache(self._config) and isinstance(self.store, HostStore) and self.store.can_resize
@@ -81,7 +80,7 @@ class AdjustablePipeline(Pipeline):
         self._config = self._config.replace(parallel_mode=preparation.mode, num_workers=max(1, preparation.workers))
         self._depth = preparation.depth
         self._stages.keep_buffers(preparation.depth + 2)
-        is_first = preparation.replace(cache_bytes=self._first.cache_bytes) == self._first
+        is_first = replace(preparation, cache_bytes=self._first.cache_bytes) == self._first
         self._overlap = self._measured if is_first else Overlapped()
         self.active = preparation
 
@@ -97,7 +96,7 @@ def check_adjustable(graph: Graph, config: TrainConfig) -> None:
             f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, which gives stages "
             "threads by a model of its own, once; choose one of them"
         )
-    if isinstance(graph, PartedGraph):
+    if graph.is_parted:
         raise UsageError(
             f"{option('dataset')} must be a graph on this machine's disk with {option('adapt')}, got parts on graph "
             f"servers; leave {option('adapt')} out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from time import perf_counter
@@ -196,42 +196,39 @@ class Loaded:
     seconds: float
 
 
+@dataclass(eq=False)
 class DividedStages(Stages):
     """Samples mini-batches on the host, reads each share's features there, and sends it to its trainer's device.
 
-    Args:
+    Attributes:
         dividing: How.
-        given: As of `Stages`.
-        options: Likewise.
     """
 
-    def __init__(self, *given: Any, dividing: Dividing, **options: Any) -> None:
-        super().__init__(*given, **options)
-        self._dividing = dividing
+    dividing: Dividing = field(kw_only=True)
 
     @property
     def depths(self) -> tuple[int, int, int] | None:
         """As of `Dividing`."""
-        return self._dividing.depths
+        return self.dividing.depths
 
     def prefetched(
         self, epoch: int, planned: Iterable[PlannedBatch], depths: tuple[int, int, int]
     ) -> Generator[DividedBatch, None, None]:
         """Yields the mini-batches `planned`, in order; sampling, loading and transfer are ahead by `depths`."""
         stages = partial(self.sample, epoch), self.load, self.transfer
-        return prefetched(planned, stages, depths, self._dividing.threads)
+        return prefetched(planned, stages, depths, self.dividing.threads)
 
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`: of the whole, or of all shares beside each other."""
-        watch, weights = self._dividing.watch, self._dividing.weights
-        if not self._dividing.independent:
+        watch, weights = self.dividing.watch, self.dividing.weights
+        if not self.dividing.independent:
             with watch.at("sampling", epoch, planned.index):
                 return super().sample(epoch, planned)
         begin, parts = perf_counter(), []
         for trainer, (low, high) in enumerate(pairwise(seed_bounds(len(planned.seeds), weights))):
             if high > low:
                 with watch.at("sampling", epoch, planned.index, trainer):
-                    parts.append(self._sampler.sample(planned.seeds[low:high], epoch, planned.index))
+                    parts.append(self.sampler.sample(planned.seeds[low:high], epoch, planned.index))
         return SampledBatch(epoch, planned.index, side_by_side(parts), perf_counter() - begin)
 
     def gather(self, sampled: SampledBatch) -> DividedBatch:
@@ -240,7 +237,7 @@ class DividedStages(Stages):
 
     def load(self, sampled: SampledBatch) -> Loaded:
         """Returns each share of the mini-batch with its features and labels, on the host."""
-        whole, dividing, begin = sampled.subgraph, self._dividing, perf_counter()
+        whole, dividing, begin = sampled.subgraph, self.dividing, perf_counter()
         weights, shares = dividing.weights, []
         ends = seed_bounds(whole.num_seeds, weights)
         for trainer, locked in enumerate(dividing.page_locked):
@@ -253,8 +250,8 @@ class DividedStages(Stages):
     def transfer(self, loaded: Loaded) -> DividedBatch:
         """Returns the mini-batch with its shares on their devices, or on the way there."""
         sampled, parts, begin = loaded.sampled, [], perf_counter()
-        for trainer, (share, send) in enumerate(zip(loaded.shares, self._dividing.send, strict=True)):
-            with self._dividing.watch.at("transfer", sampled.epoch, sampled.index, trainer):
+        for trainer, (share, send) in enumerate(zip(loaded.shares, self.dividing.send, strict=True)):
+            with self.dividing.watch.at("transfer", sampled.epoch, sampled.index, trainer):
                 parts.append(send(share))
         whole, none = sampled.subgraph, torch.empty(0)
         return DividedBatch(
@@ -267,7 +264,7 @@ class DividedStages(Stages):
             torch.from_numpy(whole.indices),
             sum(share.hits for share in loaded.shares),
             StageSeconds(sampled.seconds, loaded.seconds + perf_counter() - begin, 0.0, 0.0),
-            self._aggregator,
+            self.aggregator,
             parts=tuple(parts),
             on_host=loaded.shares,
             weights=loaded.weights,
@@ -279,7 +276,7 @@ class DividedStages(Stages):
     def release(self, batch: MiniBatch) -> None:
         """Takes back the buffers of all shares; torch reuses those that are page-locked once copies have ended."""
         assert isinstance(batch, DividedBatch)
-        for part, locked in zip(batch.on_host, self._dividing.page_locked, strict=True):
+        for part, locked in zip(batch.on_host, self.dividing.page_locked, strict=True):
             if not locked:
                 super().release(part)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from time import perf_counter
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -76,55 +77,48 @@ def open_sampler(
     """
     mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
     mask[cached] = True
-    make: Callable[..., Sampler] = partial(NeighbourSampler, *adjacency)
+    rate = config.bias_rate
     if sampling is not None:
-        edges = sampling.edges if parts is None else sampling.edges.within(parts)
-        make = partial(EdgeSampler, edges, replace=sampling.replace, disjoint=sampling.disjoint)
-    elif config.sampling_device == "cuda":
-        make = partial(DeviceSampler, *adjacency, device="cuda")
-    return make(fanouts=fanouts, seed=seed, bias_rate=config.bias_rate, cached=mask)
+        edges, replace, disjoint = sampling
+        edges = edges if parts is None else edges.within(parts)
+        return EdgeSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, replace=replace, disjoint=disjoint)
+    if config.sampling_device == "cuda":
+        return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
+    return NeighbourSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
 
 
-def open_sources(
-    graph: Graph,
-    adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-    fanouts: Sequence[int],
-    config: TrainConfig,
-    seed: int,
-    device: str,
-    parts: NDArray[np.int32] | None,
-    seeds: Iterable[NDArray[np.int32]],
-    table: DenseFeatures | SparseFeatures | None,
-    sampling: EdgeSampling | None,
-) -> tuple[FeatureStore, Sampler]:
-    """Returns the store of features and the sampler that `config` asks for; of a graph by parts, its servers'.
+@dataclass(frozen=True, slots=True, eq=False)
+class PipelineOptions:
+    """How a `Pipeline` makes its mini-batches, beside what graph, configuration and fanouts say.
 
-    Args:
-        graph: The graph.
-        adjacency: Its in-neighbours as CSR, indptr and indices, within `parts`.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
-        config: As `open_features` and `open_sampler` take it; of a graph by parts, `check_over_parts` has passed.
-        seed: Decides the random numbers.
-        device: Where mini-batches are trained.
-        parts: Each node's part in training part by part, int32, shape (num_nodes,); None is one part.
-        seeds: Of each mini-batch of the first epoch, for cache policies that sample.
-        table: As `open_features` takes it.
-        sampling: As `open_sampler` takes it.
-
-    Raises:
-        UsageError: As of those; or edges are to be sampled in a way that servers don't.
-        GraphServerError: A graph server can't be reached, or refuses.
+    Attributes:
+        seed: Decides order and neighbours.
+        device: Where mini-batches are trained: cpu or cuda.
+        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for; if not, after no
+            tensor uses it any more.
+        input_nodes: Seeds, int32, distinct; the train nodes by default.
+        shuffle: Whether seeds are shuffled, anew for every epoch.
+        aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
+            gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
+        table: What `aggregator` makes of each node's whole in-neighbourhood, as memory maps, for input_aggregation
+            full. Its rows are read in place of features, and the last of the fanouts is not sampled.
+        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
+        resources: What holds over the configuration's `resources`: an allocation, auto or free.
+        sampling: The edges that are sampled in place of the graph's, on the host; mini-batches then know their ids.
+        shares: Which share of each mini-batch is given; or how each is divided, whatever `device` says; None gives all.
     """
-    if isinstance(graph, PartedGraph):
-        if sampling is not None:
-            raise UsageError(
-                "over parts, in-neighbours are drawn of distinct seeds, each once and in one tree; leave out replace, "
-                "disjoint, an induced subgraph, seeds that are repeated and an order of your own"
-            )
-        warm_up()
-        return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
-    features = open_features(graph, config, parts, device, fanouts=fanouts, seed=seed, seeds=seeds, table=table)
-    return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
+
+    seed: int
+    device: str = "cpu"
+    reuse_buffers: bool = True
+    input_nodes: NDArray[np.int32] | None = None
+    shuffle: bool = True
+    aggregator: Aggregator | None = None
+    table: DenseFeatures | SparseFeatures | None = None
+    dtype: torch.dtype = torch.float32
+    resources: Resources | Allocation | None = None
+    sampling: EdgeSampling | None = None
+    shares: Shares | Dividing | None = None
 
 
 _PARTITION_SEED = 0  # partitions are a property of the graph: runs of any seed share the stored ones
@@ -144,20 +138,7 @@ class Pipeline:
         graph: The graph.
         config: Every knob matters.
         fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
-        seed: Decides order and neighbours.
-        device: Where mini-batches are trained: cpu or cuda.
-        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for; if not, after no
-            tensor uses it any more.
-        input_nodes: Seeds, int32, distinct; the train nodes by default.
-        shuffle: Whether seeds are shuffled, anew for every epoch.
-        aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
-            gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
-        table: What `aggregator` makes of each node's whole in-neighbourhood, as memory maps, for input_aggregation
-            full. Its rows are read in place of features, and the last of `fanouts` is not sampled.
-        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
-        resources: What holds over `config.resources`: an allocation, auto or free.
-        sampling: The edges that are sampled in place of `graph`'s, on the host; mini-batches then know their ids.
-        shares: Which share of each mini-batch is given; or how each is divided, whatever `device` says; None gives all.
+        options: Seeds, device, and what is read.
 
     Attributes:
         store: The features.
@@ -177,50 +158,43 @@ class Pipeline:
         graph: Graph,
         config: TrainConfig,
         fanouts: Sequence[int],
-        *,
-        seed: int,
-        device: str = "cpu",
-        reuse_buffers: bool = True,
-        input_nodes: NDArray[np.int32] | None = None,
-        shuffle: bool = True,
-        aggregator: Aggregator | None = None,
-        table: DenseFeatures | SparseFeatures | None = None,
-        dtype: torch.dtype = torch.float32,
-        resources: Resources | Allocation | None = None,
-        sampling: EdgeSampling | None = None,
-        shares: Shares | Dividing | None = None,
+        options: PipelineOptions,
     ) -> None:
+        shares, table = options.shares, options.table
         parts = len(shares.send) if isinstance(shares, Dividing) else 0
-        device = checked_device("cpu" if parts else device, config.sampling_device)
+        device = checked_device("cpu" if parts else options.device, config.sampling_device)
         fanouts = fanouts if table is None else fanouts[:-1]
-        self._config, self._seed, self._shuffle = config.canonical(), seed, shuffle
-        if isinstance(graph, PartedGraph):
+        self._config, self._options = config.canonical(), options
+        if graph.is_parted:
             check_over_parts(config)
-        self._seeds = graph.train_ids if input_nodes is None else input_nodes
+        self._seeds = graph.train_ids if options.input_nodes is None else options.input_nodes
         self._parts: NDArray[np.int32] | None = None
-        indptr, indices = graph.indptr, graph.indices
+        adjacency = graph.indptr, graph.indices
         if config.num_partitions > 1:
             graph = graph.on_disk()
             self._parts = partition(graph, config.num_partitions, _PARTITION_SEED, config.partitioner)
-            indptr, indices = restrict_to_parts(graph, self._parts)
+            adjacency = restrict_to_parts(graph, self._parts)
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
-        self._order = self._proximity(graph, indptr, indices)
-        how = fanouts, self._config, seed, device, self._parts, self._first_seeds(), table, sampling
-        self.store, self.sampler = self._open_sources(graph, (indptr, indices), *how)
-        on_host, tabled = not self.store.is_sparse and device == "cpu", table is not None
+        self._order = self._proximity(graph, *adjacency)
+        self.store, self.sampler = self._open_sources(graph, adjacency, fanouts, device)
+        on_host, tabled, aggregator = (
+            not self.store.is_sparse and device == "cpu",
+            table is not None,
+            options.aggregator,
+        )
         # Rows are weighed by degrees within what is read, and those of a share's last nodes are the whole's.
         if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
             aggregator = None
         width = input_width(None if tabled else aggregator, self.store.num_features)
-        buffers = BufferPool(width, spare=most_held(config, shares), dtype=dtype) if on_host else None
-        new: Callable[..., Stages] = partial(DividedStages, dividing=shares) if isinstance(shares, Dividing) else Stages
+        buffers = BufferPool(width, spare=most_held(config, shares), dtype=options.dtype) if on_host else None
         sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
-        made = {"lends": not reuse_buffers, "aggregator": aggregator, "dtype": dtype, "tabled": tabled}
-        self._stages = new(sampler, self.store, graph.labels, device, buffers, **made)
+        reading = not options.reuse_buffers, aggregator, tabled, options.dtype
+        made = sampler, self.store, graph.labels, device, buffers, *reading
+        self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else Stages(*made)
         self._overlap = OverlapPolicy(config.num_workers)
         self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
         self.on_worker_start: Callable[[], None] | None = None
-        given = self._config.resources if resources is None else resources
+        given = self._config.resources if options.resources is None else options.resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
@@ -248,10 +222,10 @@ class Pipeline:
         return epoch_plan(
             self._seeds,
             self._config.batch_size,
-            self._seed,
+            self._options.seed,
             epoch,
             self._parts,
-            shuffle=self._shuffle,
+            shuffle=self._options.shuffle,
             order=self._order,
         )
 
@@ -311,20 +285,49 @@ class Pipeline:
                     overlap.count(now - last)
                 last = now
 
-    def _open_sources(self, *given: Any) -> tuple[FeatureStore, Sampler]:
-        """Returns what `open_sources` does, whose arguments are `given`."""
-        return open_sources(*given)
+    def _open_sources(
+        self,
+        graph: Graph,
+        adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
+        fanouts: Sequence[int],
+        device: str,
+    ) -> tuple[FeatureStore, Sampler]:
+        """Returns the store of features and the sampler; of a graph by parts, its servers'.
+
+        Args:
+            graph: The graph.
+            adjacency: Its in-neighbours as CSR, indptr and indices, within parts.
+            fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+            device: Where mini-batches are trained.
+
+        Raises:
+            UsageError: As of `open_features` and `open_sampler`; or servers can't sample edges in the way asked for.
+            GraphServerError: A graph server can't be reached, or refuses.
+        """
+        config, parts = self._config, self._parts
+        seed, sampling, table = self._options.seed, self._options.sampling, self._options.table
+        if isinstance(graph, PartedGraph):
+            if sampling is not None:
+                raise UsageError(
+                    "over parts, in-neighbours are drawn of distinct seeds, each once and in one tree; leave out "
+                    "replace, disjoint, an induced subgraph, seeds that are repeated and an order of your own"
+                )
+            warm_up()
+            return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
+        seeds = self._first_seeds()
+        features = open_features(graph, config, parts, device, fanouts=fanouts, seed=seed, seeds=seeds, table=table)
+        return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
         if self._config.seed_order == "random":
             return None
-        if not self._shuffle:
+        if not self._options.shuffle:
             raise UsageError(
                 "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
             )
         size = self._config.batch_size
         labels, classes = as_classes(graph.labels, graph.num_classes)
-        return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._seed, self._parts)
+        return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._options.seed, self._parts)
 
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
         """Yields the seeds of the first epoch, which is planned only for those who ask."""

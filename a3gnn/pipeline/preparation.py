@@ -45,10 +45,6 @@ class Preparation:
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         return cls(config.parallel_mode, workers, workers, config.cache_bytes)
 
-    def replace(self, **changes: Any) -> Self:
-        """Returns this with other values."""
-        return dataclasses.replace(self, **changes)
-
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -36,10 +36,11 @@ class SampledBatch:
     seconds: float
 
 
+@dataclass(eq=False)
 class Stages:
     """Brings one mini-batch from its seeds to the device; every method is safe to call from several threads.
 
-    Args:
+    Attributes:
         sampler: Samples ids.
         store: Serves features.
         labels: Of the whole graph, of any kind (`a3gnn.graphs.labels`).
@@ -51,34 +52,27 @@ class Stages:
         dtype: Of dense features, float32 or bfloat16, on the host that of `buffers`.
     """
 
-    def __init__(
-        self,
-        sampler: Sampler,
-        store: FeatureStore,
-        labels: NDArray[Any],
-        device: str,
-        buffers: BufferPool | None,
-        *,
-        lends: bool = False,
-        aggregator: Aggregator | None = None,
-        tabled: bool = False,
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        self._sampler = sampler
-        self._store = store
-        self._labels = labels
-        self._device = torch.device(device)
-        self._buffers = buffers
-        self._lends = lends
-        self._aggregator = aggregator
-        self._fused = None if tabled else aggregator
-        self._dtype = dtype
-        self._upload = None if self._device.type == "cpu" else Upload(self._device)
+    sampler: Sampler
+    store: FeatureStore
+    labels: NDArray[Any]
+    device: str
+    buffers: BufferPool | None
+    lends: bool
+    aggregator: Aggregator | None
+    tabled: bool
+    dtype: torch.dtype
+    _fused: Aggregator | None = field(init=False)
+    _upload: Upload | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fused = None if self.tabled else self.aggregator
+        device = torch.device(self.device)
+        self._upload = None if device.type == "cpu" else Upload(device)
 
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`."""
         begin = perf_counter()
-        subgraph = self._sampler.sample(planned.seeds, epoch, planned.index)
+        subgraph = self.sampler.sample(planned.seeds, epoch, planned.index)
         return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin)
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:
@@ -93,11 +87,11 @@ class Stages:
         begin = perf_counter()
         subgraph = sampled.subgraph
         x, hits = self._read(subgraph, locked)
-        y = torch.from_numpy(np.asarray(self._labels)[subgraph.n_id[: subgraph.num_seeds]])
+        y = torch.from_numpy(np.asarray(self.labels)[subgraph.n_id[: subgraph.num_seeds]])
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
         structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
         place = (sampled.epoch, sampled.index, subgraph)
-        return MiniBatch(*place, x, y, *structure, hits, seconds, self._aggregator)
+        return MiniBatch(*place, x, y, *structure, hits, seconds, self.aggregator)
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Returns the mini-batch of `planned`: sample, then gather."""
@@ -110,29 +104,29 @@ class Stages:
 
     def release(self, batch: MiniBatch) -> None:
         """Takes back the buffer of `batch`, whose features the caller no longer reads."""
-        if self._buffers and not self._lends:
-            self._buffers.give(batch.x)
+        if self.buffers and not self.lends:
+            self.buffers.give(batch.x)
 
     def keep_buffers(self, spare: int) -> None:
         """Lets at most `spare` buffers wait for the next mini-batches from now on; none may be under way."""
-        if self._buffers:
-            self._buffers.keep(spare)
+        if self.buffers:
+            self.buffers.keep(spare)
 
     def _read(self, subgraph: Subgraph, locked: bool) -> ReadResult:
         """Returns what the input layer reads."""
         if self._fused is None:
-            return self._store.read(subgraph.n_id, self._buffer(subgraph.num_nodes, locked))
+            return self.store.read(subgraph.n_id, self._buffer(subgraph.num_nodes, locked))
         block = subgraph.block(0)
-        return self._store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst, locked))
+        return self.store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst, locked))
 
     def _buffer(self, rows: int, locked: bool) -> torch.Tensor | None:
         """Returns memory for dense rows where the store reads them; None where they are sparse."""
-        if self._buffers and not locked:
-            return self._buffers.lend(rows) if self._lends else self._buffers.take(rows)
-        if self._store.is_sparse or not (locked or self._upload):
+        if self.buffers and not locked:
+            return self.buffers.lend(rows) if self.lends else self.buffers.take(rows)
+        if self.store.is_sparse or not (locked or self._upload):
             return None
-        shape = rows, input_width(self._fused, self._store.num_features)
-        if self._store.device != "cpu":
-            return torch.empty(shape, dtype=self._dtype, device=self._device)
+        shape = rows, input_width(self._fused, self.store.num_features)
+        if self.store.device != "cpu":
+            return torch.empty(shape, dtype=self.dtype, device=self.device)
         # torch keeps page-locked memory and reuses it once the copies out of it have ended, so it needs no pool.
-        return torch.empty(shape, dtype=self._dtype, pin_memory=True)
+        return torch.empty(shape, dtype=self.dtype, pin_memory=True)

@@ -102,10 +102,10 @@ def _train(graph: Graph, config: TrainConfig, task: Task, folder: Path) -> None:
     """Trains an epoch and evaluates. Torch is imported only here, because reading a graph doesn't need it."""
     import torch
 
-    from a3gnn.training.trainer import Trainer
+    from a3gnn.training.trainer import Trainer, TrainerOptions
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    with Trainer(graph, config, task, device=device, scratch=folder) as trainer:
+    with Trainer(graph, config, task, TrainerOptions(scratch=folder), device=device) as trainer:
         for _ in trainer.steps(0):
             pass
         trainer.validate()

@@ -52,7 +52,7 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
         *,
         num_neighbors: Sequence[int] | None = None,
         eval_neighbors: Sequence[int] | None = None,
-        **others: Any,
+        **others: Any,  # many of Loader's arguments are PyG's, of any type, and Loader checks them
     ) -> None:
         super().__init__()
         self.tuned = config if isinstance(config, TunedConfig) else TunedConfig.read(config)

@@ -15,7 +15,7 @@ class Transformer(BasicGNN):  # type: ignore[misc]  # PyG's classes have no type
     supports_edge_attr = True
 
     def init_conv(self, in_channels: int, out_channels: int, *, heads: int, **options: Any) -> TransformerConv:
-        """Returns a layer with `out_channels` output columns."""
+        """Returns a layer with `out_channels` output columns; `options` are PyG's, which has no types."""
         concat = len(self.convs) < self.num_layers - 1
         width = out_channels // heads if concat else out_channels
         return TransformerConv(in_channels, width, heads=heads, concat=concat, dropout=self.dropout.p, **options)

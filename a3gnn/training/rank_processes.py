@@ -14,7 +14,6 @@ import torch
 from a3gnn.errors import UsageError
 from a3gnn.launch import launch
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.ranks.exchange import summed
 from a3gnn.ranks.group import TorchRanks, joined
 from a3gnn.ranks.joined_step import warm_up
@@ -25,7 +24,7 @@ from a3gnn.training.rank_folders import FollowerFolder, LeaderFolder
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.run import Interrupt
 from a3gnn.training.run_folder import RunFolder
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.units import format_size
 
 
@@ -61,10 +60,10 @@ class Alone:
         """Returns what notes Ctrl-C."""
         return Interrupt()
 
-    def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
-        """Returns what trains `request` here; `options` are further ones of `Trainer`."""
+    def trainer(self, request: TrainRequest, options: TrainerOptions) -> Trainer:
+        """Returns the trainer of `request` in this process."""
         given = request.graph, request.config, request.task
-        return Trainer(*given, device=self.device, member=self.member, **options)
+        return Trainer(*given, options, device=self.device, member=self.member)
 
     def prepare(self, trainer: Trainer) -> None:
         """Makes what a trainer else makes when it is first asked for it, once per machine."""
@@ -107,6 +106,8 @@ class Together(Alone):
         ranks: All of them.
     """
 
+    member: Member
+
     def __init__(self, ranks: TorchRanks) -> None:
         self._ranks = ranks
         self.count, self.speaks, self.leads_machine = ranks.size, not ranks.rank, not ranks.launch.local_rank
@@ -141,7 +142,7 @@ class Together(Alone):
         Raises:
             UsageError: The graph is on graph servers.
         """
-        if isinstance(request.graph, PartedGraph):
+        if request.graph.is_parted:
             raise UsageError(
                 f"{option('dataset')} must be a graph that each rank can read where {self.count} ranks train, got "
                 "parts on graph servers, which each rank would ask for whole mini-batches; train in one process"

@@ -22,7 +22,6 @@ from a3gnn.measurement import Metrics
 from a3gnn.metric import AUTO
 from a3gnn.models.own.describe import described
 from a3gnn.notify import waiting
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.opening import graph_of
 from a3gnn.parts.rules import check_over_parts
 from a3gnn.task import Task
@@ -107,7 +106,7 @@ class TrainRequest:
         judged = with_metric(given if model is None else given.with_model(model), metric, graph, notify)
         chosen = config if tuned is None else tuned.config
         assert isinstance(chosen, TrainConfig)
-        if isinstance(graph, PartedGraph):
+        if graph.is_parted:
             check_over_parts(chosen, judged)
         if tuned is None:
             return cls(graph, chosen, judged, None)

@@ -1,6 +1,6 @@
 """One training run: mini-batches in, weights and their quality out.
 
-with Trainer(graph, config, task, scratch=folder) as trainer:
+with Trainer(graph, config, task) as trainer:
     for step in trainer.steps(epoch=0): ...  # trains; yields a `Step` after each whole mini-batch
     trainer.validate()                       # quality on validation nodes by the task's metric, full neighbours
     trainer.test()                           # quality on test nodes, likewise: once, at the end
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -28,7 +29,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.upload import checked_device, gpus_of
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.ranks.joined_step import JoinedStep, check_member
@@ -51,6 +52,26 @@ class Stateful(Protocol):
         """Goes on from what `state_dict` returned."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainerOptions:
+    """What a `Trainer` may be given beside what decides what it learns.
+
+    Attributes:
+        scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
+        host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
+        evaluation_bytes: Of a model of the user's, at a time; None for an eighth of memory. Others need tens of MiB.
+        on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
+        should_stop: Asked at each mini-batch that other processes train shares of: all stop after it where one of them
+            should.
+    """
+
+    scratch: str | Path | None = None
+    host_memory_limit: int | None = None
+    evaluation_bytes: int | None = None
+    on_chunk: Callable[[], None] = lambda: None
+    should_stop: Callable[[], bool] = lambda: False
+
+
 class Trainer:
     """A model, its optimiser and the pipeline that feeds them; a context manager.
 
@@ -62,13 +83,9 @@ class Trainer:
         graph: What is trained on.
         config: How.
         task: What.
+        options: Its scratch folder, its limits, and who may stop it.
         device: Where the model is: cpu or cuda.
-        scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
-        host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
-        evaluation_bytes: Of a model of the user's, at a time; None for an eighth of memory. Others need tens of MiB.
-        on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
         member: Which share of each mini-batch is trained here, and who trains the others; None trains all of it here.
-        should_stop: Asked at each mini-batch that others train shares of: all stop after it where one of them should.
 
     Attributes:
         graph: As given.
@@ -93,31 +110,30 @@ class Trainer:
         graph: Graph,
         config: TrainConfig,
         task: Task,
+        options: TrainerOptions = TrainerOptions(),
         *,
         device: str = "cpu",
-        scratch: str | Path | None = None,
-        host_memory_limit: int | None = None,
-        evaluation_bytes: int | None = None,
-        on_chunk: Callable[[], None] = lambda: None,
         member: Member | None = None,
-        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         check_member(member, config, task)
-        self.graph, self.config, self.task, self._member = graph, config, task, member
+        self.graph, self.config, self.task, self._member, self._options = graph, config, task, member, options
         self._device = torch.device(checked_device(device))
         self.gpus = gpus_of([self._device])
-        self._scratch = Scratch(None if scratch is None else Path(scratch))
-        self.memory = MemoryGuard(host_memory_limit)
-        self._learner = self._learner_of(on_chunk, evaluation_bytes)
-        joined = None if member is None else JoinedStep(self._learner.model, member.peers, self.memory, should_stop)
+        self._scratch = Scratch(None if options.scratch is None else Path(options.scratch))
+        self.memory = MemoryGuard(options.host_memory_limit)
+        self._learner = learner = self._learner_of()
+        joined = None
+        if member is not None:
+            joined = JoinedStep(learner.model, member.peers, self.memory, options.should_stop)
         self._pipeline = self._open_pipeline(
-            *(graph, config, config.fanouts(task)),
-            seed=task.seed,
-            device=device,
-            aggregator=self._learner.aggregator,
-            table=self._learner.rows,
-            dtype=self._learner.dtype,
-            shares=None if member is None else member.shares,
+            PipelineOptions(
+                seed=task.seed,
+                device=device,
+                aggregator=learner.aggregator,
+                table=learner.rows,
+                dtype=learner.dtype,
+                shares=None if member is None else member.shares,
+            )
         )
         self.batches_per_epoch = self._pipeline.num_batches
         self._rates = LearningRate.of(task, config, self.batches_per_epoch)
@@ -249,12 +265,13 @@ class Trainer:
         """
         self._learner.check()
 
-    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
-        return Pipeline(*given, **options)
+    def _open_pipeline(self, options: PipelineOptions) -> Pipeline:
+        return Pipeline(self.graph, self.config, self.config.fanouts(self.task), options)
 
-    def _learner_of(self, on_chunk: Callable[[], None], evaluation_bytes: int | None) -> Learner:
-        given = self.graph, self.config, self.task
+    def _learner_of(self) -> Learner:
+        given, on_chunk = (self.graph, self.config, self.task), self._options.on_chunk
         if self.task.is_own:
+            evaluation_bytes = self._options.evaluation_bytes
             return Own(*given, device=self._device, evaluation_bytes=evaluation_bytes, on_chunk=on_chunk)
         ranks, scratch = None if self._member is None else self._member.ranks, self._scratch
         return BuiltIn(*given, device=self._device, scratch=scratch, on_chunk=on_chunk, ranks=ranks)

@@ -19,7 +19,7 @@ from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.training.tuned import TunedConfig
 
 CONFIG = TrainConfig(batch_size=128)
@@ -65,7 +65,7 @@ def test_a_run_leaves_its_files(whole_run, small_folder_graph, task):
     assert result["best_epoch"] == best["epoch"]
     assert result["val_accuracy"] == best["val_accuracy"]
     assert (result["target_accuracy"], result["seconds_to_accuracy"]) == (None, None)
-    with Trainer(small_folder_graph, CONFIG, task, scratch=whole_run) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=whole_run)) as trainer:
         trainer.model.load_state_dict(state(whole_run, "model.pt"))
         assert (result["val_accuracy"], result["test_accuracy"]) == (trainer.validate(), trainer.test())
     assert result["config"] == CONFIG.to_dict()

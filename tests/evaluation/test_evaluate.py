@@ -10,7 +10,7 @@ from torch import Tensor
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.evaluation.evaluate import Evaluator, validated
 from a3gnn.evaluation.inference import Inference, Scratch
-from a3gnn.evaluation.neighbourhoods import chunks, in_edges
+from a3gnn.evaluation.neighbourhoods import chunks
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.model import Model, build_model
@@ -143,9 +143,9 @@ def test_chunks_keep_the_budget_and_the_order(tiny_graph):
 
 def test_in_edges_of_a_run_and_of_scattered_nodes_agree(tiny_graph):
     run = np.arange(40, 60, dtype=np.int32)
-    indptr, indices = in_edges(tiny_graph, run)
+    indptr, indices = tiny_graph.in_edges(run)
     for keep in (run[::3], run[[0, -1]]):
-        some_indptr, some = in_edges(tiny_graph, keep)
+        some_indptr, some = tiny_graph.in_edges(keep)
         expected = [indices[indptr[v - 40] : indptr[v - 39]] for v in keep]
         assert np.array_equal(some, np.concatenate(expected))
         assert np.array_equal(np.diff(some_indptr), [len(e) for e in expected])

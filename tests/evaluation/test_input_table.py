@@ -26,7 +26,7 @@ from a3gnn.graphs.verify import verify
 from a3gnn.models.batch_blocks import blocks_of
 from a3gnn.task import Task
 from a3gnn.training.curve import first_point
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.loops import with_self_loops
 
 FULL = TrainConfig(batch_size=40, input_aggregation="full")
@@ -102,7 +102,7 @@ def test_a_table_holds_what_its_definition_says(form, aggregator, chunk_bytes, g
 
 
 def states(graph: Graph, config: TrainConfig, task: Task, folder, epochs: int = 2) -> dict[str, torch.Tensor]:
-    with Trainer(graph, config, task, scratch=folder) as trainer:
+    with Trainer(graph, config, task, TrainerOptions(scratch=folder)) as trainer:
         for epoch in range(epochs):
             list(trainer.steps(epoch))
         return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
@@ -116,7 +116,7 @@ DEPTHS = pytest.mark.parametrize("fanouts", [(-1,), (-1, -1), (-1, -1, -1)], ids
 @pytest.mark.parametrize("form", FORMS)
 def test_training_then_sees_what_evaluation_sees(form, model, fanouts, graphs, tmp_path) -> None:
     graph, task = graphs[form], Task(model=model, hidden_channels=8, fanouts=fanouts)
-    with Trainer(graph, FULL, task, scratch=tmp_path) as trainer:
+    with Trainer(graph, FULL, task, TrainerOptions(scratch=tmp_path)) as trainer:
         trainer.model.eval()
         for batch in islice(trainer._pipeline.epoch(0), 2):
             blocks = blocks_of(batch, with_degrees=trainer.model.needs_degrees, whole=trainer._learner.table.degrees)
@@ -134,7 +134,7 @@ def test_full_is_what_sampling_all_neighbours_is(form, model, fanouts, graphs, t
     task = Task(model=model, hidden_channels=8, fanouts=fanouts)
     runs = []
     for config in (FULL, FULL.replace(input_aggregation="sampled")):
-        with Trainer(graphs[form], config, task, scratch=tmp_path) as trainer:
+        with Trainer(graphs[form], config, task, TrainerOptions(scratch=tmp_path)) as trainer:
             steps = list(islice(trainer.steps(0), 2))
             runs.append(([step.loss for step in steps], trainer.validate(), steps[0].sampled_edges))
     (full, full_accuracy, full_edges), (sampled, accuracy, edges) = runs
@@ -148,7 +148,10 @@ def test_one_hop_less_is_sampled_and_its_fanout_is_idle(small_folder_graph, tmp_
     found = []
     for last in (3, 10):
         with Trainer(
-            small_folder_graph, FULL, dataclasses.replace(task, fanouts=(4, last)), scratch=tmp_path
+            small_folder_graph,
+            FULL,
+            dataclasses.replace(task, fanouts=(4, last)),
+            TrainerOptions(scratch=tmp_path),
         ) as trainer:
             step = next(trainer.steps(0))
             found.append((step.loss, step.input_nodes, step.sampled_edges))
@@ -193,7 +196,7 @@ def test_leaving_an_epoch_and_going_on_changes_no_bit(graphs, tmp_path) -> None:
     task = Task(model="gcn", hidden_channels=8, fanouts=(3, 3))
     found = []
     for cut in (None, 1):
-        with Trainer(graphs["dense-float32"], FULL, task, scratch=tmp_path) as trainer:
+        with Trainer(graphs["dense-float32"], FULL, task, TrainerOptions(scratch=tmp_path)) as trainer:
             list(islice(trainer.steps(0), cut))
             if cut is not None:
                 trainer.validate()
@@ -205,7 +208,7 @@ def test_leaving_an_epoch_and_going_on_changes_no_bit(graphs, tmp_path) -> None:
 def test_training_and_evaluation_share_a_table(graphs, tmp_path) -> None:
     graph = graphs["dense-float32"]
     shutil.rmtree(graph.folder / "derived", ignore_errors=True)
-    with Trainer(graph, FULL, Task(hidden_channels=8), scratch=tmp_path) as trainer:
+    with Trainer(graph, FULL, Task(hidden_channels=8), TrainerOptions(scratch=tmp_path)) as trainer:
         before = (graph.derived("table-mean") / "rows.npy").stat().st_mtime_ns
         trainer.validate()
     assert [path.name for path in (graph.folder / "derived").glob("table-*")] == ["table-mean"]
@@ -215,7 +218,7 @@ def test_training_and_evaluation_share_a_table(graphs, tmp_path) -> None:
 def test_a_cache_holds_rows_of_the_table(graphs, tmp_path) -> None:
     graph = graphs["dense-float32"]
     config = FULL.replace(cache_bytes=4 * graph.num_nodes + 50 * 4 * 32)  # a row of the mean's table has 2 x 16 columns
-    with Trainer(graph, config, Task(hidden_channels=8), scratch=tmp_path) as trainer:
+    with Trainer(graph, config, Task(hidden_channels=8), TrainerOptions(scratch=tmp_path)) as trainer:
         assert trainer.cache_bytes == config.cache_bytes
         assert len(trainer._pipeline.store.cached) == 50
         assert any(step.hits for step in trainer.steps(0))
@@ -224,7 +227,7 @@ def test_a_cache_holds_rows_of_the_table(graphs, tmp_path) -> None:
 def test_parts_are_trained_on_whole_neighbourhoods(graphs, tmp_path) -> None:
     graph = graphs["dense-float32"]
     config = FULL.replace(num_partitions=3, partitioner="random")
-    with Trainer(graph, config, Task(model="gin", hidden_channels=8), scratch=tmp_path) as trainer:
+    with Trainer(graph, config, Task(model="gin", hidden_channels=8), TrainerOptions(scratch=tmp_path)) as trainer:
         expected = expected_table(graph, "sum")
         for batch in trainer._pipeline.epoch(0):
             np.testing.assert_allclose(batch.x.numpy(), expected[batch.subgraph.n_id], rtol=1e-4, atol=1e-5)
@@ -240,13 +243,13 @@ def test_a_graph_in_ram_is_written_to_the_cache_folder_for_its_table(with_loops,
 def test_attention_has_no_table(model, graphs, tmp_path) -> None:
     task = Task(model=model, hidden_channels=8)
     with pytest.raises(ConfigError, match=rf"input_aggregation full needs a model .*got {model}, .*use sampled"):
-        Trainer(graphs["dense-float32"], FULL, task, scratch=tmp_path)
+        Trainer(graphs["dense-float32"], FULL, task, TrainerOptions(scratch=tmp_path))
 
 
 def test_a_sparse_table_of_over_four_times_the_features_is_refused(sparse_graph, tmp_path) -> None:
     graph = sparse_graph.save(tmp_path / "graph")
     with pytest.raises(ConfigError, match=r"at most 4 times the bytes of the features \(.*; use sampled"):
-        Trainer(graph, FULL, Task(hidden_channels=8), scratch=tmp_path)
+        Trainer(graph, FULL, Task(hidden_channels=8), TrainerOptions(scratch=tmp_path))
     assert not list((graph.folder / "derived").glob("table-*"))
 
 
@@ -258,7 +261,7 @@ def test_a_damaged_sparse_table_is_refused(graphs, tmp_path) -> None:
     content[-3] ^= 64
     path.write_bytes(content)
     with pytest.raises(GraphError, match=r"table-mean is damaged: its data must have the hash .* delete it"):
-        Trainer(graph, FULL, Task(hidden_channels=8), scratch=tmp_path)
+        Trainer(graph, FULL, Task(hidden_channels=8), TrainerOptions(scratch=tmp_path))
     shutil.rmtree(path.parent)
 
 

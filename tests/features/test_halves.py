@@ -19,7 +19,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 HALVES = TrainConfig(batch_size=64, feature_dtype="float16")
 TIERS = [
@@ -129,7 +129,7 @@ def test_modes_tiers_and_resumed_runs_train_bit_identically(
     ]
     states = []
     for config in (base, *(base.replace(**changes) for changes in others), base.replace(feature_dtype="float32")):
-        with Trainer(graph, config, task, scratch=tmp_path) as trainer:
+        with Trainer(graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
             list(trainer.steps(0))
             states.append({name: weight.clone() for name, weight in trainer.model.state_dict().items()})
     for other in states[1:3]:

@@ -18,7 +18,7 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.conversion.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes, is_labelled, label_spread
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 
 _KINDS = ["labels_graph", "values_graph"]
 
@@ -122,7 +122,7 @@ def test_the_rarest_label_or_the_tenth_stands_for_a_class(labels_graph: Graph, v
 @pytest.mark.parametrize("kind", ["tiny_graph", *_KINDS])
 def test_seeds_are_ordered_by_proximity_whatever_labels_are(kind: str, request: pytest.FixtureRequest) -> None:
     graph: Graph = request.getfixturevalue(kind)
-    with_order = Pipeline(graph, TrainConfig(batch_size=16, seed_order="proximity"), (3, 3), seed=0)
+    with_order = Pipeline(graph, TrainConfig(batch_size=16, seed_order="proximity"), (3, 3), PipelineOptions(seed=0))
     seen = []
     for batch in with_order.epoch(0):
         ids = batch.subgraph.n_id[: batch.num_seeds]

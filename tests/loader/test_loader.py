@@ -239,5 +239,5 @@ def test_memory_of_batches_that_were_all_held_is_freed_with_them(num_workers: in
     largest, count = max(batch.x.untyped_storage().nbytes() for batch in batches), len(batches)
     assert count > 40
     del batches
-    kept = sum(buffer.nbytes for buffer in loader._pipeline._stages._buffers._free)
+    kept = sum(buffer.nbytes for buffer in loader._pipeline._stages.buffers._free)
     assert 0 < kept <= (num_workers + 2) * 1.2 * largest

@@ -8,7 +8,7 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.rules import POLICIES, check_over_parts
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 
 REFUSED: list[dict[str, Any]] = [
     {"num_partitions": 2},
@@ -46,7 +46,7 @@ def test_a_knob_that_needs_the_whole_graph_is_refused(parted: PartedGraph, field
         check_over_parts(TrainConfig(**fields))
     if name != "sampling_device":  # which needs a GPU first
         with pytest.raises(ConfigError, match=f"{name} must be"):
-            Pipeline(parted, TrainConfig(**fields), (3, 3), seed=0)
+            Pipeline(parted, TrainConfig(**fields), (3, 3), PipelineOptions(seed=0))
 
 
 @pytest.mark.parametrize("fields", TAKEN, ids=str)

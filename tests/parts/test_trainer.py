@@ -16,7 +16,7 @@ from a3gnn.models.model import build_model
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.rules import check_over_parts
 from a3gnn.task import Task, names_factory
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 EPOCHS = 2
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ MODELS = ["sage", "gcn", "gin", "gat"]
 
 def trained(graph: Graph, config: TrainConfig, task: Task, folder: Path) -> tuple[list[torch.Tensor], float, float]:
     """Returns the weights after some epochs, and the qualities on validation and test nodes."""
-    with Trainer(graph, config, task, scratch=folder) as trainer:
+    with Trainer(graph, config, task, TrainerOptions(scratch=folder)) as trainer:
         for epoch in range(EPOCHS):
             for _ in trainer.steps(epoch):
                 pass

@@ -13,7 +13,7 @@ from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
 from a3gnn.pipeline.allocation.allocate import Allocation
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 
 FANOUTS = (5, 4)
 
@@ -23,8 +23,8 @@ def suspended(graph):
     for mode, overlapped in product(PARALLEL_MODES, (True, False)):
         config = TrainConfig(batch_size=16, parallel_mode=mode, num_workers=2)
         loader = Loader(graph, FANOUTS, config=config)
-        pipeline = Pipeline(graph, config, FANOUTS, seed=0)
-        isolated = Pipeline(graph, config, FANOUTS, seed=0, resources=Allocation(1, 1, 1))
+        pipeline = Pipeline(graph, config, FANOUTS, PipelineOptions(seed=0))
+        isolated = Pipeline(graph, config, FANOUTS, PipelineOptions(seed=0, resources=Allocation(1, 1, 1)))
         # Fewer mini-batches than the policy's first comparison takes: it stays as it is set.
         loader._pipeline._overlap.overlapped = pipeline._overlap.overlapped = overlapped
         epochs += [iter(loader), pipeline.epoch(0), isolated.epoch(0)]

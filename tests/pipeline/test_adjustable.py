@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.adjustable import AdjustablePipeline
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.preparation import Preparation
 from tests.pipeline.batches import content
 from tests.training.adapting.controllers import drawn
@@ -36,7 +37,7 @@ def without_hits(batch: Any) -> tuple[Any, ...]:
 
 
 def opened(kind: type[Pipeline], graph: Graph, config: TrainConfig) -> Any:
-    return kind(graph, config, FANOUTS, seed=3)
+    return kind(graph, config, FANOUTS, PipelineOptions(seed=3))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -56,7 +57,7 @@ def test_any_sequence_of_preparations_gives_the_same_mini_batches(name, seed, sm
                 found.append(without_hits(batch))
                 if rng.random() < 0.4:
                     wanted = drawn(rng, most_bytes)
-                    kept = wanted if pipeline.can_resize else wanted.replace(cache_bytes=config.cache_bytes)
+                    kept = wanted if pipeline.can_resize else replace(wanted, cache_bytes=config.cache_bytes)
                     pipeline.preparation = kept
     assert found == expected
     assert len(seen) >= 3
@@ -82,20 +83,20 @@ def test_a_cache_that_shrinks_holds_less_and_serves_less(small_graph):
     with opened(AdjustablePipeline, small_graph, config) as pipeline:
         before = sum(batch.hits for batch in pipeline.epoch(0))
         took = pipeline.store.cache_bytes
-        pipeline.preparation = pipeline.preparation.replace(cache_bytes=CACHE // 3)
+        pipeline.preparation = replace(pipeline.preparation, cache_bytes=CACHE // 3)
         assert 0 < sum(batch.hits for batch in pipeline.epoch(0)) < before
         assert pipeline.store.cache_bytes <= CACHE // 3 < took <= CACHE
-        pipeline.preparation = pipeline.preparation.replace(cache_bytes=0)
+        pipeline.preparation = replace(pipeline.preparation, cache_bytes=0)
         assert not sum(batch.hits for batch in pipeline.epoch(0))
         assert not pipeline.store.cache_bytes
-        pipeline.preparation = pipeline.preparation.replace(cache_bytes=CACHE)
+        pipeline.preparation = replace(pipeline.preparation, cache_bytes=CACHE)
         assert sum(batch.hits for batch in pipeline.epoch(0)) == before
 
 
 def test_a_cache_that_is_sampled_towards_keeps_its_volume(small_graph):
     config = TrainConfig(batch_size=40, cache_bytes=CACHE, bias_rate=4.0)
     with opened(AdjustablePipeline, small_graph, config) as pipeline:
-        pipeline.preparation = pipeline.preparation.replace(cache_bytes=0)
+        pipeline.preparation = replace(pipeline.preparation, cache_bytes=0)
         with pytest.raises(UsageError, match=f"cache_bytes must stay {CACHE}, got 0: neighbours are sampled towards"):
             list(pipeline.epoch(0))
 

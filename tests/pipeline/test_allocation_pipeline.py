@@ -9,7 +9,7 @@ from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.allocation.allocate import Allocation
 from a3gnn.pipeline.allocation.isolation import StageProfile, copy_bytes_per_s, thread_counts
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.threads import affinity, pool
 from tests.pipeline.batches import content
@@ -41,7 +41,7 @@ def pipeline_of(
     config = TrainConfig(
         batch_size=64, bias_rate=4.0, cache_bytes=cache_bytes, parallel_mode=mode, num_workers=workers, **knobs
     )
-    return Pipeline(graph, config, FANOUTS, seed=7, resources=asked)
+    return Pipeline(graph, config, FANOUTS, PipelineOptions(seed=7, resources=asked))
 
 
 @pytest.mark.parametrize("parts", [1, 3])

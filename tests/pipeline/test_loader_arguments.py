@@ -33,7 +33,7 @@ def test_numbers_and_flags_may_be_numpys(tiny_graph: Graph) -> None:
     plain = Loader(tiny_graph, [4, -1], batch_size=50, num_workers=1, seed=3, shuffle=True)
     assert all(torch.equal(one.n_id, other.n_id) for one, other in zip(loader, plain, strict=True))
     # A device of torch's is the same device: its mini-batches share buffers as those of "cpu" do.
-    assert loader._pipeline._stages._buffers is not None
+    assert loader._pipeline._stages.buffers is not None
 
 
 def test_no_shuffle_is_torchs_default(tiny_graph: Graph) -> None:

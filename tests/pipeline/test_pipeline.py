@@ -11,7 +11,7 @@ from a3gnn.features.rows.table import Aggregator
 from a3gnn.features.stores.dense import DenseHostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from tests.pipeline.batches import content
 
 FANOUTS = (5, 4)
@@ -27,7 +27,7 @@ def no_thread_is_left():
 def epoch_content(
     graph: Graph, config: TrainConfig, epoch: int = 1, start: int = 0, aggregator: Aggregator | None = None
 ) -> list[tuple]:
-    with Pipeline(graph, config, FANOUTS, seed=7, aggregator=aggregator) as pipeline:
+    with Pipeline(graph, config, FANOUTS, PipelineOptions(seed=7, aggregator=aggregator)) as pipeline:
         return [content(batch) for batch in pipeline.epoch(epoch, start)]
 
 
@@ -70,7 +70,9 @@ def test_seeds_by_proximity_come_in_the_same_batches_in_every_mode(base: dict, s
 
 def test_seeds_that_keep_their_order_have_no_proximity(small_graph: Graph) -> None:
     with pytest.raises(UsageError, match="shuffle=False"):
-        Pipeline(small_graph, config_of(small_graph, seed_order="proximity"), FANOUTS, seed=7, shuffle=False)
+        Pipeline(
+            small_graph, config_of(small_graph, seed_order="proximity"), FANOUTS, PipelineOptions(seed=7, shuffle=False)
+        )
 
 
 @pytest.mark.parametrize("partitioner", ["random", "blocks"])
@@ -92,7 +94,7 @@ def test_aggregated_batches_are_bit_identical_in_every_mode(aggregator: Aggregat
 
 
 def test_an_aggregated_batch_says_so(small_graph: Graph) -> None:
-    with Pipeline(small_graph, config_of(small_graph), FANOUTS, seed=7, aggregator="mean") as pipeline:
+    with Pipeline(small_graph, config_of(small_graph), FANOUTS, PipelineOptions(seed=7, aggregator="mean")) as pipeline:
         batch = next(pipeline.epoch(0))
         block = batch.subgraph.block(0)
         assert batch.aggregator == "mean"
@@ -102,7 +104,9 @@ def test_an_aggregated_batch_says_so(small_graph: Graph) -> None:
 
 
 def test_sparse_features_are_left_as_they_are(sparse_graph: Graph) -> None:
-    with Pipeline(sparse_graph, TrainConfig(batch_size=20), FANOUTS, seed=7, aggregator="mean") as pipeline:
+    with Pipeline(
+        sparse_graph, TrainConfig(batch_size=20), FANOUTS, PipelineOptions(seed=7, aggregator="mean")
+    ) as pipeline:
         batch = next(pipeline.epoch(0))
     assert batch.aggregator is None
     assert batch.x.shape == (batch.subgraph.num_nodes, sparse_graph.num_features)
@@ -113,7 +117,7 @@ def test_batches_are_the_same_whether_workers_overlap_or_alternate(overlapped: b
     expected = epoch_content(small_graph, config_of(small_graph))
     for mode in ("mode1", "mode2"):
         config = config_of(small_graph, parallel_mode=mode, num_workers=3)
-        with Pipeline(small_graph, config, FANOUTS, seed=7) as pipeline:
+        with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=7)) as pipeline:
             pipeline._overlap.overlapped = overlapped
             assert [content(batch) for batch in pipeline.epoch(1)] == expected
             # Left early, twice at once: nobody waits for the other.
@@ -138,7 +142,7 @@ def test_an_epoch_can_be_entered_anywhere(mode: str, small_graph: Graph) -> None
 
 def test_a_batch_holds_its_nodes_features_and_labels(small_graph: Graph) -> None:
     seeds = []
-    with Pipeline(small_graph, config_of(small_graph), FANOUTS, seed=0) as pipeline:
+    with Pipeline(small_graph, config_of(small_graph), FANOUTS, PipelineOptions(seed=0)) as pipeline:
         batches = pipeline.epoch(0)
         for batch in batches:
             n_id = batch.subgraph.n_id
@@ -156,7 +160,7 @@ def test_a_batch_holds_its_nodes_features_and_labels(small_graph: Graph) -> None
 def test_partitioned_batches_stay_in_their_part(small_graph: Graph) -> None:
     graph = small_graph.on_disk()
     parts = partition(graph, 3)
-    with Pipeline(graph, config_of(graph, num_partitions=3), FANOUTS, seed=0) as pipeline:
+    with Pipeline(graph, config_of(graph, num_partitions=3), FANOUTS, PipelineOptions(seed=0)) as pipeline:
         for batch in pipeline.epoch(0):
             assert len(np.unique(parts[batch.subgraph.n_id])) == 1
 
@@ -164,7 +168,7 @@ def test_partitioned_batches_stay_in_their_part(small_graph: Graph) -> None:
 @pytest.mark.parametrize("mode", PARALLEL_MODES)
 def test_features_come_from_few_buffers_that_are_reused(mode: str, small_graph: Graph) -> None:
     config = config_of(small_graph, batch_size=16, parallel_mode=mode, num_workers=2)
-    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+    with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=0)) as pipeline:
         for _ in pipeline.epoch(0):
             pass
         places = [batch.x.data_ptr() for batch in pipeline.epoch(1)]
@@ -190,7 +194,7 @@ def store_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("store_that_breaks")
 def test_a_failing_store_reaches_the_caller_with_its_traceback(mode: str, small_graph: Graph) -> None:
     config = config_of(small_graph, parallel_mode=mode, num_workers=3)
-    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+    with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=0)) as pipeline:
         with pytest.raises(OSError, match="the disk is gone") as caught:
             list(pipeline.epoch(0))
         assert "read_or_break" in "".join(traceback.format_tb(caught.tb))
@@ -200,7 +204,7 @@ def test_a_failing_store_reaches_the_caller_with_its_traceback(mode: str, small_
 def test_leaving_an_epoch_early_ends_its_threads(mode: str, small_graph: Graph) -> None:
     config = config_of(small_graph, parallel_mode=mode, num_workers=3)
     before = threading.active_count()
-    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+    with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=0)) as pipeline:
         for _ in pipeline.epoch(0):
             break
         assert threading.active_count() == before
@@ -219,7 +223,7 @@ def test_an_interrupt_in_the_training_step_ends_the_threads(mode: str, small_gra
             if batch.index == 2:
                 raise KeyboardInterrupt
 
-    with Pipeline(small_graph, config, FANOUTS, seed=0) as pipeline:
+    with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=0)) as pipeline:
         before = threading.active_count()
         with pytest.raises(KeyboardInterrupt):
             train(pipeline)
@@ -229,14 +233,14 @@ def test_an_interrupt_in_the_training_step_ends_the_threads(mode: str, small_gra
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_devices_that_are_not_there_are_refused(small_graph: Graph) -> None:
     with pytest.raises(DeviceError, match="sampling_device is cuda, but torch finds no CUDA device"):
-        Pipeline(small_graph, TrainConfig(sampling_device="cuda"), FANOUTS, seed=0)
+        Pipeline(small_graph, TrainConfig(sampling_device="cuda"), FANOUTS, PipelineOptions(seed=0))
     with pytest.raises(DeviceError, match="device is cuda"):
-        Pipeline(small_graph, TrainConfig(), FANOUTS, seed=0, device="cuda")
+        Pipeline(small_graph, TrainConfig(), FANOUTS, PipelineOptions(seed=0, device="cuda"))
 
 
 def test_negative_places_are_refused(small_graph: Graph) -> None:
     with (
-        Pipeline(small_graph, TrainConfig(), FANOUTS, seed=0) as pipeline,
+        Pipeline(small_graph, TrainConfig(), FANOUTS, PipelineOptions(seed=0)) as pipeline,
         pytest.raises(UsageError, match="must be >= 0, got 0 and -1"),
     ):
         pipeline.epoch(0, start=-1)
@@ -249,7 +253,7 @@ def test_negative_places_are_refused(small_graph: Graph) -> None:
 def test_batches_on_cuda_are_those_of_the_cpu(mode: str, sampling_device: str, small_graph: Graph) -> None:
     expected = epoch_content(small_graph, config_of(small_graph))
     config = config_of(small_graph, parallel_mode=mode, num_workers=2, sampling_device=sampling_device)
-    with Pipeline(small_graph, config, FANOUTS, seed=7, device="cuda") as pipeline:
+    with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=7, device="cuda")) as pipeline:
         found = [content(batch.to("cpu")) for batch in pipeline.epoch(1)]
     assert found == expected
 
@@ -260,6 +264,6 @@ def test_a_dynamic_cache_is_not_sampled_towards(policy, small_graph):
     found = []
     for bias_rate in (1.0, 16.0):
         config = TrainConfig(batch_size=64, cache_bytes=60_000, cache_policy=policy, bias_rate=bias_rate)
-        with Pipeline(small_graph, config, FANOUTS, seed=7) as pipeline:
+        with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=7)) as pipeline:
             found.append([batch.subgraph.n_id.tolist() for batch in pipeline.epoch(0)])
     assert found[0] == found[1]

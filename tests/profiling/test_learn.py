@@ -18,7 +18,7 @@ from a3gnn.profiling.trial.trial import learn
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.step import Step
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 TASK = Task(hidden_channels=16, fanouts=(5, 5))
 CONFIG = TrainConfig(batch_size=16)
@@ -72,7 +72,7 @@ def run(tiny_folder_graph: Graph, this_machine: Hardware, tmp_path: Path) -> Run
         place = str(tmp_path / state) if state else ""
         config = CONFIG.replace(**changes).canonical()
         request = TrialRequest(config, setting, "", TrialPlan(curve=plan), known, place)
-        with CountingTrainer(tiny_folder_graph, config, TASK, scratch=tmp_path) as trainer:
+        with CountingTrainer(tiny_folder_graph, config, TASK, TrainerOptions(scratch=tmp_path)) as trainer:
             trainer.fails_at = fails_at
             return Learnt(learn(trainer, CurveRules(plan, PACE, trainer.batches_per_epoch), request), trainer)
 

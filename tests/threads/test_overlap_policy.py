@@ -4,7 +4,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.stages import Stages
 from a3gnn.threads import pool
 from a3gnn.threads.overlap_policy import OverlapOnce, OverlapPolicy
@@ -77,7 +77,9 @@ def test_workers_have_all_threads_where_they_take_turns(
         return sample(self, epoch, planned)
 
     monkeypatch.setattr(Stages, "sample", sample_and_tell)
-    with Pipeline(small_graph, TrainConfig(batch_size=64, parallel_mode=mode), (5, 4), seed=7) as pipeline:
+    with Pipeline(
+        small_graph, TrainConfig(batch_size=64, parallel_mode=mode), (5, 4), PipelineOptions(seed=7)
+    ) as pipeline:
         pipeline._overlap.overlapped = overlapped
         for batch in pipeline.epoch(0):
             begun = len(sizes)

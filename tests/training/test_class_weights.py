@@ -19,7 +19,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.models.loss import loss_of
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.task import Task
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 def balanced(graph: Graph) -> torch.Tensor:
@@ -53,7 +53,7 @@ def test_the_loss_of_a_mini_batch_is_weighted(
 
     monkeypatch.setattr(functional, "cross_entropy", watched)
     task = Task(hidden_channels=16, fanouts=(3, 3), class_weights="balanced")
-    with Trainer(unbalanced_graph, TrainConfig(batch_size=32), task, scratch=tmp_path) as trainer:
+    with Trainer(unbalanced_graph, TrainConfig(batch_size=32), task, TrainerOptions(scratch=tmp_path)) as trainer:
         step = next(trainer.steps(0))
     weights = balanced(unbalanced_graph)
     logits, labels = seen[0]

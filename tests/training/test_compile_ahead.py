@@ -57,7 +57,7 @@ from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn.training.compile_kernels import compile_kernels
 from a3gnn.training.compile_ahead import KernelSet
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 def known():
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("a3gnn.")]
@@ -72,7 +72,7 @@ compile_kernels(KernelSet.of(graph, task), folder / "tiny")
 before = known()
 for row in space.sample(count, seed=0):
     config = space.decode(row)
-    with Trainer(graph, config, task, scratch=folder) as trainer:
+    with Trainer(graph, config, task, TrainerOptions(scratch=folder)) as trainer:
         for step in trainer.steps(0):
             if step.index == 8:
                 break

@@ -24,7 +24,7 @@ from a3gnn.models.layers.aggregation import aggregated
 from a3gnn.models.layers.gat import GATLayer
 from a3gnn.models.model import build_model
 from a3gnn.task import Task
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 MODELS = ["sage", "gcn", "gin", "gat"]
 CONFIG = TrainConfig(batch_size=128, compute_dtype="bfloat16")
@@ -151,7 +151,9 @@ def test_models_learn_as_in_float32(model, small_folder_graph, tmp_path):
     task = Task(model=model, hidden_channels=32, fanouts=(10, 5), learning_rate=0.01, heads=2)
     losses, accuracies = {}, {}
     for dtype in ("float32", "bfloat16"):
-        with Trainer(small_folder_graph, CONFIG.replace(compute_dtype=dtype), task, scratch=tmp_path) as trainer:
+        with Trainer(
+            small_folder_graph, CONFIG.replace(compute_dtype=dtype), task, TrainerOptions(scratch=tmp_path)
+        ) as trainer:
             losses[dtype] = [np.mean([one.loss for one in trainer.steps(epoch)]) for epoch in range(8)]
             accuracies[dtype] = trainer.validate()
             assert all(weight.dtype == torch.float32 for weight in trainer.model.parameters())
@@ -164,7 +166,7 @@ def test_models_learn_as_in_float32(model, small_folder_graph, tmp_path):
 @pytest.mark.parametrize("model", ["sage", "gcn"])
 def test_sparse_features_are_read_as_float32_and_hidden_layers_narrow_them(model, sparse_graph, tmp_path):
     task = Task(model=model, hidden_channels=32, fanouts=(10, 5), learning_rate=0.01)
-    with Trainer(sparse_graph, CONFIG.replace(batch_size=32), task, scratch=tmp_path) as trainer:
+    with Trainer(sparse_graph, CONFIG.replace(batch_size=32), task, TrainerOptions(scratch=tmp_path)) as trainer:
         assert next(trainer._pipeline.epoch(0)).x.dtype == torch.float32
         losses = [np.mean([one.loss for one in trainer.steps(epoch)]) for epoch in range(6)]
     assert losses[-1] < losses[0] * 0.9
@@ -180,7 +182,7 @@ def test_modes_tiers_and_caches_train_bit_identically(model, small_folder_graph,
     ]
     states = []
     for changes in ({}, *others):
-        with Trainer(small_folder_graph, CONFIG.replace(**changes), task, scratch=tmp_path) as trainer:
+        with Trainer(small_folder_graph, CONFIG.replace(**changes), task, TrainerOptions(scratch=tmp_path)) as trainer:
             for epoch in range(2):
                 list(trainer.steps(epoch))
             states.append(trainer.model.state_dict())

@@ -14,7 +14,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.task import Task
 from a3gnn.training import curve as curve_state
 from a3gnn.training.curve import CurveTraining, first_point, train_curve
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CONFIG = TrainConfig(batch_size=128)  # 10 mini-batches an epoch
 FIRST = 3
@@ -28,7 +28,7 @@ def until(batches: int) -> Callable[[LearningCurve, int], CurveEnd | None]:
 def trained(
     graph: Graph, task: Task, config: TrainConfig, batches: int, folder: Path, curve: LearningCurve | None = None, **how
 ) -> tuple[CurveTraining, float | None]:
-    with Trainer(graph, config, task, scratch=folder) as trainer:
+    with Trainer(graph, config, task, TrainerOptions(scratch=folder)) as trainer:
         next(trainer.steps(0))  # as a trial that has timed some
         training = train_curve(
             trainer, curve, first=FIRST, should_end=until(batches), state=how.pop("state", None), **how
@@ -153,7 +153,7 @@ def test_a_state_that_does_not_fit_is_not_used(spoil, small_folder_graph, task, 
 
 
 def test_of_the_best_weights_there_is_one_copy(small_folder_graph, task, tmp_path):
-    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
         state = curve_state.CurveState()
         steps = trainer.steps(0)
         for accuracy, kept in ((0.5, True), (0.4, False), (0.6, True)):
@@ -197,7 +197,7 @@ def test_the_end_is_asked_with_each_point_to_come(small_folder_graph, task, tmp_
         asked.append((curve.trained, due))
         return CurveEnd.TARGET if curve.first_reaching(0.0) is not None else None
 
-    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
         training = train_curve(trainer, None, first=FIRST, should_end=should_end, state=None)
     assert asked == [(0, 3), (3, 6)]
     assert training.curve.ended is CurveEnd.TARGET
@@ -213,7 +213,7 @@ def test_a_curve_of_another_grid_is_refused(small_folder_graph, task, tmp_path):
 
 def test_the_first_point_is_fixed_by_the_learning_key(small_folder_graph, task, tmp_path):
     def first(config: TrainConfig, graph: Graph = small_folder_graph, task: Task = task) -> int:
-        with Trainer(graph, config, task, scratch=tmp_path) as trainer:
+        with Trainer(graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
             return first_point(trainer)
 
     few = first(TrainConfig(batch_size=16))

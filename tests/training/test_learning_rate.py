@@ -17,7 +17,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.models.adam import Adam
 from a3gnn.task import Task
 from a3gnn.training.learner import LearningRate
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 TASK = Task(hidden_channels=8, fanouts=(4, 3), learning_rate=0.01)
 CONFIG = TrainConfig(batch_size=32)
@@ -95,7 +95,7 @@ def test_adam_steps_by_it_wherever_training_goes_on(
     fields: dict[str, Any], tiny_graph: Graph, tmp_path: Path, rates: list[float]
 ) -> None:
     config, task = CONFIG.replace(learning_rate_scale=4.0), dataclasses.replace(TASK, **fields)
-    with Trainer(tiny_graph, config, task, scratch=tmp_path) as trainer:
+    with Trainer(tiny_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
         expected = LearningRate.of(task, config, trainer.batches_per_epoch)
         steps: Iterator[object] = islice(trainer.steps(0), 2)
         assert len(list(steps)) == 2
@@ -109,7 +109,7 @@ def test_adam_steps_by_it_wherever_training_goes_on(
 
 def test_where_the_rate_is_zero_no_weight_changes(tiny_graph: Graph, tmp_path: Path) -> None:
     task = dataclasses.replace(TASK, lr_schedule="linear", lr_epochs=1, weight_decay=0.1)
-    with Trainer(tiny_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with Trainer(tiny_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
         list(trainer.steps(0))
         before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
         list(trainer.steps(1))

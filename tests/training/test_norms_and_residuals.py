@@ -19,10 +19,10 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.models.batch_blocks import blocks_of
 from a3gnn.models.layers.layer import LayerShapes
 from a3gnn.models.model import Model, build_model
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.task import Task
 from a3gnn.training.pyg_modules import pyg_module, to_pyg_state_dict
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.pyg import whole
 
 MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
@@ -94,7 +94,7 @@ def test_modes_tiers_and_caches_train_bit_identically(
     states = []
     for changes in ({}, *others):
         config = CONFIG.replace(compute_dtype=compute_dtype, **changes)
-        with Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer:
+        with Trainer(small_folder_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
             list(trainer.steps(0))
             states.append((trainer.model.state_dict(), trainer.validate()))
     for state, accuracy in states[1:]:
@@ -106,7 +106,7 @@ def test_modes_tiers_and_caches_train_bit_identically(
 @pytest.mark.parametrize(("norm", "residual"), [("batch", True), ("layer", True)])
 def test_evaluation_is_the_whole_graphs_pass(model, norm, residual, small_folder_graph, tmp_path):
     task = make_task(model, norm, residual)
-    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
         list(trainer.steps(0))
         found = trainer.validate()
         net = trainer.model.eval()
@@ -123,7 +123,7 @@ def test_models_learn_in_either_number_format(model, compute_dtype, small_folder
     config = CONFIG.replace(compute_dtype=compute_dtype)
     for norm, residual in (("batch", True), ("layer", False)):
         task = make_task(model, norm, residual, learning_rate=0.01, fanouts=(8, 4))
-        with Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer:
+        with Trainer(small_folder_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
             losses = [np.mean([step.loss for step in trainer.steps(epoch)]) for epoch in range(4)]
             state = trainer.model.state_dict()
         assert losses[-1] < losses[0]
@@ -139,7 +139,7 @@ def test_an_input_layer_that_aggregates_in_full_learns_what_all_neighbours_teach
     graph, states = tiny_graph.save(tmp_path / "graph"), []
     for full in ("sampled", "full"):
         config = TrainConfig(batch_size=64, input_aggregation=full)
-        with Trainer(graph, config, task, scratch=tmp_path) as trainer:
+        with Trainer(graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
             list(trainer.steps(0))
             states.append(trainer.model.state_dict())
     for name, value in states[0].items():
@@ -163,7 +163,9 @@ def test_a_run_that_was_cut_goes_on_bit_identically_and_only_as_the_same_model(
 
 
 def test_a_restart_forgets_statistics(small_folder_graph, tmp_path):
-    with Trainer(small_folder_graph, CONFIG, make_task("sage", "batch", True), scratch=tmp_path) as trainer:
+    with Trainer(
+        small_folder_graph, CONFIG, make_task("sage", "batch", True), TrainerOptions(scratch=tmp_path)
+    ) as trainer:
         before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
         next(trainer.steps(0))
         assert trainer.model.state_dict()["norms.0.module.num_batches_tracked"] == 1
@@ -194,7 +196,9 @@ def test_aggregated_features_give_the_same_logits(small_folder_graph: Graph) -> 
     net = build_model(task, small_folder_graph.num_features, small_folder_graph.num_classes)
     outs = []
     for aggregator in (None, net.aggregator):
-        with Pipeline(small_folder_graph, CONFIG, task.fanouts, seed=0, aggregator=aggregator) as pipeline:
+        with Pipeline(
+            small_folder_graph, CONFIG, task.fanouts, PipelineOptions(seed=0, aggregator=aggregator)
+        ) as pipeline:
             batch = next(iter(pipeline.epoch(0)))
             outs.append(net(batch.x, blocks_of(batch, with_degrees=False), aggregated=aggregator is not None, seed=3))
     torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)

@@ -18,7 +18,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity, restore_checkpoint
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 OLD = Path(__file__).parent / "old_run"
 SPEC = "synthetic:nodes=200,degree=6,classes=3,features=5"
@@ -43,7 +43,7 @@ def test_its_checkpoint_sets_weights_moments_and_progress(task: Task, tmp_path: 
     path = OLD / task.model / "checkpoint.pt"
     written = torch.load(path, weights_only=True)
     graph = Graph.load(SPEC)
-    with Trainer(graph, CONFIG, task, device="cpu", scratch=tmp_path) as trainer:
+    with Trainer(graph, CONFIG, task, TrainerOptions(scratch=tmp_path), device="cpu") as trainer:
         before = trainer.model.state_dict()
         assert not all(torch.equal(before[name], written["model"][name]) for name in written["model"])
         progress = restore_checkpoint(path, trainer, identity(graph, CONFIG, task))

@@ -16,7 +16,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.models.model import Model, build_model
 from a3gnn.task import NORMS, Task
 from a3gnn.training.pyg_modules import from_pyg_state_dict, pyg_module, to_pyg_state_dict
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.pyg import logits_of, pyg_logits
 
 MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
@@ -66,7 +66,9 @@ def test_weights_come_back_as_they_went(model, norm):
 def test_a_module_that_pyg_trained_goes_on_here(model, tiny_graph, tmp_path):
     task = make_task(model, 2)
     theirs = shaken(pyg_module(task, tiny_graph.num_features, tiny_graph.num_classes))
-    with Trainer(tiny_graph.on_disk(tmp_path), TrainConfig(batch_size=64), task, scratch=tmp_path) as trainer:
+    with Trainer(
+        tiny_graph.on_disk(tmp_path), TrainConfig(batch_size=64), task, TrainerOptions(scratch=tmp_path)
+    ) as trainer:
         trainer.model.load_state_dict(from_pyg_state_dict(theirs.state_dict(), task))
         found = logits_of(theirs, tiny_graph).argmax(dim=1).numpy()
         right = found[tiny_graph.val_ids] == tiny_graph.labels[tiny_graph.val_ids]

@@ -12,20 +12,19 @@ TRAIN = """
 import sys
 from a3gnn.config import TrainConfig
 from a3gnn.task import Task
-from a3gnn.training import compile_ahead
-from a3gnn.training import rank_processes as processes
+from a3gnn.training import compile_ahead, rank_processes
 from a3gnn.apply.train import train
 
 def tell():
     print("imported" if "torch._dynamo" in sys.modules else "not imported", file=sys.stderr)
 
-class Noting(processes.Trainer):
+class Noting(rank_processes.Trainer):
     def __init__(self, *arguments, **options):
         tell()
         super().__init__(*arguments, **options)
 
 compile_ahead.is_compiled = lambda wanted: True  # what compiles is not the question here
-processes.Trainer = Noting
+rank_processes.Trainer = Noting
 model = sys.argv[2] or None
 task = None if model else Task(hidden_channels=8, fanouts=(3, 3))
 train(TrainConfig(), "synthetic:nodes=300", task=task, model=model, epochs=1, out=sys.argv[1])

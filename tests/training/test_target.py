@@ -15,7 +15,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.training.checkpoint import identity, restore_checkpoint
 from a3gnn.training.curve import first_point, train_curve
 from a3gnn.training.progress import Progress
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CONFIG = TrainConfig(batch_size=128)
 EPOCHS = 5
@@ -24,7 +24,7 @@ EPOCHS = 5
 @pytest.fixture
 def curve(small_folder_graph, task, tmp_path) -> LearningCurve:
     """What the task learns in the epochs of these tests, as a tune trains it."""
-    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
         last = EPOCHS * trainer.batches_per_epoch
         end = lambda curve, due: CurveEnd.BUDGET if due > last else None  # noqa: E731
         found = train_curve(trainer, None, first=first_point(trainer), should_end=end, state=None).curve
@@ -41,7 +41,7 @@ def middle(curve) -> float:
 
 
 def progress_of(out: Path, graph, task) -> Progress:
-    with Trainer(graph, CONFIG, task, scratch=out) as trainer:
+    with Trainer(graph, CONFIG, task, TrainerOptions(scratch=out)) as trainer:
         return restore_checkpoint(out / "checkpoint.pt", trainer, identity(graph, CONFIG, task))
 
 
@@ -72,7 +72,7 @@ def test_training_may_end_at_the_target(curve, middle, small_folder_graph, task,
     reached = curve.first_reaching(middle / 100)
     assert (result.best_epoch, result.batches_to_accuracy) == (None, reached)
     assert result.val_accuracy == curve.val_accuracy[curve.batches.index(reached)]
-    with Trainer(small_folder_graph, CONFIG, task, scratch=out) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=out)) as trainer:
         assert result.epochs == (reached - 1) // trainer.batches_per_epoch
         trainer.model.load_state_dict(torch.load(out / "model.pt", weights_only=True))
         assert (result.val_accuracy, result.test_accuracy) == (trainer.validate(), trainer.test())

@@ -14,9 +14,9 @@ from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.batch_blocks import blocks_of
 from a3gnn.models.model import build_model
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.task import Task
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 MODELS = ["sage", "gcn", "gin", "gat", "gatv2", "transformer"]
 DEVICES = [
@@ -41,7 +41,9 @@ def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("model", MODELS)
 def test_models_learn(model, device, small_folder_graph, tmp_path):
     task = Task(model=model, hidden_channels=32, fanouts=(10, 5), learning_rate=0.01, heads=2)
-    with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, device=device, scratch=tmp_path) as trainer:
+    with Trainer(
+        small_folder_graph, TrainConfig(batch_size=128), task, TrainerOptions(scratch=tmp_path), device=device
+    ) as trainer:
         losses = [np.mean([step.loss for step in trainer.steps(epoch)]) for epoch in range(12)]
         accuracies = trainer.validate(), trainer.test()
     assert losses[-1] < losses[0]
@@ -51,7 +53,7 @@ def test_models_learn(model, device, small_folder_graph, tmp_path):
 @pytest.mark.parametrize("model", ["sage", "gcn"])
 def test_sparse_features_learn(model, sparse_graph, tmp_path):
     task = Task(model=model, hidden_channels=32, fanouts=(10, 5), learning_rate=0.01)
-    with Trainer(sparse_graph, TrainConfig(batch_size=32), task, scratch=tmp_path) as trainer:
+    with Trainer(sparse_graph, TrainConfig(batch_size=32), task, TrainerOptions(scratch=tmp_path)) as trainer:
         losses = [np.mean([step.loss for step in trainer.steps(epoch)]) for epoch in range(10)]
         assert trainer.test() > majority(sparse_graph)
     assert losses[-1] < losses[0] * 0.8
@@ -70,7 +72,7 @@ def test_a_mini_batch_may_hold_one_seed_that_has_no_neighbour(model, partitioner
     config = (
         TrainConfig(batch_size=4) if partitioner is None else TrainConfig(num_partitions=8, partitioner=partitioner)
     )
-    with Trainer(graph.on_disk(tmp_path), config, task, scratch=tmp_path) as trainer:
+    with Trainer(graph.on_disk(tmp_path), config, task, TrainerOptions(scratch=tmp_path)) as trainer:
         sizes = [step.seeds for epoch in range(4) for step in trainer.steps(epoch)]
         assert min(sizes) == 1
         assert sum(sizes) == 4 * 5
@@ -79,7 +81,7 @@ def test_a_mini_batch_may_hold_one_seed_that_has_no_neighbour(model, partitioner
 
 def test_steps_say_what_was_done(small_folder_graph, task, tmp_path):
     config = TrainConfig(batch_size=100, cache_bytes=20_000)
-    with Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
         steps = list(trainer.steps(0))
         assert trainer.batches_per_epoch == len(steps) == -(-len(small_folder_graph.train_ids) // 100)
         assert 0 < trainer.cache_bytes <= 20_000
@@ -100,7 +102,7 @@ def test_steps_say_what_was_done(small_folder_graph, task, tmp_path):
 def test_modes_and_tiers_train_bit_identically(config, small_folder_graph, task, tmp_path):
     states = []
     for one in (TrainConfig(batch_size=128), config):
-        with Trainer(small_folder_graph, one, task, scratch=tmp_path) as trainer:
+        with Trainer(small_folder_graph, one, task, TrainerOptions(scratch=tmp_path)) as trainer:
             for epoch in range(2):
                 list(trainer.steps(epoch))
             states.append(weights(trainer))
@@ -111,7 +113,9 @@ def test_leaving_an_epoch_and_going_on_changes_nothing(small_folder_graph, task,
     states = []
     for cut in (None, 2):
         torch.manual_seed(0 if cut is None else 1)  # the caller's generator must not matter
-        with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, scratch=tmp_path) as trainer:
+        with Trainer(
+            small_folder_graph, TrainConfig(batch_size=128), task, TrainerOptions(scratch=tmp_path)
+        ) as trainer:
             list(islice(trainer.steps(0), cut))
             if cut is not None:
                 trainer.validate()
@@ -121,14 +125,14 @@ def test_leaving_an_epoch_and_going_on_changes_nothing(small_folder_graph, task,
 
 
 def test_the_callers_generator_is_left_alone(small_folder_graph, task, tmp_path):
-    with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, TrainConfig(batch_size=128), task, TrainerOptions(scratch=tmp_path)) as trainer:
         state = torch.get_rng_state()
         next(trainer.steps(0))
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_gcn_degrees_are_those_of_the_sampled_graph(small_folder_graph):
-    with Pipeline(small_folder_graph, TrainConfig(batch_size=64), (4, 3), seed=0) as pipeline:
+    with Pipeline(small_folder_graph, TrainConfig(batch_size=64), (4, 3), PipelineOptions(seed=0)) as pipeline:
         batch = next(iter(pipeline.epoch(0)))
     blocks = blocks_of(batch, with_degrees=True)
     targets = torch.arange(len(batch.indptr) - 1).repeat_interleave(batch.indptr.diff())
@@ -145,7 +149,7 @@ def test_aggregated_features_give_the_same_logits_and_gradients(model, small_fol
     outs, grads = [], []
     for aggregator in (None, net.aggregator):
         with Pipeline(
-            small_folder_graph, TrainConfig(batch_size=64), task.fanouts, seed=0, aggregator=aggregator
+            small_folder_graph, TrainConfig(batch_size=64), task.fanouts, PipelineOptions(seed=0, aggregator=aggregator)
         ) as pipeline:
             batch = next(iter(pipeline.epoch(0)))
             assert batch.aggregator == aggregator
@@ -159,7 +163,9 @@ def test_aggregated_features_give_the_same_logits_and_gradients(model, small_fol
 
 def test_a_passed_memory_limit_stops_after_a_whole_mini_batch(small_folder_graph, task, tmp_path):
     config = TrainConfig(batch_size=128)
-    with Trainer(small_folder_graph, config, task, scratch=tmp_path, host_memory_limit=2**20) as trainer:
+    with Trainer(
+        small_folder_graph, config, task, TrainerOptions(scratch=tmp_path, host_memory_limit=2**20)
+    ) as trainer:
         steps = trainer.steps(0)
         assert next(steps).index == 0
         with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* it took .* smaller batch_size"):
@@ -174,7 +180,7 @@ def test_a_loss_that_is_not_finite_is_an_error(model, norm, compute_dtype, small
     task = Task(model=model, hidden_channels=8, norm=norm, learning_rate=1e38)
     config = TrainConfig(batch_size=32, compute_dtype=compute_dtype)
     with (
-        Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer,
+        Trainer(small_folder_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer,
         pytest.raises(A3GNNError, match=r"loss must be finite.*learning_rate"),
     ):
         deque(chain.from_iterable(map(trainer.steps, range(20))), maxlen=0)
@@ -187,7 +193,7 @@ def test_features_that_overflow_are_an_error_of_the_loss(model, compute_dtype, s
     graph = dataclasses.replace(small_graph, features=features).save(tmp_path / "graph")
     config = TrainConfig(batch_size=64, compute_dtype=compute_dtype)
     with (
-        Trainer(graph, config, Task(model=model, hidden_channels=8), scratch=tmp_path) as trainer,
+        Trainer(graph, config, Task(model=model, hidden_channels=8), TrainerOptions(scratch=tmp_path)) as trainer,
         pytest.raises(A3GNNError, match="loss must be finite"),
     ):
         list(trainer.steps(0))
@@ -195,7 +201,12 @@ def test_features_that_overflow_are_an_error_of_the_loss(model, compute_dtype, s
 
 @pytest.mark.parametrize("model", MODELS)
 def test_an_evaluation_of_weights_that_overflow_is_an_error(model, small_folder_graph, tmp_path):
-    with Trainer(small_folder_graph, TrainConfig(), Task(model=model, hidden_channels=8), scratch=tmp_path) as trainer:
+    with Trainer(
+        small_folder_graph,
+        TrainConfig(),
+        Task(model=model, hidden_channels=8),
+        TrainerOptions(scratch=tmp_path),
+    ) as trainer:
         with torch.no_grad():
             for weight in trainer.model.parameters():
                 weight.mul_(1e38)

@@ -17,7 +17,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity, restore_checkpoint, save_checkpoint
 from a3gnn.training.progress import Progress
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 TASK = Task(hidden_channels=8, fanouts=(6, 4), learning_rate=0.01, heads=2)
 EPOCHS = 2
@@ -46,7 +46,10 @@ def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
 
 def trained(graph: Graph, config: TrainConfig, task: Task) -> dict[str, torch.Tensor]:
     """Returns the weights after two epochs in one go."""
-    with TemporaryDirectory() as scratch, Trainer(graph, config, task, scratch=scratch) as trainer:
+    with (
+        TemporaryDirectory() as scratch,
+        Trainer(graph, config, task, TrainerOptions(scratch=scratch)) as trainer,
+    ):
         for epoch in range(EPOCHS):
             list(trainer.steps(epoch))
         return weights(trainer)
@@ -57,13 +60,13 @@ def resumed(graph: Graph, config: TrainConfig, task: Task, cut: int) -> dict[str
     known = identity(graph, config, task)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint.pt"
-        with Trainer(graph, config, task, scratch=folder) as trainer:
+        with Trainer(graph, config, task, TrainerOptions(scratch=folder)) as trainer:
             epoch, start = divmod(cut, trainer.batches_per_epoch)
             for before in range(epoch):
                 list(trainer.steps(before))
             list(islice(trainer.steps(epoch), start))
             save_checkpoint(path, trainer, Progress(), known)
-        with Trainer(graph, config, task, scratch=folder) as trainer:
+        with Trainer(graph, config, task, TrainerOptions(scratch=folder)) as trainer:
             restore_checkpoint(path, trainer, known)
             for rest in range(epoch, EPOCHS):
                 list(trainer.steps(rest, start=start if rest == epoch else 0))

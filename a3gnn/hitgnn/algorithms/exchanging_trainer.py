@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 from torch import nn
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError
+from a3gnn.features.stores.store import FeatureStore
+from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.exchange import Exchange, Exchanged
+from a3gnn.hitgnn.algorithms.iterations import Iterations
 from a3gnn.hitgnn.algorithms.trainer import RankTrainer
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.ranks.peers import Member
+from a3gnn.task import Task
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.step import Step
+from a3gnn.training.trainer import TrainerOptions
 
 
 class ExchangingTrainer(RankTrainer):
@@ -24,13 +31,40 @@ class ExchangingTrainer(RankTrainer):
     evaluation, before a stop that all agree on, and after an iteration in which a rank said that it wants to save.
 
     Args:
-        given: As of `RankTrainer`.
+        graph: As of `RankTrainer`.
+        config: Likewise.
+        task: Likewise.
+        options: Likewise.
+        iterations: Likewise.
+        features: Likewise.
+        member: Likewise.
         exchange: Makes, of the rank's learner, what computes logits together with the other ranks.
-        options: As of `RankTrainer`.
+        device: As of `RankTrainer`.
     """
 
-    def __init__(self, *given: Any, exchange: Callable[[BuiltIn], Exchange], **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        task: Task,
+        options: TrainerOptions = TrainerOptions(),
+        *,
+        iterations: Iterations,
+        features: FeatureStore,
+        member: Member,
+        exchange: Callable[[BuiltIn], Exchange],
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(
+            graph,
+            config,
+            task,
+            options,
+            iterations=iterations,
+            features=features,
+            member=member,
+            device=device,
+        )
         assert isinstance(self._learner, BuiltIn), "shares and algorithms are of built-in models"
         self._exchange, self._counted, self._is_whole = exchange(self._learner), Exchanged(), True
         self._learner.logits, self._learner.evaluated = self._exchange.logits, self._exchange.whole
@@ -63,9 +97,8 @@ class ExchangingTrainer(RankTrainer):
         self._wants_whole = not self._is_whole
         return self._is_whole
 
-    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
-        options["aggregator"] = None  # the exchange takes rows as they are
-        return super()._open_pipeline(*given, **options)
+    def _open_pipeline(self, options: PipelineOptions) -> Pipeline:
+        return super()._open_pipeline(dataclasses.replace(options, aggregator=None))  # the exchange reads raw rows
 
     def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:
         step = super()._train_iteration(iteration, planned, batch)

@@ -195,7 +195,7 @@ class PredictedIteration:
         own = self.work[rank]
         if own is None:
             return 0.0
-        there = given.replace(beta=self.hits[rank] / own.vertices[0])
+        there = dataclasses.replace(given, beta=self.hits[rank] / own.vertices[0])
         return float(iteration_seconds(own, rates, platform, there)[0])
 
     def _of_split(self, rank: int, platform: Platform, rates: Rates, given: Conditions) -> float:
@@ -205,7 +205,7 @@ class PredictedIteration:
         mini-batches, and receives those of its own. Gradients are exchanged in the same way. Then it continues with its
         own mini-batch.
         """
-        local, own = given.replace(beta=1.0), self.work[rank]
+        local, own = dataclasses.replace(given, beta=1.0), self.work[rank]
         computing = given.loss_seconds + self._exchanged_bytes(rank) / platform.device_link_bytes_per_s
         for one in self._busy:
             narrow = dataclasses.replace(one, widths=(self.widths[rank], *one.widths[1:]))

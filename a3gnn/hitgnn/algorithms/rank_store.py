@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +48,7 @@ def open_rank_store(
     if stored.is_split(graph):
         base, from_disk = _columns(base, *stored.columns), False
         if device == "cpu":
-            return ColumnStore(base, graph.num_nodes, stored.width, owns_base=True)
+            return ColumnStore(base, graph.num_nodes, stored.width)
     host = partial(DenseHostStore, base, graph.num_nodes, stored.width, owns_base=not from_disk)
     if device != "cpu":
         return DeviceCachedStore.static(host(), base, stored.nodes, [device], _POLICY)
@@ -59,13 +58,16 @@ def open_rank_store(
 class ColumnStore(DenseHostStore):
     """Some columns of all rows, in the memory of a rank that trains on the host: it lacks no row.
 
-    The arguments are those of `DenseHostStore`.
+    Args:
+        base: Those columns, in anonymous memory.
+        num_nodes: Rows.
+        num_features: Columns.
     """
 
     can_aggregate = False
 
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, base: DenseRows, num_nodes: int, num_features: int) -> None:
+        super().__init__(base, num_nodes, num_features, owns_base=True)
         self._counter = StatsCounter(_POLICY)
 
     @property

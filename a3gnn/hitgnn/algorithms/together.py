@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from a3gnn.training.progress import Progress
 from a3gnn.training.rank_processes import Together
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.step import by_rank
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 if TYPE_CHECKING:
     from a3gnn.hitgnn.algorithms.algorithm import Algorithm
@@ -68,8 +67,8 @@ class RankOf(Together):
         self._partition_s, self._graph = perf_counter() - begin, request.graph
         return request
 
-    def trainer(self, request: TrainRequest, **options: Any) -> Trainer:
-        """Returns what trains this rank's mini-batches; `options` are further ones of `Trainer`."""
+    def trainer(self, request: TrainRequest, options: TrainerOptions) -> Trainer:
+        """Returns the trainer of this rank's mini-batches."""
         graph, config, task = request.graph, request.config, request.task
         own, make = self._stored(graph, self._ranks.rank), self._algorithm.exchange
         self._features: FeatureStore
@@ -86,18 +85,27 @@ class RankOf(Together):
             task.seed,
             balanced=self._algorithm.balanced,
         )
-        new: Callable[..., Trainer] = RankTrainer
-        if make is not None:
-            new = partial(ExchangingTrainer, exchange=lambda learner: make(learner, self._ranks, own, self._features))
-        return new(
+        if make is None:
+            return RankTrainer(
+                graph,
+                config,
+                task,
+                options,
+                iterations=self._iterations,
+                features=self._features,
+                member=self.member,
+                device=self.device,
+            )
+        return ExchangingTrainer(
             graph,
             config,
             task,
+            options,
             iterations=self._iterations,
             features=self._features,
             member=self.member,
+            exchange=lambda learner: make(learner, self._ranks, own, self._features),
             device=self.device,
-            **options,
         )
 
     def told(self, done: Progress) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from a3gnn.hitgnn.algorithms.iterations import Iterations
 from a3gnn.hitgnn.algorithms.relayed_store import RelayedStore
 from a3gnn.models.loss import loss_weight
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline, open_sampler
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, open_sampler
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.stages import Sampler
 from a3gnn.ranks.peers import Member
@@ -29,23 +28,35 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Task
 from a3gnn.training.learner import checked_loss
 from a3gnn.training.step import Step, Traffic, step_of
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 class RankPipeline(Pipeline):
     """See `Pipeline`: its mini-batches are the rank's of each iteration, sampled in the whole graph.
 
     Args:
-        given: As of `Pipeline`.
+        graph: As of `Pipeline`.
+        config: Likewise.
+        fanouts: Likewise.
+        options: Likewise.
         iterations: Which mini-batches.
         rank: Whose.
         features: The rank's.
-        options: As of `Pipeline`.
     """
 
-    def __init__(self, *given: Any, iterations: Iterations, rank: int, features: FeatureStore, **options: Any) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        config: TrainConfig,
+        fanouts: Sequence[int],
+        options: PipelineOptions,
+        *,
+        iterations: Iterations,
+        rank: int,
+        features: FeatureStore,
+    ) -> None:
         self._iterations, self._rank, self._features = iterations, rank, features
-        super().__init__(*given, **options)
+        super().__init__(graph, config, fanouts, options)
         self.num_batches = len(iterations)
 
     def plan(self, epoch: int) -> list[PlannedBatch]:
@@ -57,9 +68,15 @@ class RankPipeline(Pipeline):
         busy = [one for planned in self._iterations.of(0) for one in planned if len(one.seeds)]
         return [self._stages.sample(0, planned).subgraph for planned in busy[:count]]
 
-    def _open_sources(self, *given: Any) -> tuple[FeatureStore, Sampler]:
-        _, adjacency, fanouts, config, seed, *_ = given  # of `open_sources`
-        sampler = open_sampler(adjacency, fanouts, config, seed, np.empty(0, dtype=np.int32), None, None)
+    def _open_sources(
+        self,
+        graph: Graph,
+        adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
+        fanouts: Sequence[int],
+        device: str,
+    ) -> tuple[FeatureStore, Sampler]:
+        none_cached = np.empty(0, dtype=np.int32)
+        sampler = open_sampler(adjacency, fanouts, self._config, self._options.seed, none_cached, None, None)
         return self._features, _KeepingStep(sampler, self._seeds[:1])
 
 
@@ -72,7 +89,7 @@ class _KeepingStep:
     """
 
     def __init__(self, sampler: Sampler, stand_in: NDArray[np.int32]) -> None:
-        self._sample: Callable[..., Subgraph] = sampler.sample
+        self._sample = sampler.sample
         self._stand_in = stand_in
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
@@ -98,10 +115,11 @@ class RankTrainer(Trainer):
         graph: What is trained on.
         config: How; `batch_size` is of each rank's mini-batch.
         task: What.
+        options: As of `Trainer`.
         iterations: Which mini-batches.
         features: The rank's.
         member: Who this rank is, and who the others are.
-        options: Further ones of `Trainer`.
+        device: As of `Trainer`.
 
     Attributes:
         batches_per_epoch: Iterations of an epoch.
@@ -115,16 +133,17 @@ class RankTrainer(Trainer):
         graph: Graph,
         config: TrainConfig,
         task: Task,
+        options: TrainerOptions = TrainerOptions(),
         *,
         iterations: Iterations,
         features: FeatureStore,
         member: Member,
-        **options: Any,
+        device: str = "cpu",
     ) -> None:
         assert member.ranks is not None, "ranks train by algorithms"
         self._iterations, self._features, self._ranks = iterations, features, member.ranks
         self._loss_weight = loss_weight(graph, task)
-        super().__init__(graph, config, task, member=member, **options)
+        super().__init__(graph, config, task, options, device=device, member=member)
         assert self._replica.joined is not None, "there are several"
         self._joined = self._replica.joined
         self._joined.counts = torch.zeros(2 * len(_TOLD) * member.ranks.size + 1, dtype=torch.float64)
@@ -138,10 +157,15 @@ class RankTrainer(Trainer):
                 yield self._train_iteration(iteration, planned[iteration], batch)
                 self._check()
 
-    def _open_pipeline(self, *given: Any, **options: Any) -> Pipeline:
-        options["shares"] = None
+    def _open_pipeline(self, options: PipelineOptions) -> Pipeline:
         return RankPipeline(
-            *given, iterations=self._iterations, rank=self._ranks.rank, features=self._features, **options
+            self.graph,
+            self.config,
+            self.config.fanouts(self.task),
+            dataclasses.replace(options, shares=None),
+            iterations=self._iterations,
+            rank=self._ranks.rank,
+            features=self._features,
         )
 
     def _train_iteration(self, iteration: int, planned: list[PlannedBatch], batch: MiniBatch) -> Step:

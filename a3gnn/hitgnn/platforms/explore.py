@@ -265,7 +265,7 @@ def explore(
     kept = design_rates(platform, [grid.design for grid in grids])
     betas = []
     for beta in sorted({*BETAS, given.beta}):
-        there = given.replace(beta=beta)
+        there = dataclasses.replace(given, beta=beta)
         found = grids if beta == given.beta else choose(platform, workloads, there, ceiling, every=every)
         betas.append(_at_beta(found, grids, platform, workloads, there))
     return Exploration(
@@ -327,7 +327,7 @@ def _at_beta(
         nvtps=mean_nvtps(best, platform, workloads, there),
         kept_nvtps=mean_nvtps(same, platform, workloads, there),
         traded_nvtps=mean_nvtps(design_rates(platform, fitting), platform, workloads, there) if fit else None,
-        indirect_nvtps=mean_nvtps(same, platform, workloads, there.replace(direct=False)),
+        indirect_nvtps=mean_nvtps(same, platform, workloads, dataclasses.replace(there, direct=False)),
     )
 
 
@@ -336,12 +336,12 @@ def scaling(
 ) -> tuple[AtDevices, ...]:
     """Returns the speed-up of the design of `parts` on each of `DEVICES`, over one device."""
     one = platform.with_devices(1)
-    base = mean_nvtps(parts, one, workloads, given.replace(direct=True))
+    base = mean_nvtps(parts, one, workloads, dataclasses.replace(given, direct=True))
     found = []
     for count in DEVICES:
         there = platform.with_devices(count)
         direct, indirect = (
-            mean_nvtps(parts, there, workloads, given.replace(direct=how)) / base for how in (True, False)
+            mean_nvtps(parts, there, workloads, dataclasses.replace(given, direct=how)) / base for how in (True, False)
         )
         bound = count * there.device_link_bytes_per_s / one.device_link_bytes_per_s
         found.append(AtDevices(count, direct, indirect, bound))

@@ -6,9 +6,8 @@ host's memory bandwidth (`Platform.device_link_bytes_per_s`). Peak bandwidths an
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +47,6 @@ class Conditions:
             raise UsageError(f"{option('beta')} must be in [0, 1], a share of the input rows; got {self.beta:g}")
         real_number(option("sampling_seconds"), self.sampling_seconds, "second")
         real_number(option("loss_seconds"), self.loss_seconds, "second")
-
-    def replace(self, **changes: Any) -> Conditions:
-        """Returns the conditions with `changes`."""
-        return dataclasses.replace(self, **changes)
 
 
 class Rates(NamedTuple):

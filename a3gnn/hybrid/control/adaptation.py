@@ -99,13 +99,12 @@ class Adaptation(Recorded[Assignment]):
     def _skipped(self, current: Assignment) -> int:
         return self._filling
 
-    def _changed(self, before: Assignment, now: Assignment, **common: Any) -> DivisionChange:
+    def _changed(self, before: Assignment, now: Assignment) -> DivisionChange:
         return DivisionChange(
             shares=list(now.shares),
             threads=list(now.trainer_threads),
             shares_before=list(before.shares),
             threads_before=list(before.trainer_threads),
-            **common,
         )
 
     def _sought(self, before: Assignment, mean: StageTimes) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
+from collections.abc import Generator, Sequence
 from time import perf_counter
 from types import TracebackType
 from typing import Any, cast
@@ -36,7 +35,7 @@ from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep, traversed
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 #: Mini-batches that are sampled once more, to know what work is repeated. Guess.
 _SAMPLED_AGAIN = 4
@@ -113,16 +112,13 @@ class HybridTrainer(Trainer):
         graph: What is trained on.
         config: How; `batch_size` is of all shares together.
         task: What.
+        options: As of `Trainer`.
         devices: Of each trainer.
         assignment: The seeds of each; where a mini-batch has fewer, shares are in proportion.
         independent: Whether each share is sampled for itself; if not, shares come to what one trainer comes to.
         stall_s: Seconds that a stage of a mini-batch may take.
         controller: Changes shares and threads between mini-batches by what they took; None leaves them.
         prefetch: How far each stage is ahead of the next; None where `config`'s mode and workers say it.
-        scratch: As of `Trainer`.
-        host_memory_limit: Likewise.
-        evaluation_bytes: Likewise.
-        on_chunk: Likewise.
 
     Attributes:
         devices: As given.
@@ -141,6 +137,7 @@ class HybridTrainer(Trainer):
         graph: Graph,
         config: TrainConfig,
         task: Task,
+        options: TrainerOptions = TrainerOptions(),
         *,
         devices: Sequence[Device],
         assignment: Assignment,
@@ -148,10 +145,6 @@ class HybridTrainer(Trainer):
         stall_s: float,
         controller: Controller | None = None,
         prefetch: Schedule | None = None,
-        scratch: str | Path | None = None,
-        host_memory_limit: int | None = None,
-        evaluation_bytes: int | None = None,
-        on_chunk: Callable[[], None] = lambda: None,
     ) -> None:
         self.devices, self.assignment = tuple(devices), assignment
         adaptation = adaptation_of(controller, assignment, devices, config, prefetch, independent=independent)
@@ -165,15 +158,12 @@ class HybridTrainer(Trainer):
             graph,
             config,
             task,
+            options,
             device=str(devices[0].memory),
-            scratch=scratch,
-            host_memory_limit=host_memory_limit,
-            evaluation_bytes=evaluation_bytes,
-            on_chunk=on_chunk,
             member=Member(self._dividing, self._peers[0]),
         )
         warm_up()
-        self._replicas = [self._replica, *(self._another(peers, on_chunk) for peers in self._peers[1:])]
+        self._replicas = [self._replica, *(self._another(peers) for peers in self._peers[1:])]
         self._threads: list[TrainerThread] = []
         self._feeder: Feeder[MiniBatch] | None = None
         self._has_stalled, self.gpus = False, gpus_of(device.memory for device in devices)
@@ -300,7 +290,7 @@ class HybridTrainer(Trainer):
             trainers=tuple(work),
         )
 
-    def _another(self, peers: DevicePeers, on_chunk: Callable[[], None]) -> Replica:
+    def _another(self, peers: DevicePeers) -> Replica:
         given, memory = (self.graph, self.config, self.task), peers.device.memory
-        learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=on_chunk)
+        learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=self._options.on_chunk)
         return Replica(learner, self._rates, self.batches_per_epoch, JoinedStep(learner.model, peers, self.memory))

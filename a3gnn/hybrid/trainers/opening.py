@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -18,14 +18,13 @@ from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
 from a3gnn.hybrid.trainers.request import OpenTrainers, Trainers
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.checkpoint import saved_shares
 from a3gnn.training.rank_processes import Alone
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 def configured(
@@ -153,7 +152,7 @@ def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[
     config = request.config
     if us.algorithm is not None or us.count > 1:
         where = f"where {us.count} ranks train" if us.count > 1 else f"with algorithm {us.algorithm}"
-    elif isinstance(request.graph, PartedGraph):
+    elif request.graph.is_parted:
         where = "with a graph on graph servers"
     else:
         return request
@@ -168,52 +167,29 @@ def open_trainer(
     request: TrainRequest,
     several: OpenTrainers | None,
     us: Alone,
+    options: TrainerOptions,
     *,
     adapt: bool,
-    scratch: Path | None,
-    host_memory_limit: int | None,
-    evaluation_bytes: int,
-    on_chunk: Callable[[], None],
-    should_stop: Callable[[], bool],
 ) -> Trainer:
-    """Returns what trains `request`; the other arguments, and errors, are those of `Trainer`.
+    """Returns what trains `request`; errors are those of `Trainer`.
 
     Args:
         request: Graph, configuration and task.
         several: Trainers of this process; None for one.
         us: What this process is of a training run.
+        options: As of `Trainer`.
         adapt: Whether one trainer has its mini-batches prepared otherwise while it trains; several say so themselves.
-        scratch: As of `Trainer`.
-        host_memory_limit: Likewise.
-        evaluation_bytes: Likewise.
-        on_chunk: Likewise.
-        should_stop: Likewise; trainers of one process are stopped together.
     """
     given = request.graph, request.config, request.task
-    options: dict[str, Any] = {
-        "scratch": scratch,
-        "host_memory_limit": host_memory_limit,
-        "evaluation_bytes": evaluation_bytes,
-        "on_chunk": on_chunk,
-    }
-    if several is None:
-        options["should_stop"] = should_stop
-        if not adapt:
-            return us.trainer(request, **options)
-        return AdaptingTrainer(*given, device=us.device, expected=request.promised, **options)
-    return open_hybrid(*given, several, **options)
+    if several is not None:
+        return open_hybrid(*given, several, options)
+    if not adapt:
+        return us.trainer(request, options)
+    return AdaptingTrainer(*given, options, device=us.device, expected=request.promised)
 
 
 def open_hybrid(
-    graph: Graph,
-    config: TrainConfig,
-    task: Task,
-    several: OpenTrainers,
-    *,
-    scratch: str | Path | None = None,
-    host_memory_limit: int | None = None,
-    evaluation_bytes: int | None = None,
-    on_chunk: Callable[[], None] = lambda: None,
+    graph: Graph, config: TrainConfig, task: Task, several: OpenTrainers, options: TrainerOptions
 ) -> HybridTrainer:
     """Returns the trainers `several`; the other arguments, and errors, are those of `Trainer`.
 
@@ -225,14 +201,11 @@ def open_hybrid(
         graph,
         config,
         task,
+        options,
         devices=several.devices,
         assignment=several.assignment,
         independent=several.asked.sampling == "independent",
         stall_s=several.asked.stall_s,
         controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
         prefetch=prefetch,
-        scratch=scratch,
-        host_memory_limit=host_memory_limit,
-        evaluation_bytes=evaluation_bytes,
-        on_chunk=on_chunk,
     )

@@ -27,7 +27,6 @@ from a3gnn.hybrid.trainers.adapting import schedule_of, stage_threads
 from a3gnn.layer_cost import OPERATORS
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
-from a3gnn.parts.graph import PartedGraph
 from a3gnn.sampling.counts import CountCurve
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import Task
@@ -237,7 +236,7 @@ class Trainers:
                 f"{option('trainers')} must be left out where torchrun starts {processes} processes, each of which has "
                 "a share of every mini-batch already; use one or the other"
             )
-        if isinstance(graph, PartedGraph):
+        if graph.is_parted:
             raise UsageError(
                 f"{option('dataset')} must be a graph on this machine's disk where {option('trainers')} is given, got "
                 "parts on graph servers; train without"

@@ -30,7 +30,7 @@ from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.curve import CurveState, first_point, train_curve
 from a3gnn.training.step import Step
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[str, Any]:
@@ -151,19 +151,15 @@ def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, 
 
 def _trainer(graph: Graph, request: TrialRequest, scratch: str) -> Trainer:
     given = graph, request.config, request.setting.task
+    options = TrainerOptions(scratch, evaluation_bytes=request.plan.evaluation_bytes)
     if request.config.trainers > 1:
         from a3gnn.hybrid.trainers.opening import configured, open_hybrid
 
         asked = configured(request.config)
         assert asked is not None, "there are several"
         several = asked.on(*given, hardware=lambda: request.setting.hardware)
-        return open_hybrid(*given, several, scratch=scratch, evaluation_bytes=request.plan.evaluation_bytes)
-    return Trainer(
-        *given,
-        device="cuda" if request.setting.hardware.has_device else "cpu",
-        scratch=scratch,
-        evaluation_bytes=request.plan.evaluation_bytes,
-    )
+        return open_hybrid(*given, several, options)
+    return Trainer(*given, options, device="cuda" if request.setting.hardware.has_device else "cpu")
 
 
 def _metrics(timing: Timing[Step], setup_s: float, cache_bytes: int) -> dict[str, Any]:

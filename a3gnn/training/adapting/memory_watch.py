@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
@@ -118,7 +119,7 @@ class CacheShrinker:
         if time - self._calm_since < _CALM_S:
             return None
         self._calm_since = time
-        larger = now.replace(cache_bytes=now.cache_bytes + min(missing, growth))
+        larger = replace(now, cache_bytes=now.cache_bytes + min(missing, growth))
         self.shrunk = Shrunk(before, larger.cache_bytes)
         return larger, f"{format_size(scarce.left)} are left {scarce.name} again"
 
@@ -135,9 +136,9 @@ class CacheShrinker:
         if now.cache_bytes and self._can_resize:
             left = now.cache_bytes - max(needed, int(_STEP * self._start.cache_bytes))
             self.shrunk = Shrunk(self._before(now), left if left > self._map_bytes else 0)
-            return now.replace(cache_bytes=self.shrunk.now)
+            return replace(now, cache_bytes=self.shrunk.now)
         if now.depth > now.workers:
-            return now.replace(depth=now.workers)
+            return replace(now, depth=now.workers)
         if now.workers > 1:
-            return now.replace(workers=now.workers - 1, depth=now.workers - 1)
-        return None if now.mode == "sequential" else now.replace(mode="sequential", workers=0, depth=0)
+            return replace(now, workers=now.workers - 1, depth=now.workers - 1)
+        return None if now.mode == "sequential" else replace(now, mode="sequential", workers=0, depth=0)

@@ -101,15 +101,15 @@ class Preparing(Recorded[Preparation]):
             return wanted
         if wanted != self._refused:
             self._refused = wanted
-            tried = self._changed(before, wanted, epoch=0, batches=0, reason="", before_s=None)
-            self.lines.append(f"adapt: {tried.what} is asked for and not done: {why}")
+            what = self._changed(before, wanted).what
+            self.lines.append(f"adapt: {what} is asked for and not done: {why}")
         return before
 
     def _skipped(self, current: Preparation) -> int:
         return current.depth + 1
 
-    def _changed(self, before: Preparation, now: Preparation, **common: Any) -> PreparationChange:
-        return PreparationChange(now=now.to_dict(), before=before.to_dict(), **common)
+    def _changed(self, before: Preparation, now: Preparation) -> PreparationChange:
+        return PreparationChange(now=now.to_dict(), before=before.to_dict())
 
     def _sought(self, before: Preparation, mean: StageTimes) -> str:
         return "the controller asked for it"

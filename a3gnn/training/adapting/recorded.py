@@ -107,10 +107,10 @@ class Change(ABC):
         after_s: Seconds per mini-batch after; None until it is measured.
     """
 
-    epoch: int
-    batches: int
-    reason: str
-    before_s: float | None
+    epoch: int = 0
+    batches: int = 0
+    reason: str = ""
+    before_s: float | None = None
     after_s: float | None = None
 
     @property
@@ -177,8 +177,8 @@ class Recorded(ABC, Generic[Adjusted]):
         """Returns how many mini-batches fill the pipeline; these are not counted."""
 
     @abstractmethod
-    def _changed(self, before: Adjusted, now: Adjusted, **common: Any) -> Change:
-        """Returns the record of a change; `common` are the fields of `Change`."""
+    def _changed(self, before: Adjusted, now: Adjusted) -> Change:
+        """Returns the record of a change, without its place, reason and times."""
 
     @abstractmethod
     def _sought(self, before: Adjusted, mean: StageTimes) -> str:
@@ -225,9 +225,9 @@ class Recorded(ABC, Generic[Adjusted]):
                 self.lines.append(latest.gain)
 
     def _record(self, before: Adjusted, now: Adjusted, reason: str) -> None:
-        epoch, batches = self._place
-        before_s = _mean(self._last) if self._last else None
-        made = self._changed(before, now, epoch=epoch, batches=batches, reason=reason, before_s=before_s)
+        made = self._changed(before, now)
+        made.epoch, made.batches = self._place
+        made.reason, made.before_s = reason, _mean(self._last) if self._last else None
         self.changes.append(made)
         self.lines.append(made.line)
         self._first, self._last = [], []
@@ -235,7 +235,7 @@ class Recorded(ABC, Generic[Adjusted]):
     def _reason(self, before: Adjusted, now: Adjusted) -> str:
         """Returns the reason: a change that is undone, the largest drift since `before` was new, or the goal."""
         latest: Change | None = self.changes[-1] if self.changes else None
-        tried = self._changed(before, now, epoch=0, batches=0, reason="", before_s=None)
+        tried = self._changed(before, now)
         if latest is not None and tried.takes_back(latest) and latest.slower > -LEAST_GAIN:
             word = "more" if latest.slower > 0 else "less"
             return f"back again, for a mini-batch took {abs(latest.slower):.0%} {word} than before"

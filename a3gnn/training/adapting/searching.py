@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from a3gnn.config import ParallelMode
@@ -54,24 +55,24 @@ class Candidates:
         return sorted(others, key=expected.__getitem__) + resized
 
     def _all(self, now: Preparation, loading: bool) -> Iterator[Preparation]:
-        yield self._start.replace(cache_bytes=now.cache_bytes)
-        yield now.replace(mode="sequential", workers=0, depth=0)
+        yield replace(self._start, cache_bytes=now.cache_bytes)
+        yield replace(now, mode="sequential", workers=0, depth=0)
         for mode in _WITH_WORKERS:
             if now.mode == "sequential":
                 for workers in sorted({1, min(2, self._most), self._most}):
-                    yield now.replace(mode=mode, workers=workers, depth=workers)
+                    yield replace(now, mode=mode, workers=workers, depth=workers)
             else:
-                yield now.replace(mode=mode)
+                yield replace(now, mode=mode)
         if now.mode != "sequential":
             for workers in (now.workers - 1, now.workers + 1):
                 if 1 <= workers <= self._most:
-                    yield now.replace(workers=workers, depth=workers)
+                    yield replace(now, workers=workers, depth=workers)
             for depth in (now.workers, now.depth + 1):
                 if depth <= _DEEPEST * now.workers:
-                    yield now.replace(depth=depth)
+                    yield replace(now, depth=depth)
         if loading and self._can_resize and self._start.cache_bytes:
             for cache_bytes in (self._start.cache_bytes, now.cache_bytes // 2):
-                yield now.replace(cache_bytes=cache_bytes)
+                yield replace(now, cache_bytes=cache_bytes)
 
 
 def bound(preparation: Preparation, times: StageTimes) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from time import perf_counter
-from typing import Any, cast
+from typing import cast
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.config import TrainConfig
@@ -14,6 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Metrics
 from a3gnn.option_names import option
 from a3gnn.pipeline.adjustable import AdjustablePipeline, check_adjustable
+from a3gnn.pipeline.pipeline import PipelineOptions
 from a3gnn.pipeline.preparation import Preparation
 from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
 from a3gnn.task import Task
@@ -23,7 +24,7 @@ from a3gnn.training.adapting.preparing import Preparing
 from a3gnn.training.adapting.searching import Candidates, Searching
 from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
 from a3gnn.training.step import Step
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 class AdaptingTrainer(Trainer):
@@ -35,9 +36,10 @@ class AdaptingTrainer(Trainer):
         graph: As of `Trainer`.
         config: Likewise; `resources` must be free.
         task: Likewise.
+        options: Likewise; where the `host_memory_limit` gets near, the cache shrinks.
         expected: What the tune measured of `config` on this machine and graph; None where nothing is known.
         controller: Who changes what; by default `Searching`, near what runs, once a stage's time has drifted.
-        others: As of `Trainer`; where the `host_memory_limit` gets near, the cache shrinks.
+        device: As of `Trainer`.
 
     Attributes:
         division: What was changed.
@@ -51,12 +53,13 @@ class AdaptingTrainer(Trainer):
         graph: Graph,
         config: TrainConfig,
         task: Task,
+        options: TrainerOptions = TrainerOptions(),
         *,
         expected: Metrics | None = None,
         controller: Adjusts[Preparation] | None = None,
-        **others: Any,
+        device: str = "cpu",
     ) -> None:
-        super().__init__(graph, config, task, **others)
+        super().__init__(graph, config, task, options, device=device)
         self._adjustable = pipeline = cast(AdjustablePipeline, self._pipeline)
         start, can_resize = pipeline.preparation, pipeline.can_resize
         self._whole, self._watched = host_memory_bytes(), start
@@ -83,8 +86,8 @@ class AdaptingTrainer(Trainer):
                 yield step
                 begin = perf_counter()
 
-    def _open_pipeline(self, *given: Any, **options: Any) -> AdjustablePipeline:
-        return AdjustablePipeline(*given, **options)
+    def _open_pipeline(self, options: PipelineOptions) -> AdjustablePipeline:
+        return AdjustablePipeline(self.graph, self.config, self.config.fanouts(self.task), options)
 
     def _observe(self, step: Step, passed_s: float) -> None:
         """Takes note of a mini-batch, and has those to come prepared as that says."""

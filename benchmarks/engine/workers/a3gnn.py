@@ -18,7 +18,7 @@ from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import StageSeconds
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import ModelName, Task
 from a3gnn.threads import pool
@@ -121,7 +121,7 @@ def _sampled(graph: Graph, work: Work) -> Iterator[Batch]:
 
 
 def _loaded(graph: Graph, work: Work, config: TrainConfig) -> Iterator[Batch]:
-    with Pipeline(graph, config, work.fanouts, seed=_SEED) as pipeline:
+    with Pipeline(graph, config, work.fanouts, PipelineOptions(seed=_SEED)) as pipeline:
         epoch = 0
         while True:
             begin = perf_counter()

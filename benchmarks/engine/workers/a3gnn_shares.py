@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
@@ -227,7 +227,7 @@ def gather_share(graph: Graph, fanouts: tuple[int, ...], batch_size: int, count:
     theirs: list[dict[str, float]] = []
     row_bytes = graph.features.row_bytes
     moved = 0.0
-    with Pipeline(graph, TrainConfig(batch_size=batch_size), fanouts, seed=1) as pipeline:
+    with Pipeline(graph, TrainConfig(batch_size=batch_size), fanouts, PipelineOptions(seed=1)) as pipeline:
         ids = [batch.subgraph.n_id for batch, _ in zip(pipeline.epoch(0), range(count + _WARM_UP), strict=False)]
         rows = max(map(len, ids))
         warm = torch.zeros((rows, graph.num_features))

@@ -37,7 +37,7 @@ from a3gnn.seeding import generator
 from a3gnn.task import Task
 from a3gnn.training.learner import Replica
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.equality import in_double
 
 EPOCHS = 2
@@ -192,7 +192,7 @@ def _poisoned(us: Any, request: TrainRequest, scratch: Path) -> Trainer:
     rows[:] = np.nan
     rows[own] = graph.features.array[own]
     config = request.config.replace(feature_tier="ram")  # from this process's arrays, which have NaN
-    trainer: Trainer = us.trainer(dataclasses.replace(request, config=config), scratch=scratch)
+    trainer: Trainer = us.trainer(dataclasses.replace(request, config=config), TrainerOptions(scratch))
     if us._algorithm.direct and not stored.is_split(graph):
         us._features._base = DenseRows.of(graph.features)  # the counted read
     return trainer

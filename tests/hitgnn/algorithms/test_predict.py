@@ -92,7 +92,9 @@ def test_one_device_takes_what_the_model_says_of_each_mini_batch(small_graph: Gr
     for batch in run.batches:
         nodes, edges = batch.counts.nodes, batch.counts.edges
         work = dataclasses.replace(like, vertices=nodes[::-1], edges=(sum(edges), edges[0]))
-        expected += float(iteration_seconds(work, rates[0], platform.with_devices(1), GIVEN.replace(beta=1.0))[0])
+        expected += float(
+            iteration_seconds(work, rates[0], platform.with_devices(1), dataclasses.replace(GIVEN, beta=1.0))[0]
+        )
     assert one.epoch_s == pytest.approx(expected, rel=1e-12)
     assert (one.beta, one.moved, one.moved_bytes) == (1.0, 0.0, 0.0)
     assert one.nvtps * one.epoch_s == pytest.approx(sum(sum(batch.counts.nodes) for batch in run.batches))
@@ -114,8 +116,8 @@ def test_the_slowest_device_decides_and_lacking_rows_cost(small_graph: Graph, pl
     lacking = [dataclasses.replace(row[0], hits=0), row[1]]
     poor = PredictedIteration.of(lacking, run.widths, like)
     assert poor.seconds(there, rates, GIVEN) > both
-    assert poor.seconds(there, rates, GIVEN.replace(direct=False)) > poor.seconds(there, rates, GIVEN)
-    assert poor.moved_bytes(GIVEN.replace(direct=False)) == 2 * poor.moved_bytes(GIVEN)
+    assert poor.seconds(there, rates, dataclasses.replace(GIVEN, direct=False)) > poor.seconds(there, rates, GIVEN)
+    assert poor.moved_bytes(dataclasses.replace(GIVEN, direct=False)) == 2 * poor.moved_bytes(GIVEN)
     assert row[1] is not None
     misses = row[0].counts.input_nodes + row[1].counts.input_nodes - row[1].hits
     assert poor.moved_bytes(GIVEN) == 4 * small_graph.num_features * misses

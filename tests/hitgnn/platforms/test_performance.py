@@ -52,7 +52,7 @@ def test_an_iteration_by_hand(tiny: Workload) -> None:
     assert synchronisation_seconds(tiny, PLATFORM) == pytest.approx(2 * 4 * weights / 1e6)
     expected = computing + synchronisation_seconds(tiny, PLATFORM)
     assert iteration_seconds(tiny, rates, PLATFORM, given) == pytest.approx(expected)
-    slow = given.replace(sampling_seconds=1e4)  # sampling overlaps, so it counts where it is slower
+    slow = dataclasses.replace(given, sampling_seconds=1e4)  # sampling overlaps, so it counts where it is slower
     assert iteration_seconds(tiny, rates, PLATFORM, slow) == pytest.approx(
         1e4 + synchronisation_seconds(tiny, PLATFORM)
     )

@@ -17,7 +17,7 @@ from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import KINDS, open_devices
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.counts import Counts
 from a3gnn.task import Task
 from a3gnn.threads import pool
@@ -45,7 +45,9 @@ class TestConformance:
 
     @pytest.fixture
     def batch(self, small_graph: Graph) -> MiniBatch:
-        with Pipeline(small_graph, TrainConfig(batch_size=64), TASK.fanouts, seed=0, reuse_buffers=False) as pipeline:
+        with Pipeline(
+            small_graph, TrainConfig(batch_size=64), TASK.fanouts, PipelineOptions(seed=0, reuse_buffers=False)
+        ) as pipeline:
             return next(iter(pipeline.epoch(0)))
 
     def test_what_is_sent_arrives(self, device, batch):

@@ -18,9 +18,9 @@ from a3gnn.models.own.describe import counted
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel
-from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighbourSampler
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CPU = torch.device("cpu")
 FORMS = ["Edges", "Layers"]
@@ -60,7 +60,10 @@ def test_both_forms_give_the_seeds_the_same(spec, own_task, request) -> None:
     found = []
     for name in FORMS:
         task = own_task(graph, name)
-        with Pipeline(graph, TrainConfig(batch_size=64), task.fanouts, seed=0) as pipeline, torch.no_grad():
+        with (
+            Pipeline(graph, TrainConfig(batch_size=64), task.fanouts, PipelineOptions(seed=0)) as pipeline,
+            torch.no_grad(),
+        ):
             batch = next(iter(pipeline.epoch(0)))
             inputs = of_batch(batch, task.own.takes)
             found.append(model_of(task, graph).outputs(*inputs, batch.num_seeds, graph.num_classes))
@@ -78,7 +81,7 @@ def test_a_table_of_means_is_what_all_in_neighbours_give(features, fanouts, own_
     found = []
     for way in ("sampled", "full"):
         config = TrainConfig(batch_size=50, input_aggregation=way)
-        with Trainer(graph, config, task, scratch=tmp_path) as trainer, torch.no_grad():
+        with Trainer(graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer, torch.no_grad():
             trainer.model.eval()
             batch = next(iter(trainer._pipeline.epoch(0)))
             inputs = of_batch(batch, task.own.takes)

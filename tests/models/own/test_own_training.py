@@ -18,7 +18,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, ModelError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CONFIG = TrainConfig(batch_size=128)
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
@@ -43,7 +43,7 @@ def test_models_learn(name, changes, own_task, small_folder_graph, tmp_path) -> 
     if name == "Layers" and "compute_dtype" in changes:
         pytest.skip("torch has no products of CSR matrices in bfloat16 on the CPU")
     task = own_task(small_folder_graph, name, learning_rate=0.05 if name == "Own" else 0.01)
-    with Trainer(small_folder_graph, CONFIG.replace(**changes), task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, CONFIG.replace(**changes), task, TrainerOptions(scratch=tmp_path)) as trainer:
         losses = [sum(step.loss for step in trainer.steps(epoch)) for epoch in range(10)]
         trainer.check_sources()
         assert losses[-1] < losses[0]
@@ -53,12 +53,14 @@ def test_models_learn(name, changes, own_task, small_folder_graph, tmp_path) -> 
 
 def test_full_input_aggregation_learns_where_a_mean_is_declared(own_task, small_folder_graph, tmp_path) -> None:
     full = CONFIG.replace(input_aggregation="full")
-    with Trainer(small_folder_graph, full, own_task(small_folder_graph, "Layers"), scratch=tmp_path) as trainer:
+    with Trainer(
+        small_folder_graph, full, own_task(small_folder_graph, "Layers"), TrainerOptions(scratch=tmp_path)
+    ) as trainer:
         for epoch in range(10):
             list(trainer.steps(epoch))
         assert trainer.validate() > majority(small_folder_graph) + 0.1
     with pytest.raises(ConfigError, match=r"input_aggregation full needs a model that declares .* use sampled"):
-        Trainer(small_folder_graph, full, own_task(small_folder_graph, "Edges"), scratch=tmp_path)
+        Trainer(small_folder_graph, full, own_task(small_folder_graph, "Edges"), TrainerOptions(scratch=tmp_path))
 
 
 @pytest.mark.parametrize("name", ["Edges", "Layers"])
@@ -66,7 +68,7 @@ def test_modes_and_interruptions_change_nothing(name, own_task, small_folder_gra
     task = own_task(small_folder_graph, name)
     states = []
     for changes, cut in (({}, None), ({"parallel_mode": "mode1", "num_workers": 2, "feature_tier": "disk"}, 2)):
-        with Trainer(small_folder_graph, CONFIG.replace(**changes), task, scratch=tmp_path) as trainer:
+        with Trainer(small_folder_graph, CONFIG.replace(**changes), task, TrainerOptions(scratch=tmp_path)) as trainer:
             list(islice(trainer.steps(0), cut))
             if cut is not None:
                 trainer.validate()
@@ -83,7 +85,7 @@ def test_modes_and_interruptions_change_nothing(name, own_task, small_folder_gra
 def test_its_own_optimizer_loss_and_schedule_are_used(own_task, small_folder_graph, tmp_path) -> None:
     task = own_task(small_folder_graph, "Own")
     config = CONFIG.replace(learning_rate_scale=0.5)
-    with Trainer(small_folder_graph, config, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, config, task, TrainerOptions(scratch=tmp_path)) as trainer:
         assert isinstance(trainer.optimizer, torch.optim.SGD)
         rates = []
         for epoch in range(3):
@@ -93,7 +95,9 @@ def test_its_own_optimizer_loss_and_schedule_are_used(own_task, small_folder_gra
         assert rates == [pytest.approx([0.005 * 0.5**epoch, 0.015 * 0.5**epoch]) for epoch in range(3)]
         batch = next(iter(trainer._pipeline.epoch(0)))
         smoothed = trainer._learner.loss(batch)
-        with Trainer(small_folder_graph, config, own_task(small_folder_graph), scratch=tmp_path) as plain:
+        with Trainer(
+            small_folder_graph, config, own_task(small_folder_graph), TrainerOptions(scratch=tmp_path)
+        ) as plain:
             plain.model.load_state_dict(trainer.model.state_dict())
             assert plain._learner.loss(batch) != smoothed
 
@@ -101,7 +105,7 @@ def test_its_own_optimizer_loss_and_schedule_are_used(own_task, small_folder_gra
 def test_the_tasks_schedule_is_applied_where_the_model_has_none(own_task, small_folder_graph, tmp_path) -> None:
     falling = {"lr_schedule": "linear", "lr_epochs": 2}
     task = own_task(small_folder_graph, **falling)
-    with Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
         rates = []
         for _ in trainer.steps(0):
             rates += [group["lr"] for group in trainer.optimizer.param_groups]
@@ -109,7 +113,7 @@ def test_the_tasks_schedule_is_applied_where_the_model_has_none(own_task, small_
     assert rates == pytest.approx([task.learning_rate * (1 - batch / (2 * count)) for batch in range(count)])
     task = own_task(small_folder_graph, "Own", **falling)
     with pytest.raises(ModelError, match="lr_schedule must be constant where the model has its own schedule"):
-        Trainer(small_folder_graph, CONFIG, task, scratch=tmp_path)
+        Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,10 @@ def test_the_tasks_schedule_is_applied_where_the_model_has_none(own_task, small_
 )
 def test_a_contract_that_is_broken_in_training_is_named(body, message, package, own_task, tiny_graph, tmp_path) -> None:
     task = own_task(tiny_graph, package.add_class(body))
-    with pytest.raises(ModelError, match=message), Trainer(tiny_graph, CONFIG, task, scratch=tmp_path) as trainer:
+    with (
+        pytest.raises(ModelError, match=message),
+        Trainer(tiny_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer,
+    ):
         list(trainer.steps(0))
 
 
@@ -133,7 +140,7 @@ def test_a_file_that_changed_meanwhile_ends_the_trial(package, own_task, tiny_gr
     task = own_task(tiny_graph)
     package.write("widths", "HIDDEN = 32  # changed\n")
     with pytest.raises(ModelError, match="must stay as it was when this began, but its files, packages or parameters"):
-        Trainer(tiny_graph, CONFIG, task, scratch=tmp_path)
+        Trainer(tiny_graph, CONFIG, task, TrainerOptions(scratch=tmp_path))
 
 
 def test_two_epochs_and_two_more_equal_four(package, small_folder_graph, tmp_path) -> None:
@@ -172,7 +179,7 @@ def test_a_limit_bounds_evaluation_and_the_result_says_how_it_was_done(package, 
     with Trainer(
         small_folder_graph, CONFIG, train(
             CONFIG, small_folder_graph, model=factory, task=task, epochs=1, out=tmp_path / "run"
-        ).task, scratch=tmp_path, evaluation_bytes=1000,
+        ).task, TrainerOptions(scratch=tmp_path, evaluation_bytes=1000),
     ) as trainer:  # fmt: skip
         assert trainer.evaluation.startswith("a fixed sample of 3, 3 in-neighbours per node, not of all")
         assert 0 <= trainer.validate() <= 1
@@ -210,7 +217,7 @@ def test_a_last_mini_batch_of_one_row_is_normalised_by_running_statistics(
 ) -> None:
     graph = dataclasses.replace(small_folder_graph, train_ids=small_folder_graph.train_ids[:65])
     task = own_task(graph, package.add_class(_NORMED.format(norm=norm)))
-    with Trainer(graph, CONFIG.replace(batch_size=64), task, scratch=tmp_path) as trainer:
+    with Trainer(graph, CONFIG.replace(batch_size=64), task, TrainerOptions(scratch=tmp_path)) as trainer:
         seen = []
         for epoch in range(2):
             for step in trainer.steps(epoch):
@@ -240,7 +247,7 @@ def test_a_row_that_no_statistics_normalise_is_an_error(
     graph = dataclasses.replace(small_folder_graph, train_ids=small_folder_graph.train_ids[:seeds])
     task = own_task(graph, package.add_class(_NORMED.format(norm=norm)))
     with (
-        Trainer(graph, CONFIG.replace(batch_size=batch_size), task, scratch=tmp_path) as trainer,
+        Trainer(graph, CONFIG.replace(batch_size=batch_size), task, TrainerOptions(scratch=tmp_path)) as trainer,
         pytest.raises(ModelError, match=rf"a batch norm must have 2 rows or more .* which has 1 seed \({got}\); take"),
     ):
         list(trainer.steps(0))

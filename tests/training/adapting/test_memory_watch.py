@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from a3gnn.pipeline.preparation import Preparation
@@ -41,11 +43,11 @@ def test_where_there_is_room_nothing_changes():
 
 def test_the_cache_gives_what_is_needed_and_a_quarter_at_least():
     (found, why) = watch(Memory(40)).look(START) or (START, "")
-    assert found == START.replace(cache_bytes=CACHE - (100 << 20))
+    assert found == replace(START, cache_bytes=CACHE - (100 << 20))
     assert why == "40.0 MiB are left of the memory limit"
     (found, _) = watch(Memory(-150)).look(START) or (START, "")
     assert found.cache_bytes == CACHE - (250 << 20)
-    assert found == START.replace(cache_bytes=found.cache_bytes)
+    assert found == replace(START, cache_bytes=found.cache_bytes)
 
 
 def test_a_cache_that_could_hold_its_map_alone_is_none():
@@ -54,7 +56,7 @@ def test_a_cache_that_could_hold_its_map_alone_is_none():
 
 
 def test_then_fewer_mini_batches_are_ahead():
-    now, seen = START.replace(cache_bytes=0), []
+    now, seen = replace(START, cache_bytes=0), []
     starving = watch(Memory(0))
     while (found := starving.look(now)) is not None:
         now, _ = found
@@ -64,7 +66,7 @@ def test_then_fewer_mini_batches_are_ahead():
 
 def test_a_cache_of_a_fixed_volume_stays():
     (found, _) = watch(Memory(0), can_resize=False).look(START) or (START, "")
-    assert found == START.replace(depth=2)
+    assert found == replace(START, depth=2)
 
 
 def test_the_cache_grows_once_there_was_room_for_a_while(monkeypatch):
@@ -101,13 +103,13 @@ def test_what_grew_does_not_shrink_again(left, monkeypatch):
 def test_what_is_tried_must_fit():
     own = watch(Memory(150))
     own.batch_bytes = 20 << 20
-    assert own.fits(START.replace(depth=99), START)  # nothing was looked up yet
+    assert own.fits(replace(START, depth=99), START)  # nothing was looked up yet
     own.look(START)
-    assert own.fits(START.replace(depth=5), START)
-    assert not own.fits(START.replace(depth=6), START)
-    assert own.fits(START.replace(depth=2), START)
-    assert own.refuses(START.replace(depth=8), START) is None
-    refused = own.refuses(START.replace(depth=9), START)
+    assert own.fits(replace(START, depth=5), START)
+    assert not own.fits(replace(START, depth=6), START)
+    assert own.fits(replace(START, depth=2), START)
+    assert own.refuses(replace(START, depth=8), START) is None
+    refused = own.refuses(replace(START, depth=9), START)
     assert refused == "it takes 120 MiB more, and 150 MiB are left of the memory limit"
 
 
@@ -115,21 +117,21 @@ def test_what_ran_at_the_last_look_may_come_back():
     """A search that tried half the cache goes back to all of it though less than twice the reserve was left."""
     own = watch(Memory(60))
     assert own.look(START) is None
-    half = START.replace(cache_bytes=CACHE // 2)
+    half = replace(START, cache_bytes=CACHE // 2)
     assert own.refuses(START, half) is None
-    assert own.refuses(START.replace(cache_bytes=CACHE + (20 << 20)), half) is not None
+    assert own.refuses(replace(START, cache_bytes=CACHE + (20 << 20)), half) is not None
 
 
 def test_a_volume_that_somebody_else_chose_stays_however_much_is_left(monkeypatch):
     monkeypatch.setattr(memory_watch, "_CALM_S", 0.0)
-    chosen, memory = START.replace(cache_bytes=CACHE // 2), Memory(500)
+    chosen, memory = replace(START, cache_bytes=CACHE // 2), Memory(500)
     own = watch(memory)
     assert own.look(chosen) is None
     memory.left = 40
     (shrunk, _) = own.look(chosen) or (chosen, "")
     assert shrunk.cache_bytes == chosen.cache_bytes - (100 << 20)
     memory.left = 500
-    other = shrunk.replace(cache_bytes=50 << 20)
+    other = replace(shrunk, cache_bytes=50 << 20)
     assert own.look(other) is None
     (grown, _) = own.look(shrunk) or (shrunk, "")
     assert grown == chosen
@@ -144,7 +146,7 @@ def test_a_run_that_goes_on_knows_what_the_watch_shrank():
     again = Preparing(Stays(START), START, after)
     again.load_state_dict(before.state_dict())
     assert after.shrunk == own.shrunk == Shrunk(CACHE, again.current.cache_bytes)
-    elsewhere, other = watch(Memory(300)), START.replace(workers=3, depth=3)
+    elsewhere, other = watch(Memory(300)), replace(START, workers=3, depth=3)
     Preparing(Stays(other), other, elsewhere).load_state_dict(before.state_dict())
     assert elsewhere.shrunk is None
 

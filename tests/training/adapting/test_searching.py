@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_what_does_not_fit_is_not_tried():
 
 
 def test_other_volumes_of_the_cache_are_tried_where_loading_has_changed():
-    start = SEQUENTIAL.replace(cache_bytes=1 << 20)
+    start = replace(SEQUENTIAL, cache_bytes=1 << 20)
     for stage, tries in (("load", True), ("train", False)):
         machine, own = Machine(3e-3, 4e-3, 10e-3), searching(start, can_resize=True)
         machine.run(own, start, 10)

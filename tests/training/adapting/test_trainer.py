@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -16,7 +14,7 @@ from a3gnn.task import Task
 from a3gnn.training.adapting import memory_watch
 from a3gnn.training.adapting.memory_watch import Room
 from a3gnn.training.adapting.trainer import AdaptingTrainer
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.adapting.controllers import RandomPreparations, Stays
 from tests.training.equality import KNOBS, MODELS, difference, with_seeds
 
@@ -112,8 +110,8 @@ def test_a_limit_that_gets_near_shrinks_the_cache_and_room_lets_it_grow(graph, m
     config = TrainConfig(batch_size=BATCH, cache_bytes=CACHE, feature_tier="disk")
     limit = int(1.5 * host_bytes()) + (256 << 20)  # room for the cache to grow, however large this process is
     stays = Stays(Preparation.of(config))
-    given: dict[str, Any] = {"controller": stays, "host_memory_limit": limit}
-    with AdaptingTrainer(graph, config, task_of("sage"), **given) as trainer:
+    options = TrainerOptions(host_memory_limit=limit)
+    with AdaptingTrainer(graph, config, task_of("sage"), options, controller=stays) as trainer:
         list(trainer.steps(0))
         full = trainer._pipeline.store.cache_bytes
         assert full

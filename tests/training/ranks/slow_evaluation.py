@@ -6,6 +6,7 @@ run's folder DIR.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
@@ -13,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.cli.main import main
-from a3gnn.training.trainer import Trainer
+from a3gnn.config import TrainConfig
+from a3gnn.graphs.graph import Graph
+from a3gnn.task import Task
+from a3gnn.training.trainer import Trainer, TrainerOptions
 
 _init = Trainer.__init__
 
 
-def slowed(self: Trainer, *given: Any, **named: Any) -> None:
+def slowed(self: Trainer, graph: Graph, config: TrainConfig, task: Task, options: TrainerOptions, **named: Any) -> None:
     """Makes a trainer that asks for interrupts every tenth of a second within such a chunk."""
-    check, folder = named.pop("on_chunk"), Path(sys.argv[sys.argv.index("--out") + 1])
+    check, folder = options.on_chunk, Path(sys.argv[sys.argv.index("--out") + 1])
 
     def on_chunk() -> None:
         log = folder / "metrics.jsonl"
@@ -31,7 +35,7 @@ def slowed(self: Trainer, *given: Any, **named: Any) -> None:
                 check()
         check()
 
-    _init(self, *given, **named, on_chunk=on_chunk)
+    _init(self, graph, config, task, dataclasses.replace(options, on_chunk=on_chunk), **named)
 
 
 if __name__ == "__main__":

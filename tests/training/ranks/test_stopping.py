@@ -14,15 +14,15 @@ from a3gnn.ranks.peers import Member
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
 from a3gnn.training.run import Interrupt
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.ranks.threads import BUILDING, ThreadRanks, together
 
 TASK, CONFIG = Task(model="gin", hidden_channels=8, fanouts=(3, 2)), TrainConfig(batch_size=30)
 
 
-def trainer_of(graph: Any, ranks: ThreadRanks, **others: Any) -> Trainer:
+def trainer_of(graph: Any, ranks: ThreadRanks, options: TrainerOptions = TrainerOptions()) -> Trainer:
     with BUILDING:
-        return Trainer(graph, CONFIG, TASK, member=Member(Shares.equal(ranks.rank, ranks.size), ranks), **others)
+        return Trainer(graph, CONFIG, TASK, options, member=Member(Shares.equal(ranks.rank, ranks.size), ranks))
 
 
 def test_an_interrupt_of_one_stops_all_after_the_same_mini_batch(tiny_graph):
@@ -35,7 +35,7 @@ def test_an_interrupt_of_one_stops_all_after_the_same_mini_batch(tiny_graph):
                 done += 1
 
         with (
-            trainer_of(tiny_graph, ranks, should_stop=lambda: ranks.rank == 1 and done == 2) as trainer,
+            trainer_of(tiny_graph, ranks, TrainerOptions(should_stop=lambda: ranks.rank == 1 and done == 2)) as trainer,
             pytest.raises(KeyboardInterrupt),
         ):
             train(trainer)
@@ -49,7 +49,7 @@ def test_a_passed_memory_limit_of_one_stops_all(over, tiny_graph):
     def work(ranks: ThreadRanks) -> str:
         limit = 1 if ranks.rank == over else None
         with (
-            trainer_of(tiny_graph, ranks, host_memory_limit=limit) as trainer,
+            trainer_of(tiny_graph, ranks, TrainerOptions(host_memory_limit=limit)) as trainer,
             pytest.raises(MemoryLimitError) as caught,
         ):
             list(trainer.steps(0))

@@ -25,7 +25,7 @@ from a3gnn.task import Task
 from a3gnn.training.checkpoint import restore_checkpoint, save_checkpoint
 from a3gnn.training.curve import first_point
 from a3gnn.training.progress import Progress
-from a3gnn.training.trainer import Trainer
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.ranks.threads import BUILDING, Board, ThreadRanks, together
 
 TASK = Task(model="gin", hidden_channels=8, fanouts=(3, 2), norm="batch")
@@ -33,7 +33,9 @@ CONFIG = TrainConfig(batch_size=15)
 FIRST = "convs.0.nn.lins.0.weight"
 
 
-def trainer_of(graph: Graph, ranks: ThreadRanks, scratch: Path | None = None, **others: Any) -> ExchangingTrainer:
+def trainer_of(
+    graph: Graph, ranks: ThreadRanks, scratch: Path | None = None, should_stop: Callable[[], bool] = lambda: False
+) -> ExchangingTrainer:
     parts = P3.parts(graph, ranks.size, 0)
     stored = P3.stored(graph, parts, ranks.rank, ranks.size)
     features = open_rank_store(graph, CONFIG, stored)
@@ -42,12 +44,11 @@ def trainer_of(graph: Graph, ranks: ThreadRanks, scratch: Path | None = None, **
             graph,
             CONFIG,
             TASK,
+            TrainerOptions(None if scratch is None else scratch / str(ranks.rank), should_stop=should_stop),
             iterations=Iterations(graph.train_ids, parts, ranks.size, CONFIG.batch_size, 0),
             features=features,
             member=Member(Shares.equal(ranks.rank, ranks.size), ranks, ranks),
             exchange=partial(PartialSums, ranks=ranks, stored=stored, features=features),
-            scratch=None if scratch is None else scratch / str(ranks.rank),
-            **others,
         )
 
 
