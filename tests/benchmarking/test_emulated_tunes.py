@@ -69,6 +69,7 @@ def test_what_is_true_follows_what_was_measured_and_differs_by_seed(case: Case) 
     assert not np.allclose(true.mean, other.mean), "each seed knows another part"
 
 
+@pytest.mark.weekly
 def test_a_seed_decides_what_trials_find(case: Case) -> None:
     plan = whole(case.default)
     for config in case.configs[:3]:
@@ -135,6 +136,7 @@ class InOrder:
         return Proposed(proposals, math.inf, found)
 
 
+@pytest.mark.weekly
 def test_a_tune_ends_with_its_seconds_and_is_judged_by_what_is_true(case: Case) -> None:
     graph = case.graph()
     configs = [config for config in case.configs if config != DEFAULT]

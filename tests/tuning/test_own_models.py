@@ -226,7 +226,9 @@ def test_nothing_is_recommended_of_which_nothing_is_known(package, tiny_folder_g
         recommend(tiny_folder_graph, task=task, hardware=hardware)
 
 
-@pytest.mark.parametrize("name", ["Layers", pytest.param("Edges", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [pytest.param("Layers", marks=pytest.mark.slow), pytest.param("Edges", marks=pytest.mark.weekly)]
+)
 def test_a_whole_tune(name: str, package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     run: Callable[..., object] = lambda **more: tune(  # noqa: E731
