@@ -41,8 +41,8 @@ THREADS = {"nthread": 1}
 
 #: Numbers of trees that `BoostedTrees.tune` chooses from. Guess.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
-#: Guesses for a few hundred rows of few graphs. The values that `python -m benchmarks.surrogate_parameters` at commit
-#: 10d4978 finds are better by 4 % of the squared error on the graphs that it sees, and not on others.
+#: Guesses for a few hundred rows of few graphs. `python -m benchmarks.surrogate_parameters` at commit 10d4978 finds
+#: values that are better by 4 % of the squared error on the graphs that it sees, and not on others.
 PARAMETERS: dict[str, float] = {
     "max_depth": 3,
     "eta": 0.1,
