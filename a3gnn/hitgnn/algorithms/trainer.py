@@ -1,4 +1,7 @@
-"""`RankTrainer`: one rank of a synchronous algorithm, which trains a mini-batch of its own in each iteration."""
+"""`RankTrainer` and `RankPipeline`: one rank of a synchronous algorithm, and the mini-batches that it trains.
+
+In each iteration, each rank trains a mini-batch of its own.
+"""
 
 from __future__ import annotations
 

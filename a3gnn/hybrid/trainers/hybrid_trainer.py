@@ -1,4 +1,7 @@
-"""`HybridTrainer`: several trainers of one process that share every mini-batch (HyScale-GNN, section III)."""
+"""`HybridTrainer`: several trainers of one process that share every mini-batch (HyScale-GNN, section III).
+
+Also computes the times of each mini-batch's stages, and the description of trainers in results.
+"""
 
 from __future__ import annotations
 
