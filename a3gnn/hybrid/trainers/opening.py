@@ -65,7 +65,7 @@ def with_one_trainer(config: TrainConfig) -> TrainConfig:
 
 
 def device_names(trainers: int) -> str:
-    """Returns device names for `trainers` trainers on this machine: GPUs first, then processors.
+    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
 
     Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
     """
@@ -148,7 +148,7 @@ def _check_algorithm(us: Alone, asked: Trainers | None, adapt: bool) -> None:
 
 
 def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[str], None]) -> TrainRequest:
-    """Returns `request` with one trainer if several are impossible, with a message, because no option named them."""
+    """Returns `request` with one trainer, and notifies, if several are impossible and only the configuration asks."""
     config = request.config
     if us.algorithm is not None or us.count > 1:
         where = f"where {us.count} ranks train" if us.count > 1 else f"with algorithm {us.algorithm}"
