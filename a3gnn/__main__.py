@@ -1,4 +1,4 @@
-"""`python -m a3gnn`."""
+"""Runs the command line as `python -m a3gnn`."""
 
 from a3gnn.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Dataclasses from JSON objects."""
+"""Makes dataclasses from JSON objects, checks schema versions and names, and hashes fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Measurement`: the outcome of a trial, with everything that it depends on."""
+"""`Measurement`: the outcome of a trial, `Metrics` or a `Failure`, with everything that it depends on."""
 
 from __future__ import annotations
 

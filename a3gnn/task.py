@@ -1,4 +1,4 @@
-"""`Task`: the model and how it learns, which tuning does not change."""
+"""`Task`: the model and how it learns, which tuning does not change; `OwnModel`: a description of a user's model."""
 
 from __future__ import annotations
 

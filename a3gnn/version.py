@@ -1,3 +1,3 @@
-"""The version of this a3gnn."""
+"""The version of a3gnn."""
 
 __version__ = "0.1.0"

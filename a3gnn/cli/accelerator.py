@@ -80,7 +80,7 @@ def _summary(design: Design, out: Path, files: int) -> str:
 
 
 def _lines(found: Check) -> Iterator[str]:
-    """Yields what a check found."""
+    """Yields the results of a check."""
     from a3gnn.hitgnn.hls.generate import FIFO_DEPTH
 
     outcome = "equals" if found.passed else "DIFFERS from"

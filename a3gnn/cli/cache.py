@@ -1,4 +1,4 @@
-"""`a3gnn cache`: what the cache folder holds, and how to empty it."""
+"""`a3gnn cache`: shows or empties the cache folder."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: boo
 
 
 def _remove(chosen: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """Removes what is `chosen`, and returns what was removed, and why others could not be."""
+    """Removes the `chosen` entries; returns the removed ones, and an error message for each other."""
     removed, failed = [], []
     for entry in chosen:
         try:

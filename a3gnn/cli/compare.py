@@ -1,4 +1,4 @@
-"""`a3gnn compare`: several tunes beside each other."""
+"""`a3gnn compare`: compares several tunes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell completes of values: graphs, priorities, engines, knobs; and how bash's words are put together."""
+"""Shell completion of option values: graphs, priorities, engines and knobs; and bash's words with `=` or `:`."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 if TYPE_CHECKING:
     from click import Context, Parameter
 
-#: At these bash ends a word of its own (COMP_WORDBREAKS), so that what is completed is what follows.
+#: Bash splits words at these (COMP_WORDBREAKS), and completes only the part after the last one.
 _BREAKS = ("=", ":")
 
 
 class Text(click.ParamType[str]):
-    """Text of which some values are known, which the shell completes; others pass.
+    """A text option whose known values the shell completes; accepts other values too.
 
     Args:
-        name: What help calls it.
-        known: Gives the values.
-        files: Whether it may be a path, too.
+        name: The type's name in help.
+        known: Returns the known values for an incomplete one.
+        files: Whether to complete paths if no known value matches.
     """
 
     def __init__(self, name: str, known: Callable[[str], Iterable[str]], files: bool = False) -> None:
         self.name, self._known, self._files = name, known, files
 
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:
-        """Returns `value` as it is; what takes it checks it."""
+        """Returns `value` unchanged; the command checks it."""
         return str(value)
 
     def shell_complete(self, ctx: Context, param: Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        """Returns the known values that begin with `incomplete`; files, where none does and it may be one."""
+        """Returns the known values that begin with `incomplete`; if there are none, files, provided that they fit."""
         found = [CompletionItem(value) for value in self._known(incomplete) if value.startswith(incomplete)]
         return found or [CompletionItem(incomplete, type="file")] * self._files
 
 
 def datasets(incomplete: str) -> Iterable[str]:
-    """Yields the specs of graphs that begin like `incomplete`: schemes, then their names or parameters."""
+    """Returns graph specs that continue `incomplete`: schemes, then their names or parameters."""
     from a3gnn.graphs.pyg_names import PYG_NAMES
     from a3gnn.graphs.synthetic.recipe import Recipe
 
@@ -66,7 +66,7 @@ def engines(incomplete: str) -> Iterable[str]:
 
 
 def fixed(incomplete: str) -> Iterable[str]:
-    """Returns the knobs as NAME=, or the values of the one that `incomplete` names."""
+    """Returns the knobs as NAME=, or the values of the knob in `incomplete`."""
     from a3gnn.config import KNOBS
     from a3gnn.domains import WholeOrTask
     from a3gnn.knobs import TASKS
@@ -91,7 +91,7 @@ def ranges(incomplete: str) -> Iterable[str]:
 
 
 def platforms(incomplete: str) -> Iterable[str]:
-    """Returns the platforms that ship."""
+    """Returns the names of the built-in platforms."""
     from a3gnn.hitgnn.platforms.files import names
 
     return names("platforms")
@@ -106,24 +106,24 @@ RANGE = Text("knob=low:high", ranges)
 
 
 class Bash(BashComplete):
-    """Bash's completion of words that hold `=` or `:`, which bash hands over in parts."""
+    """Bash completion of words with `=` or `:`, which bash passes in parts."""
 
     name = "bash"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Returns the whole words before the one that is completed, and that one."""
+        """Returns the whole words before the incomplete one, and the incomplete one."""
         arguments, incomplete = super().get_completion_args()
         *whole, last = _joined([*arguments, incomplete])
         self._before = "" if last == incomplete else last[: max(map(last.rfind, _BREAKS)) + 1]
         return whole, last
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Returns what bash puts in the place of the last part: the value without what stands before it."""
+        """Returns the replacement for the last part: the value without the parts before it."""
         return f"{item.type},{str(item.value).removeprefix(self._before)}"
 
 
 def _joined(parts: Iterable[str]) -> list[str]:
-    """Returns the words of `parts`, in which `=` and `:` stand alone; an empty part begins a word."""
+    """Joins `parts`, in which `=` and `:` are separate, to words; an empty part begins a word."""
     words: list[str] = []
     for part in parts:
         continued = bool(words) and (part in _BREAKS or words[-1][-1:] in _BREAKS)
@@ -135,5 +135,5 @@ def _joined(parts: Iterable[str]) -> list[str]:
 
 
 def install() -> None:
-    """Has click complete bash's words by `Bash`."""
+    """Registers `Bash` with click."""
     add_completion_class(Bash)

@@ -1,4 +1,4 @@
-"""`a3gnn doctor`: what this machine has, and what is missing."""
+"""`a3gnn doctor`: reports this machine's hardware and packages, and missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from a3gnn.threads.affinity import available_cores
 from a3gnn.units import count, format_size
 from a3gnn.version import __version__
 
-#: Import name, distribution, what it is for, and the extra that installs it; "" for what a3gnn can't work without.
+#: Import name, distribution, purpose, and the extra that installs it; "" for packages that a3gnn always needs.
 _PACKAGES = (
     ("numpy", "numpy", "arrays", ""),
     ("numba", "numba", "sampling kernels", ""),
@@ -100,7 +100,7 @@ def _examine() -> dict[str, Any]:
 
 
 def _probe(quiet: bool) -> dict[str, Any]:
-    """Returns what a new probe finds, which is kept in the place of an earlier one."""
+    """Probes the machine anew, replaces the stored probe, and returns the result."""
     from a3gnn.machine.probe import kept_at, probe_hardware
 
     hardware = probe_hardware(refresh=True, notify=progress(quiet))
@@ -112,7 +112,7 @@ def _probe(quiet: bool) -> dict[str, Any]:
 
 
 def _version(module: str, distribution: str) -> str | None:
-    """Returns the version, or None where the module is missing; xgboost has two distributions."""
+    """Returns the version, or None if the module is missing; xgboost has two distributions."""
     if importlib.util.find_spec(module) is None:
         return None
     for name in (distribution, module):
@@ -162,7 +162,7 @@ def _print_probe(probe: dict[str, Any]) -> None:
 
 
 def _shown(name: str, value: float) -> str:
-    """Returns a constant of the probe with its unit, which its name ends in."""
+    """Formats a constant of the probe; the end of its name determines the unit."""
     if not value:
         return "none: no GPU"
     if name.endswith("bytes"):

@@ -1,4 +1,4 @@
-"""The options of commands that run trials: where they run."""
+"""Options of commands that run trials: the machine or cluster that runs them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from a3gnn.profiling.executor_choice import EXECUTORS, LOCAL, ExecutorChoice
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: What --machines takes where trials are for one kind of machines.
+#: Help of --machines for commands that run trials on one kind of machines.
 ONE_KIND = "Their kind, where the cluster has several (a3gnn machines)."
 
 
 def executor_options(machines: str) -> Callable[[F], F]:
-    """Returns a decorator that gives a command these options; `take_choice` takes them again.
+    """Returns a decorator that adds these options to a command; `take_choice` reads them.
 
     Args:
-        machines: What --machines takes, for people.
+        machines: Help text of --machines.
     """
     options = (
         click.option(
@@ -45,16 +45,16 @@ def executor_options(machines: str) -> Callable[[F], F]:
 
 
 def take_choice(options: dict[str, Any]) -> ExecutorChoice:
-    """Returns what the options say, which are removed from `options`.
+    """Removes these options from `options`, and returns the choice.
 
     Raises:
-        UsageError: They contradict each other.
+        UsageError: The options contradict each other.
     """
     return ExecutorChoice(**{name: options.pop(name) for name in ExecutorChoice().to_dict()})
 
 
 def refuse_executor(options: Mapping[str, Any], server: str | None) -> None:
-    """Raises a `UsageError` where trials of a server's study are to run elsewhere than the server says."""
+    """Raises a `UsageError` if executor options are combined with a server, which decides where trials run."""
     for name, usual in ExecutorChoice().to_dict().items():
         if server is not None and options[name] != usual:
             flag = f"--{name.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""`a3gnn explore`: which accelerator a platform should be given, by HitGNN's models of resources and performance."""
+"""`a3gnn explore`: chooses an accelerator design for a platform by HitGNN's models of resources and performance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from a3gnn.hitgnn.platforms.workload import Workload
     from a3gnn.task import Task
 
-#: Of HitGNN, section VII-A.
+#: Values of HitGNN, section VII-A.
 _LAYERS, _HIDDEN, _BATCH_SIZE = 2, 128, 1024
 
 
@@ -98,10 +98,10 @@ def explore(
 def _compared(
     dataset: str | None, task: Task, batch_size: int, found: Exploration, devices: int | None
 ) -> list[AlgorithmEstimate]:
-    """Returns what each algorithm reaches by the chosen design, on `devices` devices or on 2, 4, ... of the platform.
+    """Predicts each algorithm with the chosen design, on `devices` devices, or on 2, 4, ... devices of the platform.
 
     Raises:
-        UsageError: There is no graph, or one device.
+        UsageError: There is no graph, or only one device.
     """
     from a3gnn.errors import UsageError
     from a3gnn.option_names import option

@@ -1,4 +1,4 @@
-"""`a3gnn export`: the trials of a tune for other tools."""
+"""`a3gnn export`: exports the trials of a tune for other tools."""
 
 from __future__ import annotations
 

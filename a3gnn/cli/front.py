@@ -1,4 +1,4 @@
-"""`a3gnn front`: the front that a tune found."""
+"""`a3gnn front`: shows the Pareto front of a tune."""
 
 from __future__ import annotations
 

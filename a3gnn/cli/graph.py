@@ -1,4 +1,4 @@
-"""`a3gnn graph`: convert a graph to a folder, verify one, and print what the surrogate knows of a graph."""
+"""`a3gnn graph`: converts a graph to a folder, verifies a folder, and prints a graph's characteristics."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def verify(folder: Path, as_json: bool) -> None:
 
 
 def _rows(described: Graph) -> list[tuple[str, str]]:
-    """Returns what `info` prints: a name and a value per line."""
+    """Returns the rows that `info` prints, each with a name and a value."""
     c = described.characteristics()
     storage = f"in CSR rows, {c.feature_density:.2%} stored" if c.sparse_features else "dense"
     return [

@@ -1,4 +1,4 @@
-"""`a3gnn machines`: the machines of a Ray cluster that trials may be sent to."""
+"""`a3gnn machines`: lists the machines of a Ray cluster that can run trials."""
 
 from __future__ import annotations
 

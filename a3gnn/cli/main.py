@@ -1,4 +1,4 @@
-"""`a3gnn`: finds the command, and turns what it raises into a message and an exit code."""
+"""`a3gnn`: runs a command, and turns its exceptions into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from a3gnn.threads import wait_policy
 from a3gnn.threads.ending import end
 from a3gnn.version import __version__
 
-#: Command, the module that holds it, and its line in `a3gnn --help` (so that help imports no command).
+#: Commands with their module, and their line in `a3gnn --help`, which is here so that help imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
     "recommend": ("a3gnn.cli.recommend", "Predict the best configuration in seconds, without a trial."),
@@ -43,19 +43,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-#: Set by the shell, to what it asks for, where it completes a command line.
+#: The shell sets this variable while it completes a command line.
 _COMPLETE = "_A3GNN_COMPLETE"
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are called."""
+    """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the commands' names, in the order of use."""
+        """Returns the commands' names, ordered as users need them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns the command; an unknown name is refused with the nearest one."""
+        """Returns the command; the error for an unknown name suggests the nearest one."""
         if cmd_name not in COMMANDS:
             raise click.UsageError(str(unknown_name("the command", cmd_name, COMMANDS)))
         started = launch() if cmd_name != "train" and by_torchrun() else None
@@ -70,7 +70,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command; errors name its options as `args` do."""
+        """Returns the command, and makes errors name its options as they are spelled in `args`."""
         name, command, words = super().resolve_command(ctx, args)
         if command is not None:
             long = {one.name: [flag for flag in one.opts if flag.startswith("--")] for one in command.params}
@@ -78,7 +78,7 @@ class Commands(click.Group):
         return name, command, words
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands with their lines."""
+        """Writes the section of commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
@@ -97,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs `a3gnn` and exits; results go to stdout, everything else to stderr."""
     wait_policy.adopt()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # paths whose bytes are no text are printed as they are
+        sys.stdout.reconfigure(errors="surrogateescape")  # prints undecodable bytes of paths unchanged
     signal.signal(signal.SIGTERM, _interrupt)
     if _COMPLETE in os.environ:
         from a3gnn.cli.completion import install
@@ -109,10 +109,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
-    """Runs the command and returns the exit code; errors are printed."""
+    """Runs the command, prints errors, and returns the exit code."""
     try:
         return int(app.main(args=arguments, prog_name="a3gnn", standalone_mode=False) or 0)
-    except click.Abort as abort:  # click's name for KeyboardInterrupt, which it keeps as the cause
+    except click.Abort as abort:  # click raises this in place of KeyboardInterrupt, its cause
         cause = str(abort.__cause__ or "")
         say(f"interrupted{': ' if cause else ''}{cause}")
         return ExitCode.INTERRUPTED
@@ -123,15 +123,15 @@ def _run(arguments: list[str] | None) -> int:
         say(f"error: {error}")
         return error.exit_code
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of stdout has gone; there is nobody to tell
+        sys.stderr.close()  # the reader of stdout has gone, so nobody reads a message
         return ExitCode.FAILED
-    except OSError as error:  # a full disk, a folder that may not be written
+    except OSError as error:  # for example a full disk, or a read-only folder
         say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return ExitCode.FAILED
 
 
 def _show(error: click.ClickException) -> None:
-    """Prints click's error in the form of all others, below the usage of its command."""
+    """Prints click's error in the format of all others, below the usage of its command."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return

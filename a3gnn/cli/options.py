@@ -1,4 +1,4 @@
-"""Option types that several commands share."""
+"""Option types and decorators that several commands share."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class SizeType(click.ParamType[int]):
 
 
 class SizeLimit(SizeType):
-    """A size that a process could keep to, as bytes."""
+    """A memory limit, as bytes; must be large enough for a process."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the bytes of `value`; what is too small is quoted as it was given."""
+        """Returns the bytes of `value`; the error for a limit that is too small quotes the original text."""
         size = super().convert(value, param, ctx)
         if param is not None and param.name is not None:
             checked_limit(option(param.name), value)
@@ -44,7 +44,7 @@ class SizeLimit(SizeType):
 
 
 class Limit(SizeLimit):
-    """A size, or the word `default`, which stays as it is."""
+    """A size, or the word `default`, which stays text."""
 
     name = "size or default"
 
@@ -54,7 +54,7 @@ class Limit(SizeLimit):
 
 
 class AnyLimit(Limit):
-    """A size, or the words `default` or `none`, which stay as they are."""
+    """A size, or the word `default` or `none`, which stays text."""
 
     name = "size, default or none"
 
@@ -90,7 +90,7 @@ class BudgetType(click.ParamType[int | float]):
 
 
 class Fanouts(click.ParamType[tuple[int, ...]]):
-    """Neighbours sampled per node, one number per layer, such as 25,10."""
+    """Neighbors sampled per node, one number per layer, such as 25,10."""
 
     name = "k1,k2,..."
 
@@ -108,8 +108,8 @@ class Integers(click.ParamType[tuple[int, ...]]):
     """Integers separated by commas.
 
     Args:
-        what: They are, for people, with an example.
-        name: Of the type.
+        what: Description of the integers for error messages, with an example.
+        name: The type's name in help.
     """
 
     def __init__(self, what: str, name: str) -> None:
@@ -124,12 +124,12 @@ class Integers(click.ParamType[tuple[int, ...]]):
 
 
 class ModelType(click.ParamType[str]):
-    """A built-in model, or the factory of the user's own as package.module:function."""
+    """A built-in model, or the factory of a user's model as package.module:function."""
 
     name = "model"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns the name; where it is a factory's, modules in the working folder can be imported from now on."""
+        """Returns the name; for a factory, also makes modules in the working folder importable."""
         if names_factory(value):
             import_from_here()
             return str(value)
@@ -140,7 +140,7 @@ class ModelType(click.ParamType[str]):
 
 
 def import_from_here() -> None:
-    """Lets modules in the working folder be imported from now on, as those that hold a model of the user's."""
+    """Makes modules in the working folder importable, because they may contain the user's model."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 
@@ -151,7 +151,7 @@ class SharesType(click.ParamType[str]):
     name = "train,val,test"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Returns `value`, which is three shares."""
+        """Returns `value` after checking that it contains three shares."""
         from a3gnn.graphs.split import Split
 
         try:
@@ -162,7 +162,7 @@ class SharesType(click.ParamType[str]):
 
 
 def split_options(command: F) -> F:
-    """Gives a command --split and --split-seed."""
+    """Adds --split and --split-seed to a command."""
     shares = "Split labelled nodes at random, such as 0.6,0.2,0.2, in place of the graph's own split."
     command = click.option(
         "--split-seed", type=click.IntRange(0), default=0, help="Decides which nodes --split takes."
@@ -200,10 +200,10 @@ LAYERS_HELP = "Layers of the model."
 
 
 def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """Returns the fanouts that --layers and --fanouts together ask for; None where neither was given.
+    """Returns the fanouts requested by --layers and --fanouts; None if neither is set.
 
     Raises:
-        UsageError: They differ.
+        UsageError: They contradict each other.
     """
     if layers is None or fanouts is None:
         return fanouts if layers is None else usual_fanouts(layers)

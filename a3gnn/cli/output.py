@@ -1,4 +1,4 @@
-"""How commands print: progress on stderr, unless it is to be quiet, and lines that fit a terminal."""
+"""Printing of commands: progress on stderr, unless quiet, and lines that fit a terminal."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pathlib import Path
 
 import click
 
-#: No terminal is taken to be narrower.
+#: Minimum width: narrower terminals count as this wide.
 _LEAST_COLUMNS = 80
 
 QUIET = click.option("--quiet", "-q", is_flag=True, help="No progress on stderr; errors alone.")
 
 
 def progress(quiet: bool = False) -> Callable[[str], None]:
-    """Returns what takes lines of progress: they go to stderr, or nowhere where it is to be `quiet`.
+    """Returns a function that writes progress to stderr, or does nothing if `quiet`.
 
-    On a terminal they are broken to fit it; in a file or a pipe a message stays a line, for programs to find.
+    It breaks lines to fit a terminal. In a file or a pipe, a message stays on one line, so that programs can find it.
     """
     return _silent if quiet else say
 
 
 def say(line: str) -> None:
-    """Writes `line` on stderr."""
+    """Writes `line` to stderr."""
     if sys.stderr.isatty():
         line = "\n".join(fitted(line, max(_LEAST_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns)))
     click.echo(line, err=True)
 
 
 def show(line: str) -> None:
-    """Writes `line`, a part of the results, on stdout; what is longer than 80 columns is broken."""
+    """Writes `line`, a part of the results, to stdout; breaks it at 80 columns."""
     click.echo("\n".join(fitted(line)))
 
 
 def show_written(files: str, config: str | Path) -> None:
-    """Writes that `files` are written, and the command that trains with `config`: a line, for a shell to take."""
+    """Prints that `files` are written, and the command that trains with `config` as one line to copy to a shell."""
     show(f"\n{files} written; train with it:")
     click.echo(f"  a3gnn train --config {shlex.quote(str(config))}")
 
 
 def fitted(text: str, width: int = _LEAST_COLUMNS) -> Iterator[str]:
-    """Yields the lines of `text`, those that are longer than `width` broken: what continues one stands further in.
+    """Yields the lines of `text`; breaks lines longer than `width`, and indents the continuation.
 
-    Configurations are broken between knobs. A word that is longer, such as a path, stays whole.
+    Configurations are broken between knobs. A word longer than `width`, such as a path, stays whole.
     """
     from a3gnn.report.table import wrapped
 
@@ -62,7 +62,7 @@ def fitted(text: str, width: int = _LEAST_COLUMNS) -> Iterator[str]:
 
 
 def _bound(knob: str, first: bool) -> str:
-    """Returns a knob's phrase with spaces that no line is broken at; the first one may follow other words."""
+    """Returns a knob's phrase with non-breaking spaces, except the first phrase, which may follow other words."""
     return knob if first else knob.replace(" ", "\xa0")
 
 

@@ -1,4 +1,4 @@
-"""`a3gnn parts`: cut a graph into parts, and serve one of them."""
+"""`a3gnn parts`: cuts a graph into parts, and serves one of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`a3gnn pick`: the best of what a tune measured, by another priority or other limits."""
+"""`a3gnn pick`: picks the best measured trial of a tune by another priority or other limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`a3gnn predict`: what a trained model says of the nodes of a graph."""
+"""`a3gnn predict`: predicts nodes of a graph with a trained model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
 
     _check(out)
     with claimed_whole(out, progress(quiet)):
-        _check(out)  # another process may have written it meanwhile
+        _check(out)  # another process may have created the file meanwhile
         saved = SavedModel.read(model)
         if saved.task.is_own:
             import_from_here()

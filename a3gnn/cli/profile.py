@@ -146,9 +146,9 @@ def profile(
 def _measure(
     profiler: Profiler, configs: list[TrainConfig], place: str, console: Console
 ) -> list[tuple[Measurement, bool]]:
-    """Returns the measurements, each with whether it was stored already; progress goes to `console`.
+    """Returns the measurements, each with whether it was already stored; progress goes to `console`.
 
-    The first of `configs` is the default, which decides how long the others train.
+    The first of `configs` is the default; its training decides how long the others train.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

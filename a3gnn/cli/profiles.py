@@ -1,4 +1,4 @@
-"""`a3gnn profiles`: the measurements that are stored, and those that come with a3gnn."""
+"""`a3gnn profiles`: lists, checks, exports and imports measurements, both stored ones and those in the package."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _checked(place: str) -> Checked:
 
 
 def _listed(found: dict[str, list[Holding]]) -> Iterator[str]:
-    """Yields a table per source, and the machines that they name."""
+    """Yields a table per source, and the machines named in them."""
     from a3gnn.profiling.store.provenance import describe_machine
 
     for place, own in found.items():
@@ -166,5 +166,5 @@ def _listed(found: dict[str, list[Holding]]) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
-    """Returns the ends of a name that is too long for its column."""
+    """Shortens a name that is too long for its column to its first and last characters."""
     return name if len(name) <= 28 else f"{name[:12]}...{name[-13:]}"

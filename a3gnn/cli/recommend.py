@@ -1,4 +1,4 @@
-"""`a3gnn recommend`: the configuration that predictions prefer, without a trial."""
+"""`a3gnn recommend`: recommends a configuration by predictions, without a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`a3gnn report`: a study as one HTML file."""
+"""`a3gnn report`: writes a study as one HTML file."""
 
 from __future__ import annotations
 

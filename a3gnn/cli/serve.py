@@ -1,4 +1,4 @@
-"""`a3gnn serve`: the auto-tuning service, for browsers, programs and other machines."""
+"""`a3gnn serve`: runs the auto-tuning service for browsers, programs and other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `a3gnn tune` and `a3gnn recommend`: what is trained, what is wanted, and what may be chosen."""
+"""Options of `a3gnn tune` and `a3gnn recommend`: the task, the objectives, and the search space."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ _OPTIONS = (
 
 
 def task_options(command: F) -> F:
-    """Gives a command these options; `take_task` makes a task of all but the data set and the metric."""
+    """Adds these options to a command; `take_task` makes a task from all except the data set and the metric."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return split_options(command)
 
 
 def take_task(options: dict[str, Any], seed: int) -> Task:
-    """Returns the task that `options` say, which are taken out of them; the metric needs the graph first.
+    """Removes the task's options from `options`, and returns the task; the metric stays, because it needs the graph.
 
     Raises:
-        ConfigError: An option is not what it must be.
+        ConfigError: An option is invalid.
     """
     return Task(
         model=options.pop("model"),
@@ -88,11 +88,11 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
 
 
 def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[[F], F]:
-    """Returns a decorator that gives a command these options; `as_arguments` turns them into arguments.
+    """Returns a decorator that adds these options to a command; `as_arguments` turns them into arguments.
 
     Args:
         memory_limit: The type of --memory-limit.
-        example: What it takes, for people.
+        example: Example values for its help text.
     """
     limit = f"Of the GPU where there is one, of the host otherwise: {example}."
     priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
@@ -128,10 +128,10 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
 
 
 def as_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `options` as `tune` and `recommend` take them: a task, and knobs that are fixed or restricted.
+    """Converts `options` to arguments of `tune` and `recommend`: a task, and fixed or restricted knobs.
 
     Raises:
-        UsageError: An option is not what it must be.
+        UsageError: An option is invalid.
     """
     asked = dict(options)
     task = take_task(asked, asked["seed"])
@@ -154,7 +154,7 @@ def _range(text: str) -> tuple[str, tuple[Any, Any]]:
 
 
 def _value(flag: str, knob: str, text: str) -> Any:
-    """Returns the value as the space takes it; sizes need units, but for 0."""
+    """Converts a knob's value for the search space; sizes other than 0 need units."""
     sizes = {known.name for known in KNOBS if isinstance(known.domain, Size)}
     try:
         return parse_size(text, needs_unit=True) if knob in sizes and text != "0" else text

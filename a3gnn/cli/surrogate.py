@@ -1,4 +1,4 @@
-"""`a3gnn surrogate`: how well predictions hold."""
+"""`a3gnn surrogate`: scores the surrogate's predictions on held-out measurements."""
 
 from __future__ import annotations
 

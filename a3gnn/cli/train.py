@@ -1,4 +1,4 @@
-"""`a3gnn train`: train with the configuration that tune chose."""
+"""`a3gnn train`: trains with the configuration that tune or recommend chose, and prints a summary."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
     from a3gnn.training.tuned import TunedConfig
 
 
-#: Share of the cores' time that is stolen, from which on it is said. Guess: it then costs a tenth.
+#: Share of stolen core time from which the summary reports it. Guess: it then costs a tenth.
 _MUCH_STOLEN = 0.05
 
 
 def summary(result: TrainResult, promised: TunedConfig | None) -> str:
-    """Returns what people want to know, beside what the tune measured, or what was predicted where nothing was."""
+    """Summarizes a result for people, compared with the tune's measurements, or predictions if nothing was measured."""
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
     speed, took, metric = result.throughput_epochs_per_s, getattr(result, memory), result.metric
     lines = [
@@ -85,7 +85,7 @@ def summary(result: TrainResult, promised: TunedConfig | None) -> str:
 
 
 def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
-    """Returns what tuned.json says of `metric`, and `found` over that; nothing where it says nothing."""
+    """Returns the tuned.json's value of `metric` and the ratio of `found` to it; empty if there is none."""
     if promised is None:
         return ""
     if promised.measured is not None:
@@ -98,7 +98,7 @@ def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Call
 
 
 def _traversed(result: TrainResult) -> str:
-    """Returns NVTPS, by bandwidth where that is known, and MTEPS."""
+    """Returns NVTPS, also per bandwidth if that is known, and MTEPS."""
     assert result.nvtps is not None
     by_bandwidth = "" if result.nvtps_per_gb_per_s is None else f", {result.nvtps_per_gb_per_s / 1e3:.3g} K per GB/s"
     return f"{result.nvtps / 1e6:.3g} M vertices/s (NVTPS{by_bandwidth}), {result.mteps:.3g} M edges/s (MTEPS)"
@@ -124,7 +124,7 @@ def _where(result: TrainResult) -> str:
 
 
 def _target(result: TrainResult, promised: TunedConfig | None) -> str:
-    """Returns when the target was reached, and when the tune said that it would be."""
+    """Returns the time to the target, and the tune's prediction of it."""
     assert result.target_accuracy is not None, "there is a target"
     accuracy = f"{result.metric.show(result.target_accuracy)} validation {result.metric.label}"
     promise = None if promised is None else promised.seconds_to_accuracy
@@ -141,7 +141,7 @@ def _target(result: TrainResult, promised: TunedConfig | None) -> str:
 
 
 def _trainers(told: dict[str, Any]) -> str:
-    """Returns the trainers' names and seeds, and what work their shares repeat."""
+    """Returns the trainers' names and seeds, and the work that their shares repeat."""
     work, pairs = told["repeated_work"], zip(told["names"], told["shares"], strict=True)
     repeated = f"{work['rows']:.2f} x the rows of one are read, {work['sampled_edges']:.2f} x the edges sampled"
     adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
@@ -151,7 +151,7 @@ def _trainers(told: dict[str, Any]) -> str:
 
 
 def _algorithm(told: dict[str, Any]) -> str:
-    """Returns what ranks read and sent, all of them in all epochs together."""
+    """Returns the traffic of all ranks, summed over all epochs."""
     from a3gnn.training.step import Traffic
 
     total = Traffic.sum([Traffic.from_dict(one) for one in told["ranks"]])
@@ -164,7 +164,7 @@ def _algorithm(told: dict[str, Any]) -> str:
 
 
 def _adapted(told: dict[str, Any]) -> str:
-    """Returns how mini-batches were prepared in the end."""
+    """Returns the number of changes, and the final preparation of mini-batches."""
     how, changes = told["preparation"], count(len(told["changes"]), "change")
     ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
     cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
@@ -172,15 +172,15 @@ def _adapted(told: dict[str, Any]) -> str:
 
 
 def start_ranks(ranks: int | None) -> None:
-    """Puts `torchrun` with so many processes of this command in this one's place, unless it has started this already.
+    """Replaces this process by a `torchrun` of this command with `ranks` processes, unless torchrun started this one.
 
-    Each process has an equal part of the cores, unless OMP_NUM_THREADS says how many threads it has.
+    Each process gets an equal part of the cores as threads, unless OMP_NUM_THREADS is set.
 
     Args:
-        ranks: How many; None for as many as there are.
+        ranks: Number of processes; None does nothing.
 
     Raises:
-        UsageError: `torchrun` has started another number.
+        UsageError: `torchrun` has started another number of processes.
     """
     started = launch()
     if ranks is None:
@@ -361,7 +361,7 @@ def train(
     if task.is_own:
         import_from_here()
     if fanouts is None and layers == task.num_layers:
-        layers = None  # the tune's own fanouts, then
+        layers = None  # keeps the tune's own fanouts
     asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}
     asked |= {"norm": norm, "residual": residual, "lr_schedule": lr_schedule, "lr_epochs": lr_epochs}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
@@ -396,7 +396,7 @@ def train(
     )
     started = launch()
     if started is not None and started.rank:
-        return  # rank 0 says it
+        return  # rank 0 prints the result
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:

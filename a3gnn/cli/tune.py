@@ -1,4 +1,4 @@
-"""`a3gnn tune`: find the best training configuration for a graph on this machine."""
+"""`a3gnn tune`: finds the best training configuration for a graph, here, on a server, or per kind of machine."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
-    """Tunes on each kind of machines, and prints which is best and what each one's choice reaches.
+    """Tunes on each kind of machines, and prints the best kind and the results of each kind's choice.
 
     Args:
         choice: The cluster, and the kinds.
-        asked: The command's options as `tune` takes them.
-        quiet: Whether progress is left out.
-        as_json: Whether one JSON object is printed.
+        asked: The command's options as arguments of `tune`.
+        quiet: Whether to omit progress.
+        as_json: Whether to print one JSON object.
 
     Raises:
-        A3GNNError: None of the tunes has chosen.
-        UsageError: An option is not what it must be.
+        A3GNNError: None of the tunes has chosen a configuration.
+        UsageError: An option is invalid.
     """
     from a3gnn.tuning.machines import machines_lines, ranked, why_no_best
     from a3gnn.tuning.machines import tune_machines as run
@@ -54,24 +54,24 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
         click.echo(line)
 
 
-#: Options of `a3gnn tune` that are not a study's.
+#: Options of `a3gnn tune` that are not options of a study on a server.
 _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 
 
 def tune_on_server(
     url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
 ) -> TuneResult:
-    """Returns what a study on the server found; the folder here has then what that of a local tune has.
+    """Runs a study on the server and returns its result; the local folder gets the files of a local tune.
 
     Args:
-        url: Where the server is.
-        token: What it wants requests to carry, if anything.
+        url: The server's address.
+        token: The server's access token; None if it needs none.
         options: The command's options.
-        asked: The same as `tune` takes them.
+        asked: The command's options as arguments of `tune`.
         notify: Takes each line of output.
 
     Raises:
-        UsageError: An option is not what it must be, or means nothing there.
+        UsageError: An option is invalid, or not available with a server.
     """
     from a3gnn.service.client import Client
     from a3gnn.storage.claim import reserved_next

@@ -1,1 +1,1 @@
-"""The quality of a model on nodes with their whole in-neighbourhoods, a chunk after the other."""
+"""Evaluates a model on nodes with their whole in-neighborhoods, chunk by chunk."""

@@ -1,4 +1,4 @@
-"""`from_data`: the graph in a `Data` of PyTorch Geometric."""
+"""Converts graphs from and to `Data` of PyTorch Geometric: `from_data` and `to_data`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Loader`: mini-batches for a training loop of your own, as PyG's `NeighborLoader` gives them."""
+"""`Loader`: mini-batches for the user's own training loop, in the form of PyG's `NeighborLoader`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This host as `Hardware`."""
+"""Describes this host as `Hardware`: reads processor, caches and memory from the system, without measuring."""
 
 from __future__ import annotations
 

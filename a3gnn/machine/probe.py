@@ -1,4 +1,4 @@
-"""`probe_hardware`: hardware and speed of this machine."""
+"""`probe_hardware`: measures this machine's hardware and speed, and stores the result in the cache folder."""
 
 from __future__ import annotations
 

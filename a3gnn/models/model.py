@@ -1,4 +1,4 @@
-"""`Model`: a task's built-in model."""
+"""`Model`: a task's built-in model, made of layers, norms and residuals by `build_model`."""
 
 from __future__ import annotations
 

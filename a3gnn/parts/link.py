@@ -1,4 +1,4 @@
-"""`PartLink`: the connection to one graph server, which repeats a request until it is answered."""
+"""`PartLink`: the connection to one graph server, which repeats a request until it is answered; counts its traffic."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Mini-batches: sampled, gathered, sent to a device, in turn or ahead of training."""
+"""Prepares mini-batches: samples, gathers and sends them to a device, in turn with training or ahead of it."""

@@ -1,4 +1,4 @@
-"""`AdjustablePipeline`: mini-batches whose preparation changes while an epoch is under way."""
+"""`AdjustablePipeline`: a pipeline that can change workers, mode, depth and cache size during an epoch."""
 
 from __future__ import annotations
 
@@ -19,25 +19,21 @@ from a3gnn.threads.overlap_policy import OverlapOnce, Overlapped
 
 
 class AdjustablePipeline(Pipeline):
-    """A pipeline that goes on with another `preparation` as soon as the mini-batches under way have been given.
+    """A pipeline that switches to another `preparation` once it has yielded the mini-batches already begun.
 
-    Mini-batches stay the same, bit for bit, whatever `preparation` is set to, and whenever. None is prepared twice: the
-    workers of before end with what they have begun. Where the first preparation has workers, whether these and training
-    overlap or alternate is measured once, at the begin; those of later ones always overlap.
+    Mini-batches stay bit-identical, whatever `preparation` is set to and whenever. None is prepared twice: the old
+    workers finish what they began. If the first preparation has workers, the pipeline measures once, at the beginning,
+    whether they should overlap with training or alternate with it. Workers of other preparations always overlap.
 
-    Args:
-        graph: As of `Pipeline`.
-        config: Likewise; what it asks for is the first preparation.
-        fanouts: Likewise.
-        options: Likewise.
+    Takes the arguments of `Pipeline`; `config` decides the first preparation.
 
     Attributes:
-        preparation: Of mini-batches that are not begun yet; may be set at any time by whoever draws mini-batches.
-        active: Of the mini-batch that was given last.
+        preparation: For mini-batches that are not begun yet. The thread that draws mini-batches may set it at any time.
+        active: The preparation of the last mini-batch yielded.
         can_resize: Whether `cache_bytes` of a preparation may differ from the first one's.
 
     Raises:
-        UsageError: Stages are to have cores of their own, or the graph is on graph servers.
+        UsageError: `resources` is not free, or the graph is on graph servers.
     """
 
     def __init__(self, graph: Graph, config: TrainConfig, fanouts: Sequence[int], options: PipelineOptions) -> None:
@@ -49,7 +45,7 @@ class AdjustablePipeline(Pipeline):
 
     @property
     def is_settled(self) -> bool:
-        """Whether mini-batches are prepared in one way: not while overlapping and alternating are compared."""
+        """Whether the comparison of overlapping and alternating is over; sequential mode needs none."""
         return self.active.mode == "sequential" or self._overlap.is_settled
 
     def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
@@ -60,13 +56,13 @@ class AdjustablePipeline(Pipeline):
                 yield from batches
 
     def _until_changed(self, first: PlannedBatch, due: Iterator[PlannedBatch]) -> Iterator[PlannedBatch]:
-        """Yields what is due, `first` first, as long as it is to be prepared as now."""
+        """Yields `first`, then mini-batches of `due` until `preparation` changes."""
         yield first
         while self.preparation == self.active and (planned := next(due, None)) is not None:
             yield planned
 
     def _enter(self, preparation: Preparation) -> None:
-        """Has the next mini-batches prepared so; none is under way."""
+        """Switches to `preparation`; no mini-batch may be under way."""
         if preparation == self.active:
             return
         if preparation.cache_bytes != self.active.cache_bytes:
@@ -89,7 +85,7 @@ def check_adjustable(graph: Graph, config: TrainConfig) -> None:
     """Checks that the preparation of mini-batches can change.
 
     Raises:
-        UsageError: Stages are to have cores of their own, or the graph is on graph servers.
+        UsageError: `resources` is not free, or the graph is on graph servers.
     """
     if config.canonical().resources != "free":
         raise UsageError(

@@ -1,4 +1,4 @@
-"""`MiniBatch`: what sampling, gathering, transfer and training pass on."""
+"""`MiniBatch`: a sampled neighborhood with features and labels, passed from stage to stage."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class TorchBlock(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MiniBatch:
-    """A sampled neighbourhood with its features and labels.
+    """A sampled neighborhood with its features and labels.
 
     Attributes:
-        epoch: Epoch, from 0.
+        epoch: From 0.
         index: Place in the epoch, from 0.
-        subgraph: Ids and structure, on the host; without the input layer's hop where `x` are rows of a table.
-        x: Features of `subgraph.n_id`, shape (num_nodes, num_features), float32 or bfloat16, or sparse CSR; or, where
-            an `aggregator` is named, what the input layer's destinations need of them: aggregated as they were read
+        subgraph: Ids and structure, on the host. Lacks the input layer's hop if `x` contains rows of a table.
+        x: Features of `subgraph.n_id`, shape (num_nodes, num_features), float32 or bfloat16, or sparse CSR. With an
+            `aggregator`, it holds the aggregates for the input layer's destinations instead: computed during the read
             (`FeatureStore.read_aggregated`), or rows of a table (`Pipeline`).
         y: Labels of the seeds, int64, shape (num_seeds,).
-        indptr: `subgraph.indptr` as a tensor beside `x`.
-        indices: `subgraph.indices` as a tensor beside `x`.
+        indptr: `subgraph.indptr` as a tensor on the device of `x`.
+        indices: `subgraph.indices` as a tensor on the device of `x`.
         hits: Rows of features that the cache served.
-        seconds: Work done so far, by stage; `train` is the trainer's to fill in.
-        aggregator: The aggregator that `x` has been through; None for features as they are.
+        seconds: Work done so far, by stage; the trainer fills in `train`.
+        aggregator: The aggregator already applied to `x`; None for raw features.
         arrival: When the copy to a CUDA device began and ended; None on the host.
     """
 
@@ -63,12 +63,12 @@ class MiniBatch:
 
     @property
     def num_seeds(self) -> int:
-        """Seeds."""
+        """The number of seeds."""
         return self.subgraph.num_seeds
 
     @property
     def seed_share(self) -> float:
-        """Its part of the whole mini-batch's seeds: 1 where it is whole, 0 of a share that has none."""
+        """The fraction of the whole mini-batch's seeds in this share: 1 if it is whole, 0 for a share without seeds."""
         share = self.subgraph.share
         return 1.0 if share is None else share.num_seeds / self.subgraph.sampled.num_seeds
 
@@ -79,16 +79,16 @@ class MiniBatch:
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """The dense tensors that hold the features, the labels and the structure: three for sparse features."""
+        """The dense tensors of features, labels and structure; sparse features consist of three."""
         return (*dense_parts(self.x), self.y, self.indptr, self.indices)
 
     @property
     def blocks(self) -> list[TorchBlock]:
-        """The blocks of all layers whose hop was sampled, input layer first, as views of one CSR."""
+        """The blocks of all layers with a sampled hop, input layer first, as views of one CSR."""
         return [self.block(layer) for layer in range(self.subgraph.num_layers)]
 
     def block(self, layer: int) -> TorchBlock:
-        """Returns the block of `layer`, 0 for the first whose hop was sampled, as views."""
+        """Returns the block of `layer` as views; 0 is the first layer with a sampled hop."""
         num_src, num_dst = self.subgraph.layer_sizes(layer)
         edges = int(self.subgraph.indptr[num_dst])
         return TorchBlock(self.indptr[: num_dst + 1], self.indices[:edges], num_src, num_dst)
@@ -100,6 +100,6 @@ class MiniBatch:
         return dataclasses.replace(self, **{name: getattr(self, name).pin_memory() for name in dense})
 
     def to(self, device: str | torch.device, non_blocking: bool = False) -> MiniBatch:
-        """Returns the mini-batch with its tensors on `device`; tensors that are there already are shared."""
+        """Returns the mini-batch with its tensors on `device`; shares the tensors that already are on it."""
         moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in _TENSORS}
         return dataclasses.replace(self, **moved)

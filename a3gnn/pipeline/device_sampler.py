@@ -1,7 +1,7 @@
-"""Two-bucket sampling in torch, on whatever device the graph lies: the same mini-batches as the CPU's kernels.
+"""Two-bucket sampling in torch, on any device: returns the same mini-batches as the CPU's kernels.
 
-torch has no unsigned 64-bit arithmetic, so words are int64 that wrap around; a logical shift masks what the arithmetic
-one drags in.
+torch has no unsigned 64-bit arithmetic, so words are int64 that wrap around. `_shift` masks the sign bits that torch's
+arithmetic shift copies in.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def below(streams: torch.Tensor, counters: torch.Tensor, bounds: torch.Tensor) -
 
 
 class DeviceSampler:
-    """Samples as `NeighbourSampler` does with `two_bucket`, bit for bit, with the adjacency on a torch device.
+    """Samples like `NeighbourSampler` with `two_bucket`, bit for bit, from an adjacency on a torch device.
 
     All rows of a hop are drawn at once, pick by pick. The adjacency takes 12 bytes per node and 4 per edge.
-    Safe to call from several threads. Arguments as `NeighbourSampler`'s, and `device`.
+    Safe to call from several threads. Takes the arguments of `NeighbourSampler`, and `device`.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class DeviceSampler:
         self._num_cached = _tensor(adjacency.num_cached, device) if biased else None
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
+        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
 
         Raises:
-            UsageError: Seeds are none, out of range or repeated, or the neighbourhood passes 2**31 - 1 edges.
+            UsageError: Seeds are missing, out of range or repeated, or the neighborhood exceeds 2**31 - 1 edges.
         """
         known = self._checked(seeds)
         sizes, degrees, edges, room = [0, len(known)], [], [], MAX_EDGES
@@ -114,10 +114,10 @@ class DeviceSampler:
         return torch.from_numpy(seeds.astype(np.int64)).to(self._indptr.device)
 
     def _hop(self, nodes: torch.Tensor, fanout: int, key: int, room: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns how many in-neighbours each of `nodes` gives, and their global ids row by row, int64; at most `room`.
+        """Returns the number of in-neighbors drawn for each of `nodes`, and their global ids row by row, int64.
 
         Raises:
-            UsageError: They are more.
+            UsageError: They are more than `room`.
         """
         begin = self._indptr[nodes]
         degree = self._indptr[nodes + 1] - begin
@@ -135,7 +135,7 @@ class DeviceSampler:
 
 
 def _picks(streams: torch.Tensor, cached: torch.Tensor, degree: torch.Tensor, bias: float, fanout: int) -> torch.Tensor:
-    """Returns distinct offsets for each row, int64, shape (num_rows, fanout); `pick_two_bucket` over all rows."""
+    """Applies `pick_two_bucket` to all rows: returns distinct offsets, int64, shape (num_rows, fanout)."""
     inside, outside = cached.double(), (degree - cached).double()
     taken = torch.zeros_like(cached)
     if bool(cached.any()):
@@ -155,7 +155,7 @@ def _picks(streams: torch.Tensor, cached: torch.Tensor, degree: torch.Tensor, bi
 
 
 def _discover(known: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns `known` with the unseen of `ids` appended in order of first appearance, and the places of `ids` in it."""
+    """Appends new `ids` to `known` in order of first appearance; returns the result and the places of `ids` in it."""
     distinct, group = torch.unique(torch.cat([known, ids]), return_inverse=True)
     order = torch.arange(len(group), device=ids.device)
     first = torch.full_like(distinct, len(group)).scatter_reduce(0, group, order, "amin")

@@ -1,4 +1,7 @@
-"""`DividedStages`: mini-batches that several trainers of one process have shares of, each on a device of its own."""
+"""`DividedStages`: mini-batches divided among several trainers of one process, each with a device of its own.
+
+Also computes how much work the shares repeat, and runs stages ahead of each other by given depths (`prefetched`).
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,12 @@ from a3gnn.threads.staged_map import staged_map
 
 @dataclass(frozen=True, slots=True)
 class RepeatedWork:
-    """Of all shares together over the whole mini-batch; 1 where nothing is repeated.
+    """Work of all shares together, relative to one trainer with the whole mini-batch; 1 means that nothing is repeated.
 
     Attributes:
-        sampled_edges: Edges that are sampled.
-        trained_edges: Edges that are computed with, of the input layer.
-        rows: Rows of features that are read.
+        sampled_edges: Ratio of sampled edges.
+        trained_edges: Ratio of edges that the input layer computes with.
+        rows: Ratio of feature rows that are read.
     """
 
     sampled_edges: float
@@ -44,13 +47,13 @@ class RepeatedWork:
 def repeated_work(
     sampler: Sampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
 ) -> RepeatedWork:
-    """Returns what shares repeat of the mini-batches `planned`, as those of epoch 0 are sampled.
+    """Returns the work that shares repeat in the mini-batches `planned`, sampled as in epoch 0.
 
     Args:
-        sampler: Samples them once more, whole.
-        planned: One at least.
-        weights: What each share has of the seeds, in proportion.
-        independent: Whether each is sampled for itself; if not, it is cut from the whole.
+        sampler: Samples whole mini-batches.
+        planned: At least one mini-batch.
+        weights: Each share's seeds, in proportion.
+        independent: Whether each share is sampled by itself. If not, it is cut from the whole mini-batch.
     """
     edges = rows = trained = read = 0
     for batch in planned:
@@ -66,13 +69,13 @@ def repeated_work(
 
 
 def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
-    """Returns one neighbourhood that holds all `parts`, without an edge from one to another.
+    """Returns one neighborhood that contains all `parts`, without edges between them.
 
-    Seeds are those of the parts, in order; `a3gnn.sampling.share.cut` gives each part back. A node that several parts
-    reach is there several times.
+    Its seeds are the parts' seeds, in order; `a3gnn.sampling.share.cut` returns each part. A node that several parts
+    reach occurs several times.
 
     Args:
-        parts: Of as many hops each, one at least, without ids of edges.
+        parts: At least one, all with the same number of hops, and without edge ids.
     """
     sizes = np.array([part.hop_sizes for part in parts])  # (n_parts, n_hops + 1)
     found = np.diff(sizes, axis=1, prepend=0)
@@ -100,17 +103,18 @@ def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
 def prefetched(
     items: Iterable[Any], stages: Sequence[Callable[[Any], Any]], depths: Sequence[int], threads: int
 ) -> Generator[Any, None, None]:
-    """Yields what `stages` make of each item one after the other, in order (HyScale-GNN, section IV-B and Fig. 7).
+    """Passes each item through `stages` and yields the results in order (HyScale-GNN, section IV-B and Fig. 7).
 
-    A stage that may be ahead of the next one has a thread of its own, on which it begins an item once the next stage
-    has begun the one that is its depth before; the caller, whose the last stage is, begins one when it comes. With
-    depth 0 both work on one item, one after the other: on one thread, or on the caller's, when the item is asked for.
+    A stage with a depth d > 0 runs on a thread of its own. It begins an item once the next stage has begun the item d
+    places before. A stage with depth 0 shares a thread with the next one, and both finish an item before the next
+    item. The caller is the last stage: it begins an item when it receives it. A stage that shares the caller's thread
+    works when the caller requests an item.
 
     Args:
-        items: What is to be made.
-        stages: Those before the caller's.
-        depths: For each of them, by how many items it may be ahead of the next.
-        threads: Those that a stage with a thread of its own computes on, that one included.
+        items: Inputs of the first stage.
+        stages: All stages except the caller's.
+        depths: For each of `stages`, how many items it may be ahead of the next one.
+        threads: Number of threads that a stage with a thread of its own computes on, including that one.
     """
     groups: list[list[Callable[[Any], Any]]] = [[]]
     for stage, depth in zip(stages, depths, strict=True):
@@ -140,19 +144,19 @@ def _in_turn(stages: Sequence[Callable[[Any], Any]], item: Any) -> Any:
 
 @dataclass(slots=True, eq=False)
 class Dividing:
-    """How mini-batches come to trainers.
+    """How mini-batches are divided among trainers.
 
     Attributes:
-        weights: What each trainer has of the seeds, whole numbers in proportion; one of 0 has none, and keeps step.
-            Where mini-batches are sampled whole, it may be set anew, for those that are read from then on.
-        send: Brings a trainer's share to its device; safe to call from several threads.
-        page_locked: Whether it is copied from there, so that it is read to page-locked memory.
-        watch: Knows who works at what.
-        independent: Whether each share is sampled for itself. If not, the whole mini-batch is, and cut by its seeds,
-            so that the shares come to what the whole comes to (`a3gnn.sampling.share`).
+        weights: Each trainer's seeds, as integers in proportion. A trainer with 0 has none, and still takes part in
+            every step. If mini-batches are sampled whole, it may change; mini-batches that are read later follow it.
+        send: For each trainer, copies its share to its device; safe to call from several threads.
+        page_locked: For each trainer, whether its share is read to page-locked memory, because it is copied from there.
+        watch: Records which thread works at which stage.
+        independent: Whether each share is sampled by itself. If not, the whole mini-batch is sampled and cut by its
+            seeds, so that the shares compute what the whole computes (`a3gnn.sampling.share`).
         depths: By how many mini-batches sampling may be ahead of loading, loading of transfer, and transfer of the
-            trainers; None where the configuration's mode and workers say who is ahead.
-        threads: Of each stage that is ahead of the next by `depths`.
+            trainers. None lets the configuration's mode and workers decide.
+        threads: Number of threads of each stage that is ahead of the next by `depths`.
     """
 
     weights: tuple[int, ...]
@@ -166,12 +170,12 @@ class Dividing:
 
 @dataclass(slots=True, eq=False)
 class DividedBatch(MiniBatch):
-    """A mini-batch in shares. Of the whole it has the structure alone: `x` and `y` have no rows.
+    """A mini-batch in shares. It holds the structure of the whole mini-batch, but `x` and `y` have no rows.
 
     Attributes:
-        parts: Each trainer's share, on its device, in their order.
-        on_host: The same before they were sent.
-        weights: By which it was divided.
+        parts: Each trainer's share on its device, in the order of the trainers.
+        on_host: The same shares on the host, before the transfer.
+        weights: The weights by which it was divided.
     """
 
     parts: tuple[MiniBatch, ...] = ()
@@ -181,13 +185,13 @@ class DividedBatch(MiniBatch):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """A mini-batch after its second stage.
+    """A mini-batch after its second stage, loading.
 
     Attributes:
-        sampled: What was sampled of it.
-        shares: Each trainer's, on the host.
-        weights: By which it was divided.
-        seconds: Of loading.
+        sampled: The mini-batch after its first stage.
+        shares: Each trainer's share, on the host.
+        weights: The weights by which it was divided.
+        seconds: Time that loading took.
     """
 
     sampled: SampledBatch
@@ -198,28 +202,24 @@ class Loaded:
 
 @dataclass(eq=False)
 class DividedStages(Stages):
-    """Samples mini-batches on the host, reads each share's features there, and sends it to its trainer's device.
-
-    Attributes:
-        dividing: How.
-    """
+    """Samples mini-batches on the host, reads each share's features there, and sends it to its trainer's device."""
 
     dividing: Dividing = field(kw_only=True)
 
     @property
     def depths(self) -> tuple[int, int, int] | None:
-        """As of `Dividing`."""
+        """See `Dividing.depths`."""
         return self.dividing.depths
 
     def prefetched(
         self, epoch: int, planned: Iterable[PlannedBatch], depths: tuple[int, int, int]
     ) -> Generator[DividedBatch, None, None]:
-        """Yields the mini-batches `planned`, in order; sampling, loading and transfer are ahead by `depths`."""
+        """Yields the mini-batches `planned`, in order; sampling, loading and transfer run ahead by `depths`."""
         stages = partial(self.sample, epoch), self.load, self.transfer
         return prefetched(planned, stages, depths, self.dividing.threads)
 
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
-        """Returns the sampled ids of `planned`: of the whole, or of all shares beside each other."""
+        """Samples `planned`: as a whole, or each share by itself, side by side in one subgraph."""
         watch, weights = self.dividing.watch, self.dividing.weights
         if not self.dividing.independent:
             with watch.at("sampling", epoch, planned.index):
@@ -232,7 +232,7 @@ class DividedStages(Stages):
         return SampledBatch(epoch, planned.index, side_by_side(parts), perf_counter() - begin)
 
     def gather(self, sampled: SampledBatch) -> DividedBatch:
-        """Returns the mini-batch with each share's features and labels, on its device or on the way there."""
+        """Returns the mini-batch with each share's features and labels; copies to devices may still be under way."""
         return self.transfer(self.load(sampled))
 
     def load(self, sampled: SampledBatch) -> Loaded:
@@ -248,7 +248,7 @@ class DividedStages(Stages):
         return Loaded(sampled, tuple(shares), weights, perf_counter() - begin)
 
     def transfer(self, loaded: Loaded) -> DividedBatch:
-        """Returns the mini-batch with its shares on their devices, or on the way there."""
+        """Sends the shares to their devices; copies may still be under way on return."""
         sampled, parts, begin = loaded.sampled, [], perf_counter()
         for trainer, (share, send) in enumerate(zip(loaded.shares, self.dividing.send, strict=True)):
             with self.dividing.watch.at("transfer", sampled.epoch, sampled.index, trainer):
@@ -274,7 +274,7 @@ class DividedStages(Stages):
         """Does nothing: each trainer waits for its own share."""
 
     def release(self, batch: MiniBatch) -> None:
-        """Takes back the buffers of all shares; torch reuses those that are page-locked once copies have ended."""
+        """Takes back the buffers of all shares, except page-locked ones, which torch reuses once copies have ended."""
         assert isinstance(batch, DividedBatch)
         for part, locked in zip(batch.on_host, self.dividing.page_locked, strict=True):
             if not locked:
@@ -282,11 +282,13 @@ class DividedStages(Stages):
 
 
 def most_held(config: TrainConfig, shares: Shares | Dividing | None) -> int:
-    """Returns how many buffers an epoch has out at once: those ahead, the caller's, and those that it has yet to drop.
+    """Returns how many buffers an epoch holds at once.
+
+    These are the buffers of mini-batches prepared ahead, the caller's, and those not dropped yet.
 
     Args:
-        config: Its mode and workers matter.
-        shares: As of `Pipeline`.
+        config: Its mode and workers are used.
+        shares: See `PipelineOptions`.
     """
     ahead = 0 if config.parallel_mode == "sequential" else config.num_workers
     if not isinstance(shares, Dividing):

@@ -1,4 +1,4 @@
-"""The mini-batches of an epoch, sequentially or in A3GNN's parallel modes (section III-B)."""
+"""`Pipeline`: prepares the mini-batches of an epoch, sequentially or in A3GNN's parallel modes (section III-B)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from a3gnn.threads.overlap_policy import OverlapPolicy
 
 
 class EdgeSampling(NamedTuple):
-    """The edges that are sampled in place of a graph's, each as often as it is there, and how (`EdgeSampler`)."""
+    """Edges to sample in place of the graph's own, counting repeated edges, and how to sample them (`EdgeSampler`)."""
 
     edges: Edges
     replace: bool = False
@@ -64,16 +64,16 @@ def open_sampler(
     parts: NDArray[np.int32] | None,
     sampling: EdgeSampling | None,
 ) -> Sampler:
-    """Returns the sampler of `adjacency` on `config.sampling_device`, or of `sampling`'s edges, on the host.
+    """Returns a sampler of `adjacency` on `config.sampling_device`, or of the edges of `sampling` on the host.
 
     Args:
-        adjacency: In-neighbours as CSR, indptr and indices, within parts.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        adjacency: In-neighbors as CSR, indptr and indices, within parts.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         config: Its `bias_rate` and `sampling_device` are used.
         seed: Decides the random numbers.
         cached: Ids of cached nodes.
         parts: Each node's part, int32, shape (num_nodes,); None is one part.
-        sampling: What is sampled in place of `adjacency`; its mini-batches know their edges' ids.
+        sampling: Edges to sample in place of `adjacency`; their mini-batches contain edge ids.
     """
     mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
     mask[cached] = True
@@ -89,23 +89,24 @@ def open_sampler(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineOptions:
-    """How a `Pipeline` makes its mini-batches, beside what graph, configuration and fanouts say.
+    """Further options of a `Pipeline`, besides its graph, configuration and fanouts.
 
     Attributes:
-        seed: Decides order and neighbours.
+        seed: Decides the order of seeds and the sampled neighbors.
         device: Where mini-batches are trained: cpu or cuda.
-        reuse_buffers: Whether a mini-batch's `x` is overwritten after the next one has been asked for; if not, after no
-            tensor uses it any more.
+        reuse_buffers: If True, a mini-batch's `x` is overwritten once the next one is requested. If False, its memory
+            is reused only after no tensor uses it any more.
         input_nodes: Seeds, int32, distinct; the train nodes by default.
-        shuffle: Whether seeds are shuffled, anew for every epoch.
-        aggregator: What the model's input layer makes of in-neighbours' features. Where the host can do that while it
-            gathers, mini-batches carry the outcome and say so (`MiniBatch.aggregator`); else they carry the features.
-        table: What `aggregator` makes of each node's whole in-neighbourhood, as memory maps, for input_aggregation
-            full. Its rows are read in place of features, and the last of the fanouts is not sampled.
-        dtype: What dense features, or their aggregates, come as: float32 or bfloat16. Sparse ones are float32.
-        resources: What holds over the configuration's `resources`: an allocation, auto or free.
-        sampling: The edges that are sampled in place of the graph's, on the host; mini-batches then know their ids.
-        shares: Which share of each mini-batch is given; or how each is divided, whatever `device` says; None gives all.
+        shuffle: Whether to shuffle seeds, anew for every epoch.
+        aggregator: The aggregator of the model's input layer. If the host can apply it while gathering, mini-batches
+            contain the aggregates (see `MiniBatch.aggregator`); otherwise they contain the features.
+        table: The result of `aggregator` over each node's whole in-neighborhood, as memory maps, for input_aggregation
+            full. Its rows are read in place of features, and the last hop of `fanouts` is not sampled.
+        dtype: Type of dense features or aggregates: float32 or bfloat16. Sparse ones are float32.
+        resources: Overrides the configuration's `resources`: an allocation, auto or free.
+        sampling: Edges to sample in place of the graph's, on the host; mini-batches then contain edge ids.
+        shares: Which share of each mini-batch to return, or how to divide each (`device` is then ignored). None returns
+            whole mini-batches.
     """
 
     seed: int
@@ -129,28 +130,28 @@ class Pipeline:
 
     * sequential: one stage after the other, when the next mini-batch is asked for.
     * mode1: `num_workers` threads sample and gather; as many mini-batches wait or are under way.
-    * mode2: the threads only sample; the caller's thread gathers, so that one mini-batch's features are held.
+    * mode2: the threads only sample. The caller's thread gathers, so only one mini-batch's features are in memory.
 
-    All give bit-identical mini-batches. Whether workers and training use the cores at once or alternately is found
-    by measurement (`OverlapPolicy`). Parts are trained one after the other, without overlap from one to the next.
+    All modes return bit-identical mini-batches. The pipeline measures whether workers and training should use the cores
+    at once or alternately (`OverlapPolicy`). Parts are trained one after the other, without overlap between them.
 
     Args:
-        graph: The graph.
+        graph: Provides seeds, neighbors, features and labels.
         config: Every knob matters.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
-        options: Seeds, device, and what is read.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
+        options: Seeds, device, and further options.
 
     Attributes:
-        store: The features.
-        sampler: The sampler of ids.
-        isolation: What threads and cores the stages have; None where they compete for them.
-        num_batches: Mini-batches of an epoch.
-        on_worker_start: Called by each worker thread of an epoch that begins, where stages compete for cores.
+        store: Serves features.
+        sampler: Samples ids.
+        isolation: Assigns threads and cores to the stages; None if they compete for cores.
+        num_batches: Mini-batches per epoch.
+        on_worker_start: Called by each worker thread when an epoch begins, if stages compete for cores.
 
     Raises:
-        DeviceError: A device is asked for that is not there.
-        UsageError: The device is of another kind, the seeds are to keep their order and to be ordered by proximity,
-            there is no table where input_aggregation is full, or what is asked for can't be had over parts.
+        DeviceError: A requested device does not exist.
+        UsageError: The device is neither cpu nor cuda, proximity order is combined with `shuffle=False`, the table for
+            input_aggregation full is missing, or an option is not available for a graph in parts.
     """
 
     def __init__(
@@ -182,7 +183,7 @@ class Pipeline:
             table is not None,
             options.aggregator,
         )
-        # Rows are weighed by degrees within what is read, and those of a share's last nodes are the whole's.
+        # gcn weighs rows by degrees within the rows it reads, but a share needs the degrees of the whole mini-batch.
         if not (tabled or (self.store.can_aggregate and (shares is None or aggregator != "gcn"))):
             aggregator = None
         width = input_width(None if tabled else aggregator, self.store.num_features)
@@ -199,10 +200,10 @@ class Pipeline:
         self._epochs: WeakSet[Generator[MiniBatch, None, None]] = WeakSet()
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[MiniBatch]:
-        """Returns the mini-batches of `epoch` in order, from the one with index `start` on.
+        """Returns the mini-batches of `epoch` in order, beginning with index `start`.
 
         A worker's exception is raised at once, with its traceback. Closing the iterator, or leaving its loop, ends
-        every thread. Each mini-batch depends on the seed, `epoch` and its index alone.
+        every thread. Each mini-batch depends only on the seed, `epoch` and its index.
 
         Raises:
             UsageError: `epoch` or `start` is negative.
@@ -212,13 +213,13 @@ class Pipeline:
         return self.load(epoch, self.plan(epoch)[start:])
 
     def load(self, epoch: int, planned: Iterable[PlannedBatch]) -> Iterator[MiniBatch]:
-        """Returns the mini-batches `planned`, in order, drawn as those of `epoch`; else as `epoch` does."""
+        """Returns the mini-batches `planned`, in order, sampled as part of `epoch`; see `epoch`."""
         batches = self._batches(epoch, planned)
         self._epochs.add(batches)
         return batches
 
     def plan(self, epoch: int) -> list[PlannedBatch]:
-        """Returns which seeds the mini-batches of `epoch` hold, in order."""
+        """Returns the seeds of each mini-batch of `epoch`, in order."""
         return epoch_plan(
             self._seeds,
             self._config.batch_size,
@@ -230,7 +231,7 @@ class Pipeline:
         )
 
     def first_samples(self, count: int) -> list[Subgraph]:
-        """Returns what is sampled for the first `count` mini-batches of the first epoch, or for all that it has."""
+        """Returns the samples of the first `count` mini-batches of epoch 0, or of all if it has fewer."""
         return [self._stages.sample(0, planned).subgraph.sampled for planned in self.plan(0)[:count]]
 
     def close(self) -> None:
@@ -292,16 +293,16 @@ class Pipeline:
         fanouts: Sequence[int],
         device: str,
     ) -> tuple[FeatureStore, Sampler]:
-        """Returns the store of features and the sampler; of a graph by parts, its servers'.
+        """Returns the feature store and the sampler; for a graph in parts, both query its servers.
 
         Args:
             graph: The graph.
-            adjacency: Its in-neighbours as CSR, indptr and indices, within parts.
-            fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+            adjacency: Its in-neighbors as CSR, indptr and indices, within parts.
+            fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
             device: Where mini-batches are trained.
 
         Raises:
-            UsageError: As of `open_features` and `open_sampler`; or servers can't sample edges in the way asked for.
+            UsageError: See `open_features`; or servers don't support `options.sampling`.
             GraphServerError: A graph server can't be reached, or refuses.
         """
         config, parts = self._config, self._parts
@@ -330,5 +331,5 @@ class Pipeline:
         return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._options.seed, self._parts)
 
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
-        """Yields the seeds of the first epoch, which is planned only for those who ask."""
+        """Yields the seeds of the first epoch, which is planned only once the first one is requested."""
         yield from (batch.seeds for batch in self.plan(0))

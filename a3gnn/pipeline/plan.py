@@ -1,4 +1,4 @@
-"""Which seeds an epoch's mini-batches hold, and in which order."""
+"""Assigns seeds to the mini-batches of an epoch, and orders them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from a3gnn.seeding import generator
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedBatch:
-    """A mini-batch to come: its place in the epoch, its part, and its seeds (int32)."""
+    """A mini-batch that is not sampled yet: its place in the epoch, its part, and its seeds (int32)."""
 
     index: int
     part: int
@@ -30,20 +30,20 @@ def epoch_plan(
     shuffle: bool = True,
     order: ProximityOrder | None = None,
 ) -> list[PlannedBatch]:
-    """Returns the mini-batches of `epoch`, every id in one of them; the last of each part may be smaller.
+    """Returns the mini-batches of `epoch`. Each id is in exactly one; the last of each part may be smaller.
 
-    The order is drawn from `seed` and `epoch` alone, so an epoch can be entered anywhere.
+    The order depends only on `seed` and `epoch`, so training can resume at any mini-batch.
 
     Args:
         train_ids: Seeds, int32.
         batch_size: Seeds per mini-batch.
-        seed: Of the run.
+        seed: The run's seed.
         epoch: From 0.
-        parts: Each node's part, int32, shape (num_nodes,): parts come one after the other, in an order of the epoch's
-            own, and no mini-batch mixes them. None is one part.
-        shuffle: Whether seeds and parts are shuffled.
-        order: Made of the same seeds and parts: puts the seeds of a part in an order of its own where they would be
-            shuffled. The order of parts is the same with it and without. None shuffles at random.
+        parts: Each node's part, int32, shape (num_nodes,). Parts come one after the other, in an order that is drawn
+            for each epoch, and no mini-batch mixes them. None is one part.
+        shuffle: Whether to shuffle seeds and parts.
+        order: Orders the seeds within a part in place of a random shuffle; must be made from the same seeds and parts.
+            It does not change the order of parts. None shuffles at random.
     """
     draw = generator(seed, "epoch_plan", epoch)
     ids = draw.permutation(train_ids) if shuffle else train_ids
@@ -60,6 +60,6 @@ def epoch_plan(
 
 
 def count_batches(train_ids: NDArray[np.int32], batch_size: int, parts: NDArray[np.int32] | None = None) -> int:
-    """Returns the mini-batches of an epoch: the same for every epoch."""
+    """Returns the number of mini-batches per epoch."""
     sizes = np.array([len(train_ids)]) if parts is None else np.bincount(parts[train_ids])
     return int((-(-sizes // batch_size)).sum())

@@ -1,4 +1,4 @@
-"""`Preparation`: how mini-batches are prepared, in what never changes what is in them."""
+"""`Preparation`: settings for preparing mini-batches that never change their content."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from a3gnn.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Who prepares mini-batches, how far ahead, and what is cached.
+    """How many threads prepare mini-batches, how far ahead, and how much they cache.
 
     Attributes:
-        mode: As `TrainConfig.parallel_mode`.
+        mode: See `TrainConfig.parallel_mode`.
         workers: Threads that prepare; 0 in sequential mode.
-        depth: Mini-batches that are under way or wait while one is trained: `workers` at least.
-        cache_bytes: What the cache may take.
+        depth: Mini-batches under way or waiting while one is trained; at least `workers`.
+        cache_bytes: Upper limit of the feature cache.
 
     Raises:
-        UsageError: Numbers do not fit together.
+        UsageError: The numbers contradict each other.
     """
 
     mode: ParallelMode
@@ -41,7 +41,7 @@ class Preparation:
 
     @classmethod
     def of(cls, config: TrainConfig) -> Self:
-        """Returns what `config` asks for."""
+        """Returns the preparation that `config` requests."""
         workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         return cls(config.parallel_mode, workers, workers, config.cache_bytes)
 
@@ -51,10 +51,10 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the preparation of `to_dict`."""
+        """Returns the preparation from the fields that `to_dict` returned."""
         return from_fields(cls, fields)
 
 
 def has_free_cache(config: TrainConfig) -> bool:
-    """Returns whether the cache's volume is without effect on what is learnt: nothing is sampled towards it."""
+    """Returns whether the cache's size has no effect on the result of training (no sampling bias towards the cache)."""
     return bool(config.cache_bytes) and config.learning_key() == config.replace(cache_bytes=0).learning_key()

@@ -1,4 +1,4 @@
-"""BGL's proximity-aware order of seeds (BGL, section 3.2.2)."""
+"""`ProximityOrder`: BGL's proximity-aware order of seeds (BGL, section 3.2.2), and its shuffling error."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from a3gnn.storage.compiled import njit
 
 @njit(nogil=True, cache=True)
 def sum_label_distances(labels: NDArray[np.int32], batch_size: int, num_classes: int) -> tuple[float, int]:
-    """Returns the sum over mini-batches of the total variation distance to all `labels`, and their number.
+    """Sums, over mini-batches, the total variation distance between their labels and all `labels`.
 
     Args:
-        labels: Of the seeds in order, int32 in [0, num_classes), shape (n,).
-        batch_size: Seeds per mini-batch; the last may hold fewer.
-        num_classes: Labels there are.
+        labels: Labels of the seeds in order, int32 in [0, num_classes), shape (n,).
+        batch_size: Seeds per mini-batch; the last may have fewer.
+        num_classes: Number of distinct labels.
+
+    Returns:
+        The sum, and the number of mini-batches.
     """
     share = np.zeros(num_classes, dtype=np.float64)
     for label in labels:
@@ -47,13 +50,13 @@ def sum_label_distances(labels: NDArray[np.int32], batch_size: int, num_classes:
 def shuffling_error(
     labels: NDArray[np.int32], batch_size: int, num_classes: int, bounds: Sequence[int] | None = None
 ) -> float:
-    """Returns the mean total variation distance between a mini-batch's labels and those of all seeds, in [0, 1].
+    """Returns the mean total variation distance between the labels of a mini-batch and of all seeds, in [0, 1].
 
     Args:
-        labels: Of the seeds in their order, int32 in [0, num_classes), shape (num_seeds,).
-        batch_size: Seeds per mini-batch; the last one may hold fewer.
-        num_classes: Labels there are.
-        bounds: Where parts begin and end, from 0 to num_seeds: no mini-batch passes a bound, and each is compared with
+        labels: Labels of the seeds in order, int32 in [0, num_classes), shape (num_seeds,).
+        batch_size: Seeds per mini-batch; the last one may have fewer.
+        num_classes: Number of distinct labels.
+        bounds: Where parts begin and end, from 0 to num_seeds. No mini-batch crosses a bound, and each is compared with
             its own part. None is one part.
     """
     total, batches = 0.0, 0
@@ -70,10 +73,10 @@ def visit_breadth_first(
     nodes: NDArray[np.int32],
     roots: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Returns the positions in `nodes` (distinct) in the order in which a traversal reaches them, int32.
+    """Returns positions in `nodes` (distinct) in the order in which a breadth-first traversal reaches them, int32.
 
     It starts at `nodes[roots[0]]`. When the queue is empty, it restarts at the first of `roots` whose node has not been
-    reached. It ends once all `nodes` are in the order, whatever else the graph holds.
+    reached. It ends once it has reached all `nodes`, even if the graph contains more.
     """
     num_nodes = len(indptr) - 1
     place = np.full(num_nodes, -1, dtype=np.int32)
@@ -113,14 +116,14 @@ def breadth_first_order(
 ) -> NDArray[np.int32]:
     """Returns the positions in `nodes`, each once, in the order in which a traversal from random roots reaches them.
 
-    O(nodes + edges) time, 9 bytes per node of the graph while it runs; stops reading edges once all `nodes` are found.
+    Takes O(nodes + edges) time and 9 bytes per node of the graph. Stops reading edges once all `nodes` are found.
 
-    Edges are followed from a node to its in-neighbours. In an undirected graph a root reaches its whole component; in a
-    directed one only its ancestors. The next random root among `nodes` then continues, so that in a directed graph
-    nodes that only share an ancestor may end up far apart.
+    Edges are followed from a node to its in-neighbors. In an undirected graph a root reaches its whole component; in a
+    directed one only its ancestors. The traversal then continues from the next random root among `nodes`, so in a
+    directed graph nodes that only share an ancestor may end up far apart.
 
     Args:
-        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
         nodes: Distinct nodes, int32; roots are drawn from them, and other nodes are traversed but not returned.
         draw: Draws the roots.
@@ -129,52 +132,50 @@ def breadth_first_order(
     return order
 
 
-#: Sequences at most. Guess.
+#: Maximum number of sequences. Guess.
 _MAX_SEQUENCES = 128
-#: Shuffling error at most, over that of random orders: what random mini-batches of a quarter of the size have. Guess.
+#: Maximum ratio of the shuffling error to a random order's; a quarter of the batch size has the same effect. Guess.
 _MAX_ERROR_RATIO = 2
 #: Epochs over which shuffling errors are averaged. Guess.
 _EPOCHS = 4
 
 
 class ProximityOrder:
-    """Seeds in an order that keeps neighbours close and yet mixes labels; a pure function of its arguments.
+    """An order of seeds that keeps neighbors close and still mixes labels; a pure function of its arguments.
 
     A breadth-first traversal from random roots is cut into sequences of equal length. The cuts, and where each
-    sequence starts, are drawn for each epoch; mini-batches take seeds from the sequences round-robin. Consecutive
-    mini-batches then visit the same neighbourhoods: nodes repeat within a mini-batch and from one to the next.
+    sequence starts, are drawn for each epoch. Mini-batches take seeds from the sequences round-robin. Consecutive
+    mini-batches then visit the same neighborhoods: nodes repeat within a mini-batch and from one to the next.
 
-    There are as many sequences as labels need: the fewest whose `shuffling_error` is at most `error_bound`, or else
-    min(128, batch_size), where labels still follow the graph. The bound of BGL, sqrt(b M) / n for b seeds per
-    mini-batch, M workers and n seeds, is not used: random orders exceed it by far, as a sample of b seeds is off by the
-    order of sqrt(classes / b) (docs/seed_order.md). Here the bound is twice the error of random orders. The number is
-    searched for by doubling and halving.
+    The number of sequences is the smallest whose `shuffling_error` is at most `error_bound`. If labels still follow the
+    graph, it is min(128, batch_size). A search by doubling and halving finds it. The bound is twice the error of random
+    orders. BGL's bound, sqrt(b M) / n for b seeds per mini-batch, M workers and n seeds, is not used. Random orders
+    exceed it by far, because a sample of b seeds deviates by the order of sqrt(classes / b) (docs/seed_order.md).
 
-    Each of BGL's sequences is a traversal of the whole graph. Seeds that one has given must then be skipped in the
-    others, and what remains of all sequences is the same few regions of the graph: an epoch's last mini-batches come
-    from there alone, and the model forgets the others. Sequences without a seed in common end together.
+    In BGL, each sequence is a traversal of the whole graph, so seeds taken from one must be skipped in the others. At
+    the end of an epoch, all sequences are left with the same few regions of the graph. The last mini-batches come from
+    these regions only, and the model forgets the others. Sequences without common seeds end together.
 
     Args:
-        indptr: In-neighbours that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        labels: Classes, or what stands for them (`a3gnn.graphs.labels.as_classes`), int64, shape (num_nodes,); -1 is
-            unlabelled, and counts as one more class.
+        labels: Classes, or substitutes for them (`a3gnn.graphs.labels.as_classes`), int64, shape (num_nodes,); -1 is
+            unlabeled, and counts as one more class.
         num_classes: Every label is below it.
         seeds: Distinct nodes, int32.
         batch_size: Seeds per mini-batch.
         seed: Decides where traversals and epochs begin.
-        parts: Each node's part, int32, shape (num_nodes,): seeds of a part are ordered among themselves. None is one.
-        num_sequences: Breadth-first sequences; None chooses.
+        parts: Each node's part, int32, shape (num_nodes,): each part's seeds are ordered separately. None is one part.
+        num_sequences: Breadth-first sequences; by default chosen as above.
 
     Raises:
         UsageError: `num_sequences` is not positive.
 
     Attributes:
         num_sequences: Breadth-first sequences.
-        shuffling_error: Mean over mini-batches of the total variation distance between a mini-batch's labels and those
-            of all seeds of its part.
-        random_error: The same of random orders.
-        error_bound: What `shuffling_error` was to keep to: twice `random_error`.
+        shuffling_error: Mean total variation distance between the labels of a mini-batch and of all seeds of its part.
+        random_error: The shuffling error of random orders.
+        error_bound: Upper limit for `shuffling_error`: twice `random_error`.
     """
 
     def __init__(
@@ -211,7 +212,7 @@ class ProximityOrder:
         self.shuffling_error = error_with(self.num_sequences)
 
     def permutation(self, epoch: int) -> NDArray[np.int32]:
-        """Returns the seeds in the order of `epoch`, each once, those of a part together; int32, shape (num_seeds,)."""
+        """Returns the seeds in the order of `epoch`, each once, part by part; int32, shape (num_seeds,)."""
         order: NDArray[np.int32] = self._seeds.ids[self._places(self.num_sequences, epoch)]
         return order
 
@@ -223,7 +224,7 @@ class ProximityOrder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GroupedSeeds:
-    """Seeds by rising part: part after part from `bounds[i]` to `bounds[i + 1]`."""
+    """Seeds sorted by part: the i-th part has the places from `bounds[i]` to `bounds[i + 1]`."""
 
     ids: NDArray[np.int32]
     bounds: list[int]
@@ -235,7 +236,7 @@ class _GroupedSeeds:
         return cls(readonly(seeds[np.argsort(owners, kind="stable")]), [0, *np.cumsum(sizes).tolist()])
 
     def regroup(self, order: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Returns places in `ids` part by part, those of a part in the order that they had."""
+        """Sorts places in `ids` by part, and keeps the order within each part."""
         if len(self.bounds) <= 2:
             return order
         owners = np.searchsorted(np.array(self.bounds[1:]), order, side="right")
@@ -243,7 +244,7 @@ class _GroupedSeeds:
         return regrouped
 
     def shuffled(self, draw: np.random.Generator) -> NDArray[np.int32]:
-        """Returns the places in `ids`, those of each part in random order."""
+        """Returns the places in `ids` part by part, in random order within each part."""
         return self.regroup(draw.permutation(len(self.ids)).astype(np.int32))
 
 
@@ -263,7 +264,7 @@ class _LabelErrors:
         return cls(with_unlabelled, num_classes + 1, seeds.bounds, batch_size)
 
     def error(self, order: Callable[[int], NDArray[np.int32]]) -> float:
-        """Returns the shuffling error of the places that `order` gives for an epoch, the mean over a few epochs."""
+        """Returns the mean shuffling error over a few epochs; `order` returns the places for an epoch."""
         return fmean(
             shuffling_error(self.labels[order(epoch)], self.batch_size, self.num_classes, self.bounds)
             for epoch in range(_EPOCHS)
@@ -271,9 +272,10 @@ class _LabelErrors:
 
 
 def _interleaved(circle: NDArray[np.int32], count: int, draw: np.random.Generator) -> NDArray[np.int32]:
-    """Returns `circle`, cut at random into `count` arcs, taken round-robin, each from a random entry on.
+    """Cuts `circle` at random into `count` arcs, and takes entries from them round-robin.
 
-    Arcs differ by one entry at most, the longer ones first, so all end in the same round.
+    Each arc starts at a random entry. Their lengths differ by at most one, and longer arcs come first, so all end in
+    the same round.
     """
     length = len(circle)
     ends = np.arange(1, count + 1) * (length // count) + np.minimum(np.arange(1, count + 1), length % count)
@@ -286,7 +288,7 @@ def _interleaved(circle: NDArray[np.int32], count: int, draw: np.random.Generato
 
 
 def _smallest(is_enough: Callable[[int], bool], most: int) -> int:
-    """Returns the least number from 1 to `most` that is enough, or else `most`; those above one that is, are too."""
+    """Returns the smallest number from 1 to `most` that is enough, or else `most`; `is_enough` must be monotonic."""
     low, high = 0, 1
     while high < most and not is_enough(high):
         low, high = high, min(2 * high, most)

@@ -1,4 +1,4 @@
-"""A sampled neighbourhood's edges in the two forms that PyG's convolutions take."""
+"""Converts a sampled neighborhood's edges to the two forms that PyG's convolutions take: edge index and sparse CSR."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from a3gnn.sampling.subgraph import Subgraph
 
 
 def edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
-    """Returns sources and targets as places in `n_id`, shape (2, num_edges), ascending in the targets.
+    """Returns sources and targets as places in `n_id`, shape (2, num_edges), sorted by target.
 
     Args:
-        indptr: A `Subgraph`'s, or a graph's, as a tensor of integers.
-        indices: Likewise, on the same device.
-        dtype: Of the result.
+        indptr: CSR pointers of a `Subgraph` or graph, as an integer tensor.
+        indices: CSR indices, on the same device.
+        dtype: Type of the result.
     """
     edges = indices.numel()
     found = torch.empty((2, edges), dtype=dtype, device=indptr.device)
@@ -32,12 +32,12 @@ def edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype = torch.int64
 def adjacencies(subgraph: Subgraph, indptr: Tensor, indices: Tensor) -> list[Tensor]:
     """Returns each sampled layer's adjacency, input layer first: sparse CSR of ones, shape (num_dst, num_src).
 
-    Indices are int64: what PyG's convolutions gather, scatter and softmax by takes no other.
+    Indices are int64, because gather, scatter and softmax in PyG's convolutions accept no other type.
 
     Args:
-        subgraph: Whose layers.
-        indptr: Its own as a tensor.
-        indices: Likewise, on the same device.
+        subgraph: Decides the layers and their sizes.
+        indptr: `subgraph.indptr` as a tensor.
+        indices: `subgraph.indices` as a tensor, on the same device.
     """
     indptr, indices = indptr.long(), indices.long()
     ones = torch.ones(len(indices), device=indices.device)

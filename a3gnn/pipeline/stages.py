@@ -20,15 +20,15 @@ from a3gnn.sampling.subgraph import Subgraph
 
 
 class Sampler(Protocol):
-    """What samples neighbourhoods."""
+    """Samples neighborhoods."""
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
+        """Returns the neighborhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledBatch:
-    """A mini-batch after its first stage."""
+    """A mini-batch after its first stage, sampling."""
 
     epoch: int
     index: int
@@ -43,13 +43,13 @@ class Stages:
     Attributes:
         sampler: Samples ids.
         store: Serves features.
-        labels: Of the whole graph, of any kind (`a3gnn.graphs.labels`).
+        labels: Labels of all nodes, of any kind (`a3gnn.graphs.labels`).
         device: Where mini-batches are trained.
         buffers: Memory for dense features that are trained on the host; None allocates for each mini-batch.
-        lends: Whether a mini-batch keeps its buffer as long as its features are in use, and not just until `release`.
-        aggregator: What to make of the features for the input layer; None leaves them as they are.
-        tabled: Whether the store's rows have been through `aggregator` already.
-        dtype: Of dense features, float32 or bfloat16, on the host that of `buffers`.
+        lends: Whether a mini-batch keeps its buffer as long as its features are in use, instead of until `release`.
+        aggregator: Aggregates the features for the input layer; None reads them unchanged.
+        tabled: Whether the store's rows are already aggregated.
+        dtype: Type of dense features, float32 or bfloat16; the same as in `buffers`.
     """
 
     sampler: Sampler
@@ -76,14 +76,14 @@ class Stages:
         return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin)
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:
-        """Returns the mini-batch with its features and labels, on the device or on their way there."""
+        """Returns the mini-batch with its features and labels; its copy to the device may still be under way."""
         if self._upload is None:
             return self._on_host(sampled)
         with self._upload.stream():
             return self._upload.send(self._on_host(sampled))
 
     def _on_host(self, sampled: SampledBatch, *, locked: bool = False) -> MiniBatch:
-        """Returns the mini-batch on the host, read to page-locked memory if `locked`; or where rows are cached."""
+        """Returns the mini-batch on the host, in page-locked memory if `locked`; or on the device that caches rows."""
         begin = perf_counter()
         subgraph = sampled.subgraph
         x, hits = self._read(subgraph, locked)
@@ -94,11 +94,11 @@ class Stages:
         return MiniBatch(*place, x, y, *structure, hits, seconds, self.aggregator)
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
-        """Returns the mini-batch of `planned`: sample, then gather."""
+        """Samples and gathers the mini-batch `planned`."""
         return self.gather(self.sample(epoch, planned))
 
     def arrive(self, batch: MiniBatch) -> None:
-        """Lets the caller's stream wait for `batch`, if that is on its way to a device."""
+        """Makes the caller's stream wait for `batch` if its copy to a device is under way."""
         if batch.arrival is not None:
             batch.arrival.wait(batch.tensors)
 
@@ -108,19 +108,19 @@ class Stages:
             self.buffers.give(batch.x)
 
     def keep_buffers(self, spare: int) -> None:
-        """Lets at most `spare` buffers wait for the next mini-batches from now on; none may be under way."""
+        """Keeps at most `spare` unused buffers from now on; no mini-batch may be under way."""
         if self.buffers:
             self.buffers.keep(spare)
 
     def _read(self, subgraph: Subgraph, locked: bool) -> ReadResult:
-        """Returns what the input layer reads."""
+        """Returns the rows, or aggregates, that the input layer reads."""
         if self._fused is None:
             return self.store.read(subgraph.n_id, self._buffer(subgraph.num_nodes, locked))
         block = subgraph.block(0)
         return self.store.read_aggregated(subgraph.n_id, block, self._fused, self._buffer(block.num_dst, locked))
 
     def _buffer(self, rows: int, locked: bool) -> torch.Tensor | None:
-        """Returns memory for dense rows where the store reads them; None where they are sparse."""
+        """Returns memory for dense rows on the store's device; None lets the store allocate."""
         if self.buffers and not locked:
             return self.buffers.lend(rows) if self.lends else self.buffers.take(rows)
         if self.store.is_sparse or not (locked or self._upload):

@@ -1,4 +1,4 @@
-"""Copies of mini-batches to a CUDA device, beside the kernels that train."""
+"""Copies mini-batches to a CUDA device while kernels train; checks devices and pools host buffers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:
     """Returns `device` as text: cpu, or cuda with its number if it has one.
 
     Args:
-        device: As text or as torch's.
-        sampling_device: Where neighbours are sampled, which is checked too.
+        device: A string or a `torch.device`.
+        sampling_device: Where neighbors are sampled; checked too.
 
     Raises:
-        UsageError: It is no device that mini-batches can lie on.
-        DeviceError: It is not there.
+        UsageError: Mini-batches can't be on such a device.
+        DeviceError: The device does not exist.
     """
     try:
         found = torch.device(device)
@@ -45,49 +45,49 @@ def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:
 
 
 def gpus_of(devices: Iterable[torch.device]) -> tuple[int, ...]:
-    """Returns torch's numbers of those of `devices` that are GPUs."""
+    """Returns torch's indices of the GPUs among `devices`."""
     return tuple(device.index or 0 for device in devices if device.type == "cuda")
 
 
-# Rows of a buffer over those of the longest mini-batch so far. Guess.
+# Ratio of a buffer's rows to the rows of the longest mini-batch so far. Guess.
 _SLACK = 1.1
 
 
 class BufferPool:
     """Hands out buffers and takes them back; safe to call from several threads.
 
-    Buffers are as long as the longest mini-batch so far needed, and a tenth more: worst-case buffers would take
-    gigabytes. What is taken must be given back; what is lent comes back. Of those that came back at most `spare` are
-    kept: memory that many mini-batches held at once is freed with them.
+    Buffers are 10 percent longer than the longest mini-batch so far, because worst-case buffers would take gigabytes.
+    The caller must return buffers from `take` by `give`; buffers from `lend` return by themselves. The pool keeps at
+    most `spare` returned buffers, and so frees memory that many mini-batches used at once.
 
     Args:
-        width: Columns.
-        spare: Buffers that may wait to be handed out again.
+        width: Columns of each buffer.
+        spare: Maximum number of unused buffers.
         dtype: float32 or bfloat16.
     """
 
     def __init__(self, width: int, spare: int, dtype: torch.dtype = torch.float32) -> None:
         self._width = width
         self._dtype = dtype
-        # Appending to a full one drops the buffer that has waited longest.
+        # Appending to a full deque drops the buffer that has waited longest.
         self._free: deque[torch.Tensor] = deque(maxlen=spare)
         self._rows = 0
 
     def take(self, rows: int) -> torch.Tensor:
-        """Returns a buffer's first `rows` rows, shape (rows, width), with whatever they held."""
+        """Returns the first `rows` rows of a buffer, shape (rows, width), uninitialized."""
         return self._buffer(rows)[:rows]
 
     def give(self, taken: torch.Tensor) -> None:
-        """Takes back what `take` returned; its memory may be handed out again."""
+        """Takes back a result of `take`; its memory may be handed out again."""
         whole = taken._base
         self._free.append(whole if whole is not None else taken)
 
     def lend(self, rows: int) -> torch.Tensor:
-        """Returns the same as `take`, whose memory is handed out again once no tensor uses it any more."""
+        """Returns rows as `take` does; the memory is handed out again once no tensor uses it any more."""
         return lent(self._buffer(rows), rows, self._free.append)
 
     def keep(self, spare: int) -> None:
-        """Lets at most `spare` buffers wait from now on; no mini-batch may be under way."""
+        """Keeps at most `spare` unused buffers from now on; no mini-batch may be under way."""
         self._free = deque(self._free, maxlen=spare)
 
     def _buffer(self, rows: int) -> torch.Tensor:
@@ -97,26 +97,26 @@ class BufferPool:
             buffer = torch.empty((0, self._width), dtype=self._dtype)
         if len(buffer) < rows:
             self._rows = max(self._rows, int(rows * _SLACK))
-            # The short one goes before the long one comes, so that both are never held at once.
+            # Frees the short buffer before allocating the long one, so that memory never holds both.
             del buffer
             buffer = torch.empty((max(self._rows, rows), self._width), dtype=self._dtype)
         return buffer
 
 
 class Arrival(NamedTuple):
-    """When a mini-batch's copy began and ended, as events of the stream that made it."""
+    """The begin and end of a mini-batch's copy, as events of the stream that copies."""
 
     begin: torch.cuda.Event
     end: torch.cuda.Event
 
     def wait(self, tensors: tuple[torch.Tensor, ...]) -> None:
-        """Lets the caller's stream wait for the copy, the host not, and tells the allocator who uses `tensors`.
+        """Makes the caller's stream wait for the copy, without blocking the host, and registers it with the allocator.
 
-        The copies' stream made them: without that, their memory could be overwritten by its next copies once the host
-        has dropped them, while the caller's stream has yet to read them.
+        The tensors were allocated on the copying stream. Without `record_stream`, its next copies could overwrite their
+        memory once the host has dropped them, before the caller's stream has read them.
 
         Args:
-            tensors: Dense ones; of a sparse tensor its parts.
+            tensors: Dense tensors, including the parts of sparse ones.
         """
         stream = torch.cuda.current_stream(tensors[0].device)
         stream.wait_event(self.end)
@@ -124,13 +124,13 @@ class Arrival(NamedTuple):
             tensor.record_stream(stream)
 
     def seconds(self) -> float:
-        """Returns the seconds that the copy took; waits for its end."""
+        """Waits for the end of the copy, and returns its duration in seconds."""
         self.end.synchronize()
         return float(self.begin.elapsed_time(self.end)) / 1e3
 
 
 class Upload:
-    """One stream per thread, so that copies wait neither for kernels that train nor for each other.
+    """Copies on one stream per thread, so that copies wait neither for training kernels nor for each other.
 
     Args:
         device: A CUDA device.
@@ -149,7 +149,7 @@ class Upload:
             yield self._threads.stream
 
     def send(self, batch: MiniBatch) -> MiniBatch:
-        """Returns `batch`, which is on the host, on its way to the device; the host may overwrite it at once."""
+        """Starts to copy `batch` from the host, and returns the copy; the host may overwrite `batch` at once."""
         with self.stream() as stream:
             kept = batch.pinned()
             begin = self.mark(stream)
@@ -158,7 +158,7 @@ class Upload:
         return moved
 
     def mark(self, stream: torch.cuda.Stream) -> torch.cuda.Event:
-        """Returns an event at the end of what `stream` has been given so far."""
+        """Returns an event after all work queued on `stream` so far."""
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record(stream)
         return event

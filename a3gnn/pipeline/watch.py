@@ -1,4 +1,4 @@
-"""`Watch`: which thread works at which stage, since when, and for which trainer."""
+"""`Watch`: records which thread works at which stage for which trainer, and detects stalled threads."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from a3gnn.errors import A3GNNError, TrainerError, TrainerStalledError
 from a3gnn.option_names import option
 from a3gnn.units import format_duration
 
-#: What is done for each mini-batch: HyScale-GNN's four stages, what follows propagation apart from it.
+#: The work for each mini-batch: HyScale-GNN's four stages, with synchronisation and update apart from propagation.
 WatchedStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation", "update"]
-#: Those in which a trainer waits for others.
+#: Stages in which a trainer waits for others.
 _TRAINING: tuple[WatchedStage, ...] = ("propagation", "synchronisation")
-#: Spans that are kept: some thousand mini-batches of two trainers. Guess.
+#: Number of spans to keep: some thousand mini-batches of two trainers. Guess.
 _KEPT = 1 << 14
 
 
 class Span(NamedTuple):
-    """Some work that is done.
+    """Finished work of one stage for a mini-batch.
 
     Attributes:
-        stage: Of which stage.
-        epoch: Of the mini-batch, from 0.
+        stage: The stage.
+        epoch: Epoch of the mini-batch, from 0.
         batch: Its place in the epoch, from 0.
-        trainer: Place of the trainer for whom it was; None for all.
-        begin: By `perf_counter`, in seconds.
-        end: Likewise.
+        trainer: Index of the trainer that the work was for; None for all.
+        begin: `perf_counter` at the begin, in seconds.
+        end: `perf_counter` at the end, in seconds.
     """
 
     stage: WatchedStage
@@ -43,12 +43,12 @@ class Span(NamedTuple):
 
 
 class StoppedError(Exception):
-    """Ends the work of one who can't go on, as another has failed, which that one says."""
+    """Ends a thread's work because another thread has failed; the other one reports the error."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """Work that is under way; `since` it began, or waited for others last."""
+    """Work under way; `since` is its begin, or the end of its last wait for others."""
 
     stage: WatchedStage
     epoch: int
@@ -59,14 +59,14 @@ class _Work:
 
 
 class Watch:
-    """Records who works at what, gives their errors a name, and notices who does not come back.
+    """Records which thread works at which stage, adds this to error messages, and detects stalled threads.
 
     Args:
-        names: Of each trainer, for people.
-        limit_s: Seconds that a stage of a mini-batch may take without waiting for others.
+        names: Each trainer's name, for messages.
+        limit_s: Seconds that a stage of a mini-batch may take, not counting waits for others.
 
     Attributes:
-        spans: What was done last, in the order in which it ended.
+        spans: The last finished work, ordered by end.
     """
 
     def __init__(self, names: Sequence[str], limit_s: float) -> None:
@@ -76,10 +76,16 @@ class Watch:
 
     @contextmanager
     def at(self, stage: WatchedStage, epoch: int, batch: int, trainer: int | None = None) -> Iterator[None]:
-        """Within it, the calling thread works at `stage` of a mini-batch, for `trainer` or for all.
+        """Records that the calling thread works at `stage` of a mini-batch within the context.
+
+        Args:
+            stage: The stage.
+            epoch: Epoch of the mini-batch, from 0.
+            batch: Its place in the epoch, from 0.
+            trainer: Index of the trainer that it works for; None for all trainers.
 
         Raises:
-            TrainerError: What is within it raises an error that is no `A3GNNError`, and so says nothing of trainers.
+            TrainerError: The body raised an error other than `A3GNNError`, whose message does not name the trainer.
         """
         begin = perf_counter()
         work = self._under_way[get_ident()] = _Work(stage, epoch, batch, trainer, begin)
@@ -95,9 +101,9 @@ class Watch:
 
     @contextmanager
     def waiting(self, trainer: int) -> Iterator[None]:
-        """Within it, `trainer` waits for others, and its time does not count.
+        """Excludes the time in the context from `trainer`'s limit, because `trainer` waits for others.
 
-        That may be told on another thread than the one that trains: autograd has one of its own for each GPU.
+        May be called on another thread than the training one, because autograd has its own thread for each GPU.
         """
         by_trainer = (work for work in self._under_way.copy().values() if work.trainer == trainer)
         work = next((work for work in by_trainer if work.stage in _TRAINING), None)
@@ -110,15 +116,15 @@ class Watch:
                 work.since, work.waits = perf_counter(), False
 
     def is_late(self, thread: int | None = None) -> bool:
-        """Returns whether a thread of this identifier, or any, has not come back."""
+        """Returns whether the thread with this identifier has stalled; None checks all threads."""
         late = {at for at, work in self._under_way.copy().items() if self._is_late(work)}
         return bool(late) if thread is None else thread in late
 
     def check(self) -> None:
-        """Does nothing while all who work come back.
+        """Checks that no thread has stalled.
 
         Raises:
-            TrainerStalledError: One has not; the message says which trainer, and at which stage.
+            TrainerStalledError: A thread has stalled; the message names its trainer and stage.
         """
         for work in self._under_way.copy().values():
             if self._is_late(work):

@@ -1,4 +1,4 @@
-"""Where trials run."""
+"""`TrialExecutor`: the interface to run trials; `LocalExecutor`: runs them in processes of this machine."""
 
 from __future__ import annotations
 

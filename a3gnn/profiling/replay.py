@@ -1,4 +1,4 @@
-"""Trials served from stored rows, through the protocol of real ones."""
+"""`Replay`: serves trials from stored rows, through the protocol of real ones."""
 
 from __future__ import annotations
 

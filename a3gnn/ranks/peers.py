@@ -1,4 +1,4 @@
-"""`Peers`: trainers of shares of the same mini-batches, each with a copy of the model."""
+"""`Peers` and `Ranks`: interfaces of trainers of shares of the same mini-batches, each with a copy of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files and folders that appear whole or not at all, and are then safely on the disk."""
+"""Writes files and folders that appear whole or not at all, and survive a power failure.
+
+Also contains file locks, the cache folder's path, and a check of free disk space.
+"""
 
 from __future__ import annotations
 

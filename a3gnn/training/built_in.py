@@ -31,25 +31,25 @@ from a3gnn.task import Task
 
 
 class BuiltIn:
-    """A model of ours, evaluated layer by layer from all in-neighbours; see `Learner`.
+    """A `Learner` for a built-in model, evaluated layer by layer from all in-neighbors.
 
     Args:
-        graph: What is trained on.
-        config: How.
-        task: What.
+        graph: Provides features, labels and splits.
+        config: Its `compute_dtype` and `input_aggregation` are used.
+        task: Model, loss, seed and hyperparameters.
         device: Where the model is.
-        scratch: Where evaluation writes.
-        on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
-        ranks: Among whom evaluation is shared out; None evaluates alone.
+        scratch: Where evaluation writes files.
+        on_chunk: Called before each chunk of nodes that is evaluated; an exception that it raises ends the evaluation.
+        ranks: Ranks that share the evaluation; None evaluates alone.
 
     Attributes:
-        logits: Computes the seeds' logits of a mini-batch, from its blocks and the seed of what is dropped; ranks may
-            put in its place what they compute together.
-        evaluated: What is evaluated: `model`, or a whole one that ranks put in its place, of which each trains a part.
+        logits: Computes the seeds' logits from a mini-batch, its blocks and the seed for dropout. Ranks may replace it
+            by a function that they compute together.
+        evaluated: The model that is evaluated: `model`, or a whole model set by ranks that each train a part of it.
 
     Raises:
-        ConfigError: The input layer is to read a table that its model has none of, or that is too large; or the loss is
-            not one of such labels.
+        ConfigError: `input_aggregation` is full, and the model has no table for it or the table is too large; or the
+            loss does not fit the labels.
         GraphError: The table is damaged, or can't be written.
     """
 
@@ -81,16 +81,16 @@ class BuiltIn:
             warm_up(self.aggregator)
 
     def restart(self) -> None:
-        """Gives the model the weights that the seed decides."""
+        """Resets the model to its initial weights, which the seed decides."""
         self.evaluated.load_state_dict(self.fresh_model().state_dict())
 
     def fresh_model(self) -> Model:
-        """Returns a model on the same device with the weights that the seed decides."""
+        """Returns a new model on the same device with the initial weights, which the seed decides."""
         sparse, sizes = self._graph.features.is_sparse, (self._graph.num_features, self._graph.num_classes)
         return build_model(self._task, *sizes, sparse=sparse).to(self._device)
 
     def fresh_optimizer(self) -> Optimizer:
-        """Returns Adam without memory."""
+        """Returns Adam with an empty state."""
         return make_adam(self.model.parameters(), self._task.learning_rate, self._task.weight_decay)
 
     def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
@@ -101,7 +101,7 @@ class BuiltIn:
     def loss(self, batch: MiniBatch) -> Tensor:
         """Returns the seeds' mean loss; dropout is drawn from the mini-batch's own seed.
 
-        Of a share it is the part in the whole's mean: those of all shares add up to it.
+        For a share, returns its part of the whole mini-batch's mean loss: the parts of all shares add up to the mean.
         """
         blocks = blocks_of(
             batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
@@ -117,16 +117,16 @@ class BuiltIn:
 
     @cached_property
     def _weight(self) -> Callable[[NDArray[Any]], float]:
-        return loss_weight(self._graph, self._task)  # which shares alone ask for
+        return loss_weight(self._graph, self._task)  # lazy, because only shares need it
 
     def _part(self, share: Share) -> float:
-        """Returns what a share's mean loss weighs in that of the whole; 0 where it has no seeds."""
+        """Returns the weight of a share's mean loss in the whole mini-batch's; 0 for a share without seeds."""
         n_id, labels = share.whole.n_id[: share.whole.num_seeds], np.asarray(self._graph.labels)
         own = n_id[share.places[: share.num_seeds]]
         return self._weight(labels[own]) / self._weight(labels[n_id]) if share.num_seeds else 0.0
 
     def cost(self, subgraph: Subgraph) -> float:
-        """Returns the cost of training on `subgraph`; sampling and the optimiser come on top of it."""
+        """Returns the cost of training on `subgraph` in bytes moved, without sampling and the optimizer."""
         sparse = self._graph.features.is_sparse
         tabled, total, rows = len(self.model.layers) - subgraph.num_layers, 0.0, subgraph.num_nodes
         if tabled:  # the input layer reads a table
@@ -139,19 +139,19 @@ class BuiltIn:
 
     @property
     def validation_cost(self) -> float:
-        """The cost of `validate` in bytes moved, as layers' costs are counted."""
+        """The cost of `validate` in bytes moved, counted like the layers' costs."""
         return self._evaluator.cost(self.evaluated)
 
     def validate(self) -> float:
-        """Returns the quality on validation nodes, from all neighbours in the whole graph."""
+        """Returns the quality on validation nodes, from all neighbors in the whole graph."""
         return self._evaluator.validate(self.evaluated)
 
     def test(self) -> float:
-        """Returns the quality on test nodes, likewise."""
+        """Returns the quality on test nodes, from all neighbors in the whole graph."""
         return self._evaluator.test(self.evaluated)
 
     def check(self) -> None:
-        """Does nothing: the model's sources are of this version."""
+        """Does nothing, because this version of the package contains the model's sources."""
 
     @cached_property
     def _evaluator(self) -> Evaluator:

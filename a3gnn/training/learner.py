@@ -1,4 +1,4 @@
-"""`Learner`: what the trainer asks of a model, whichever kind it is."""
+"""`Learner`, the interface between trainer and model; `Replica`, its training step; and `LearningRate`."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from a3gnn.ranks.joined_step import JoinedStep
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import ScheduleName, Task
 
-#: Mini-batches that a warm-up takes at least: where an epoch has few, it would be none. Guess.
+#: Minimum number of mini-batches of a warm-up, because epochs may have very few. Guess.
 _LEAST_WARM_UP = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LearningRate:
-    """The task's learning rate times `learning_rate_scale`, with a warm-up where that is above 1, and its schedule.
+    """The task's learning rate times `learning_rate_scale`, with its schedule, and a warm-up if the scale exceeds 1.
 
     The warm-up begins at the task's own rate (gradual warm-up: Goyal et al., "Accurate, Large Minibatch SGD", 2017,
-    section 2.2). It takes an epoch, or 20 mini-batches where that has fewer, and not a share of a budget, so that what
-    is learnt depends on the learning key and not on how long it is trained. For the same reason a schedule falls over
-    epochs that the task says: linearly, or as half a cosine (Loshchilov and Hutter, "SGDR", 2017, equation 5, without
-    restarts), to 0, where it stays. The rate is computed from the mini-batch's number: no state has to be kept, and a
-    curve that is extended is that of a training at once.
+    section 2.2). It takes one epoch, but at least 20 mini-batches. It does not take a share of the budget, because the
+    result must depend on the learning key and not on the length of training. For the same reason, the task sets the
+    number of epochs over which a schedule falls to 0, where it stays. The schedule is linear, or half a cosine
+    (Loshchilov and Hutter, "SGDR", 2017, equation 5, without restarts).
+
+    The rate is computed from the mini-batch's number, so there is no state to save. An extended learning curve equals
+    the curve of one longer training.
 
     Attributes:
         start: Rate before the first mini-batch.
-        rate: Rate from the end of the warm-up on, were it constant.
-        warm_up: Mini-batches that the warm-up takes; 0 for none.
-        schedule: How it falls.
-        horizon: Mini-batches after which it is 0; 0 where it is constant.
+        rate: Rate after the warm-up, before the schedule is applied.
+        warm_up: Mini-batches of the warm-up; 0 for none.
+        schedule: How the rate falls.
+        horizon: Mini-batches after which the rate is 0; 0 for a constant rate.
     """
 
     start: float
@@ -52,7 +54,7 @@ class LearningRate:
 
     @classmethod
     def of(cls, task: Task, config: TrainConfig, batches_per_epoch: int) -> Self:
-        """Returns the learning rate of a training whose epochs have so many mini-batches."""
+        """Returns the learning rate of `task` and `config` for epochs of `batches_per_epoch` mini-batches."""
         rate, falls = task.learning_rate * config.learning_rate_scale, (task.lr_schedule, 0)
         if task.lr_epochs is not None:
             falls = task.lr_schedule, task.lr_epochs * batches_per_epoch
@@ -61,13 +63,13 @@ class LearningRate:
         return cls(task.learning_rate, rate, max(batches_per_epoch, _LEAST_WARM_UP), *falls)
 
     def at(self, batch: int) -> float:
-        """Returns the rate of the step on a mini-batch, counted from 0 over all epochs."""
+        """Returns the rate for mini-batch `batch`, counted from 0 over all epochs."""
         if batch >= self.warm_up:
             return self.rate * self._factor(batch)
         return (self.start + (self.rate - self.start) * (batch + 1) / self.warm_up) * self._factor(batch)
 
     def _factor(self, batch: int) -> float:
-        """Returns what is left of the rate at a mini-batch, in [0, 1]."""
+        """Returns the schedule's factor for a mini-batch, in [0, 1]."""
         if self.schedule == "constant":
             return 1.0
         share = min(batch / self.horizon, 1.0)
@@ -75,7 +77,7 @@ class LearningRate:
 
 
 class Learner(Protocol):
-    """A model with its loss, its optimiser and its evaluation: a built-in one (`BuiltIn`), or a user's (`Own`)."""
+    """A model with its loss, optimizer and evaluation: a built-in one (`BuiltIn`), or a user's (`Own`)."""
 
     @property
     def model(self) -> nn.Module:
@@ -83,69 +85,69 @@ class Learner(Protocol):
 
     @property
     def aggregator(self) -> Aggregator | None:
-        """What mini-batches' `x` are to be passed through; None for rows as they are."""
+        """The aggregator to apply to mini-batches' `x`; None for unchanged rows."""
 
     @property
     def rows(self) -> DenseFeatures | SparseFeatures | None:
-        """The table that mini-batches' `x` are rows of; None for features."""
+        """The table from which mini-batches' `x` are read; None to read features."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of mini-batches' dense `x`."""
+        """The type of mini-batches' dense `x`."""
 
     @property
     def evaluation(self) -> str:
-        """From what the quality is computed, for people."""
+        """Which neighbors the evaluation uses, as text for people."""
 
     def restart(self) -> None:
-        """Gives the model the weights that the seed decides."""
+        """Resets the model to its initial weights, which the seed decides."""
 
     def fresh_optimizer(self) -> Optimizer:
-        """Returns an optimiser without memory."""
+        """Returns an optimizer with an empty state."""
 
     def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
-        """Sets the step size for mini-batch `batch`, counted over all epochs, where task and configuration say `rate`.
+        """Sets the step size of `optimizer` for one mini-batch.
 
         Args:
-            optimizer: One that `fresh_optimizer` returned.
-            rate: The step size.
-            batch: The mini-batch.
-            batches_per_epoch: Mini-batches of an epoch.
+            optimizer: A result of `fresh_optimizer`.
+            rate: The step size by task and configuration.
+            batch: Number of the mini-batch, counted over all epochs.
+            batches_per_epoch: Mini-batches per epoch.
         """
 
     def loss(self, batch: MiniBatch) -> Tensor:
-        """Returns the mean loss of the seeds; what is drawn for it is decided by the seed and the mini-batch alone."""
+        """Returns the mean loss of the seeds; randomness depends only on the seed and the mini-batch."""
 
     def cost(self, subgraph: Subgraph) -> float:
-        """Returns the cost of training on `subgraph`, in bytes moved: by shapes alone."""
+        """Returns the cost of training on `subgraph` in bytes moved, computed from shapes alone."""
 
     @property
     def validation_cost(self) -> float:
-        """The cost of `validate`, likewise."""
+        """The cost of `validate` in bytes moved, computed from shapes alone."""
 
     def validate(self) -> float:
         """Returns the quality on validation nodes by the task's metric (`a3gnn.metric`)."""
 
     def test(self) -> float:
-        """Returns the quality on test nodes, likewise."""
+        """Returns the quality on test nodes by the task's metric."""
 
     def check(self) -> None:
-        """Raises a `ModelError` where the model depends on files that no key knows of."""
+        """Raises a `ModelError` if the model depends on files that keys do not cover."""
 
 
 class Replica:
-    """A model and its optimiser, trained by mini-batches, or by shares of them.
+    """A model and its optimizer, trained on mini-batches, or on shares of them.
 
     Args:
         learner: The model, with its loss.
         rates: The step size at each mini-batch.
-        batches_per_epoch: Mini-batches of an epoch.
-        joined: Exchanges gradients with those who train the other shares; None where there are none.
+        batches_per_epoch: Mini-batches per epoch.
+        joined: Exchanges gradients with the peers that train other shares; None without peers.
 
     Attributes:
-        learner: As given.
-        joined: As given.
-        optimizer: Adam, or what a model of the user's makes.
+        learner: See above.
+        joined: See above.
+        optimizer: Adam, or the optimizer that a user's model makes.
     """
 
     def __init__(
@@ -156,10 +158,10 @@ class Replica:
         self.optimizer = learner.fresh_optimizer()
 
     def gradients(self, batch: MiniBatch) -> Tensor:
-        """Returns the mean loss of the whole mini-batch, and leaves its gradients in the weights.
+        """Returns the mean loss of the whole mini-batch, and sets the gradients of the weights.
 
         Raises:
-            PeerLostError: Who trains another share has ended, or doesn't answer.
+            PeerLostError: A peer that trains another share has ended, or doesn't answer.
         """
         self.optimizer.zero_grad(set_to_none=True)
         if self.joined is not None:
@@ -169,13 +171,13 @@ class Replica:
         return loss
 
     def propagate(self, batch: MiniBatch) -> Tensor:
-        """Returns what a share adds to the loss, and leaves its gradients, yet to be summed, in the weights."""
+        """Returns a share's part of the loss, and sets its gradients, which are not summed over shares yet."""
         assert self.joined is not None, "there are shares"
         self.optimizer.zero_grad(set_to_none=True)
         return self.joined.propagate(batch, self.learner.loss)
 
     def update(self, batch: MiniBatch) -> None:
-        """Makes the optimiser's step on `batch`, or on the one of which that is a share."""
+        """Runs the optimizer's step for `batch`, or for the mini-batch that `batch` is a share of."""
         number = batch.epoch * self._batches_per_epoch + batch.index
         self.learner.set_rate(self.optimizer, self._rates.at(number), number, self._batches_per_epoch)
         self.optimizer.step()
@@ -183,14 +185,14 @@ class Replica:
             self.joined.finish()
 
     def copy_from(self, other: Replica) -> None:
-        """Takes over the weights and the optimiser's state of `other`, whose device may be another one."""
+        """Copies the weights and the optimizer's state of `other`, which may be on another device."""
         self.learner.model.load_state_dict(other.learner.model.state_dict())
-        # torch's Adam would keep tensors of the state that it is given.
+        # torch's Adam keeps references to the tensors of the loaded state, so it gets a copy.
         self.optimizer.load_state_dict(copy.deepcopy(other.optimizer.state_dict()))
 
 
 def checked_loss(loss: float, batch: MiniBatch) -> float:
-    """Returns `loss`, that of `batch`.
+    """Returns the `loss` of `batch` if it is finite.
 
     Raises:
         A3GNNError: It is not finite.

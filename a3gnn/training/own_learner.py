@@ -1,4 +1,7 @@
-"""Batch norms that meet a single row in training: they take their running statistics, as built-in ones do."""
+"""`Own`: the learner of users' models.
+
+Also makes their batch norms use running statistics for a single row in training, as built-in models do.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ from a3gnn.storage.host_memory import evaluation_bytes as budget_bytes
 from a3gnn.task import OwnModel, Task
 from a3gnn.units import count
 
-#: How torch's error of such a row begins; it has no type of its own.
+#: The begin of torch's error for a single row; the error has no type of its own.
 _TORCH_SAYS = "Expected more than 1 value per channel when training"
 
 
 def take_single_rows(module: nn.Module) -> None:
-    """Has each batch norm of `module` take its running statistics for a single row in training, which has no variance.
+    """Makes each batch norm of `module` use its running statistics for a single row, which has no variance.
 
-    Nothing else changes: not the rows of larger mini-batches, nor the names of weights.
+    Larger mini-batches and the names of weights do not change.
     """
     for norm in module.modules():
         if isinstance(norm, _BatchNorm) and norm.track_running_stats:
@@ -48,12 +51,12 @@ def take_single_rows(module: nn.Module) -> None:
 
 
 def is_single_row(error: ValueError) -> bool:
-    """Returns whether `error` is torch's refusal to train a norm on a single row."""
+    """Returns whether `error` is torch's error for training a norm on a single row."""
     return str(error).startswith(_TORCH_SAYS)
 
 
 class _Single:
-    """Sets a norm to evaluation while it is called with a single row in training."""
+    """Hooks that set a norm to evaluation mode while it processes a single row in training."""
 
     def __init__(self) -> None:
         self._set = False
@@ -71,28 +74,28 @@ def _values_per_channel(x: Tensor) -> int:
     return x.numel() // x.size(1) if x.ndim >= 2 and x.size(1) else 0
 
 
-#: Passes of training over those of a forward pass: backward costs two.
+#: Cost of training relative to a forward pass: the backward pass costs two.
 _PASSES = 3
 
 
 class Own:
-    """A module that a factory of the user's made, called as PyG's are; see `Learner`.
+    """A `Learner` for a module made by the user's factory, and called as PyG's modules are.
 
     Args:
-        graph: What is trained on.
-        config: How.
-        task: What; its model is described (`a3gnn.models.own.describe`).
+        graph: Provides features, labels and splits.
+        config: Its `compute_dtype`, `batch_size` and `input_aggregation` are used.
+        task: Must describe its model (`a3gnn.models.own.describe`).
         device: Where the model is.
-        evaluation_bytes: What a pass of evaluation may take; None for an eighth of the machine's memory.
-        on_chunk: Called before each mini-batch that is evaluated; what it raises ends the evaluation there.
+        evaluation_bytes: Memory of one evaluation pass; None for an eighth of the machine's memory.
+        on_chunk: Called before each mini-batch that is evaluated; an exception that it raises ends the evaluation.
 
     Raises:
-        ModelError: It can't be built, is not what the task says that it is, or has its own loss beside class weights
-            or its own schedule beside the task's.
-        ConfigError: The input layer is to read a table, and the model does not declare a mean; or it is too large.
+        ModelError: The model can't be built, differs from the task's description, or has its own loss besides class
+            weights, or its own schedule besides the task's.
+        ConfigError: `input_aggregation` is full, and the model does not declare a mean or the table is too large.
     """
 
-    #: Autocast narrows what is computed, not what is read.
+    #: Autocast reduces the precision of computations, but not of the features that are read.
     dtype = torch.float32
 
     def __init__(
@@ -120,7 +123,7 @@ class Own:
                 f"{task.lr_schedule}; leave one of the two out"
             )
         self.model = self._own.module.to(device)
-        if min(config.batch_size, len(graph.train_ids)) > 1:  # else there is nothing that statistics could be of
+        if min(config.batch_size, len(graph.train_ids)) > 1:  # otherwise running statistics are never updated
             take_single_rows(self.model)
         self.aggregator: Aggregator | None = None
         self.rows: DenseFeatures | SparseFeatures | None = None
@@ -130,27 +133,27 @@ class Own:
 
     @property
     def evaluation(self) -> str:
-        """From what the quality is computed."""
+        """Which neighbors the evaluation uses, as text."""
         return self._evaluator.text
 
     def restart(self) -> None:
-        """Gives the model the weights that the seed decides."""
+        """Resets the model to its initial weights, which the seed decides."""
         self.model.load_state_dict(self._built().state_dict())
 
     def fresh_optimizer(self) -> Optimizer:
-        """Returns the model's own optimiser, or Adam, without memory."""
+        """Returns the model's own optimizer, or Adam, with an empty state."""
         made = self._own.optimizer(self._task.learning_rate, self._task.weight_decay)
         self._rates = [group["lr"] for group in made.param_groups]
         return made
 
     def set_rate(self, optimizer: Optimizer, rate: float, batch: int, batches_per_epoch: int) -> None:
-        """Multiplies the groups' own step sizes by what `rate` is to the task's, and by the model's schedule."""
+        """Multiplies each group's own step size by the ratio of `rate` to the task's, and by the model's schedule."""
         factor = rate / self._task.learning_rate * self._own.factor(batch, batches_per_epoch)
         for group, own in zip(optimizer.param_groups, self._rates, strict=True):
             group["lr"] = own * factor
 
     def loss(self, batch: MiniBatch) -> Tensor:
-        """Returns the model's loss of the seeds; torch's generator is seeded by the mini-batch meanwhile."""
+        """Returns the model's loss for the seeds; seeds torch's generator for the mini-batch meanwhile."""
         inputs = of_batch(batch, self._own.takes)
         seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
         with seeded(seed, self._device):
@@ -184,15 +187,15 @@ class Own:
         return self._evaluator.test()
 
     def check(self) -> None:
-        """Does nothing where every file of the user's that was imported for the model is among its sources.
+        """Checks that the model's sources contain every user file that was imported for it.
 
         Raises:
-            ModelError: One is not.
+            ModelError: A file is missing.
         """
         self._sources.check(self._imported)
 
     def _why_not_single(self, batch: MiniBatch) -> str:
-        """Returns why a norm can't be trained on a row of `batch`, and what to do."""
+        """Returns the error text for a norm that can't be trained on a single row of `batch`."""
         return (
             f"{self._factory.name}: a batch norm must have 2 rows or more to train on, or running statistics "
             f"(track_running_stats=True) of other mini-batches, got a single row in mini-batch {batch.index}, "
@@ -226,10 +229,11 @@ class Own:
 
 
 def _checked(task: Task, model: UserModel, sources: Sources) -> OwnModel:
-    """Returns what `task` knows of its model, which `model` and its `sources` are.
+    """Returns the description of its model in `task`, after comparing it with `model` and `sources`.
 
     Raises:
-        ModelError: They are not: a file was changed since the model was described.
+        ConfigError: The task has no description.
+        ModelError: They differ, because a file was changed since the model was described.
     """
     known = task.own
     if known is None:

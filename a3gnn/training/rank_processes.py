@@ -1,4 +1,4 @@
-"""`processes`: what a training run does as one process, or as one of several that `torchrun` started."""
+"""`processes`: the behavior of a training run as one process, or as one of several ranks that `torchrun` started."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from a3gnn.units import format_size
 
 
 class Alone:
-    """One process, which has all to itself.
+    """A training run with one process.
 
     Attributes:
-        member: The share of mini-batches that it trains; None for all.
-        count: Processes.
-        speaks: Whether it is this one that speaks to people.
-        leads_machine: Whether it is this one that tells of its machine.
+        member: This process's share of mini-batches; None trains whole ones.
+        count: Number of processes.
+        speaks: Whether this process prints messages.
+        leads_machine: Whether this process reports on its machine.
     """
 
     member: Member | None = None
@@ -45,19 +45,19 @@ class Alone:
 
     @property
     def device(self) -> str:
-        """Where it trains."""
+        """The device that this process trains on."""
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     def first_alone(self) -> AbstractContextManager[None]:
-        """Within it, what is made once per machine is made."""
+        """Returns a context for work that one process per machine must do first."""
         return nullcontext()
 
     def folder(self, path: Callable[[], Path], *, resume: bool) -> RunFolder:
-        """Returns the run's folder at what `path` returns."""
+        """Returns the run's folder at the path that `path` returns."""
         return RunFolder(path(), resume=resume)
 
     def interrupt(self) -> Interrupt:
-        """Returns what notes Ctrl-C."""
+        """Returns the handler of Ctrl-C."""
         return Interrupt()
 
     def trainer(self, request: TrainRequest, options: TrainerOptions) -> Trainer:
@@ -66,18 +66,18 @@ class Alone:
         return Trainer(*given, options, device=self.device, member=self.member)
 
     def prepare(self, trainer: Trainer) -> None:
-        """Makes what a trainer else makes when it is first asked for it, once per machine."""
+        """Builds lazily made files now, so that one process per machine builds them."""
 
     def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
-        """Returns what is to be trained where `request` is what one process would train; says what is different."""
+        """Adapts `request` from one process to several ranks; passes a message on each change to `notify`."""
         return request
 
     def limit(self, host_bytes: int | None, notify: Callable[[str], None]) -> int | None:
-        """Returns what of a machine's limit is this process's, and says so where it is not all."""
+        """Returns this process's part of a machine's memory limit; notifies if it is not the whole limit."""
         return host_bytes
 
     def said(self, notify: Callable[[str], None]) -> Callable[[str], None]:
-        """Returns what takes lines for people: `notify` in the process that speaks."""
+        """Returns a function for messages: `notify` in the process that speaks."""
         return notify
 
     def total(self, count: int) -> int:
@@ -86,24 +86,24 @@ class Alone:
 
     @property
     def algorithm(self) -> str | None:
-        """The name of the algorithm that ranks train by; None of shares, and of one process."""
+        """The name of the algorithm that ranks train by; None for shares of mini-batches and for one process."""
         return None
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of that algorithm must be equal for a run to go on (`a3gnn.training.checkpoint.identity`), by name."""
+        """Properties of the algorithm that must be equal to resume a run (`a3gnn.training.checkpoint.identity`)."""
         return {}
 
     def told(self, done: Progress) -> dict[str, Any] | None:
-        """Returns what a result says of that algorithm after `done`; None without one."""
+        """Returns the algorithm's entry in a result after `done`; None without an algorithm."""
         return None
 
 
 class Together(Alone):
-    """One of several processes: rank 0 writes and speaks.
+    """One of several processes; rank 0 writes files and prints messages.
 
     Args:
-        ranks: All of them.
+        ranks: The group of all processes.
     """
 
     member: Member
@@ -115,29 +115,31 @@ class Together(Alone):
 
     @property
     def device(self) -> str:
-        """Where it trains: each rank of a machine on a GPU of its own. Threads begin on the first one unless told."""
+        """A GPU of its own for each rank of a machine, or cpu. Named explicitly, because threads default to cuda:0."""
         return f"cuda:{self._ranks.launch.local_rank}" if torch.cuda.is_available() else "cpu"
 
     def first_alone(self) -> AbstractContextManager[None]:
-        """Within it, the first rank of each machine goes ahead; the others then find what it has made."""
+        """Returns a context that the first rank of each machine runs first; the others then find its files."""
         return self._ranks.first_alone()
 
     def folder(self, path: Callable[[], Path], *, resume: bool) -> RunFolder:
-        """Returns the run's folder at what `path` returns on rank 0."""
+        """Returns the run's folder, at the path that `path` returns on rank 0."""
         if self._ranks.rank:
             return FollowerFolder(self._ranks)
         return LeaderFolder(path(), resume=resume, ranks=self._ranks)
 
     def interrupt(self) -> Interrupt:
-        """Returns what notes Ctrl-C, on which all ranks act at the same mini-batch."""
+        """Returns a handler of Ctrl-C that lets all ranks stop at the same mini-batch."""
         return Interrupt(agreed=True)
 
     def prepare(self, trainer: Trainer) -> None:
-        """Makes what evaluation reads, such as a table of the input layer."""
+        """Builds files that evaluation reads, such as a table of the input layer."""
         _ = trainer.validation_cost
 
     def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
-        """Returns `request` with rows read by memory map, one copy for all ranks of a machine; in RAM each has one.
+        """Switches `request` to features read by memory map, if a machine has several ranks.
+
+        These ranks then share one copy; in RAM, each would have its own.
 
         Raises:
             UsageError: The graph is on graph servers.
@@ -154,7 +156,7 @@ class Together(Alone):
         return dataclasses.replace(request, config=request.config.replace(feature_tier="disk"))
 
     def limit(self, host_bytes: int | None, notify: Callable[[str], None]) -> int | None:
-        """Returns the limit over this machine's ranks, and says so where there are several."""
+        """Divides the limit by the number of ranks on this machine; notifies if there are several."""
         local = self._ranks.launch.local_size
         if host_bytes is None or local == 1:
             return host_bytes
@@ -166,7 +168,7 @@ class Together(Alone):
         return part
 
     def said(self, notify: Callable[[str], None]) -> Callable[[str], None]:
-        """Returns `notify` on rank 0, and what takes lines and drops them on the others: they would say the same."""
+        """Returns `notify` on rank 0; other ranks get a function that drops their messages, which would be the same."""
         return notify if self.speaks else lambda line: None
 
     def total(self, count: int) -> int:
@@ -175,28 +177,30 @@ class Together(Alone):
 
 
 class SynchronousAlgorithm(Protocol):
-    """What ranks train by in place of shares of every mini-batch (`a3gnn.hitgnn.algorithms`)."""
+    """An algorithm by which ranks train, instead of by shares of every mini-batch (`a3gnn.hitgnn.algorithms`)."""
 
     @property
     def name(self) -> str:
-        """For people, and for `resume`."""
+        """The name in messages and checkpoints."""
 
     def joined(self, ranks: TorchRanks) -> Together:
-        """Returns what this process is of a training run of `ranks`."""
+        """Returns the behavior of this process in a training run of `ranks`."""
 
 
 @contextmanager
 def processes(algorithm: SynchronousAlgorithm | None = None) -> Generator[Alone]:
-    """Yields what this process is of a training run, with its group while it is within.
+    """Joins the process group, if any, and yields the behavior of this process: `Alone` or `Together`.
+
+    The group exists until the context ends.
 
     Args:
-        algorithm: By which several ranks train; None has them train shares of every mini-batch.
+        algorithm: By which several ranks train; None trains shares of every mini-batch.
 
     Raises:
-        UsageError: The environment tells of several processes, and not which one this is; or of none where an
-            algorithm needs several.
+        UsageError: The environment names several processes but not this one's rank, or an algorithm needs several
+            processes and there is only one.
         DeviceError: There are fewer GPUs than ranks.
-        PeerLostError: Others didn't come.
+        PeerLostError: Other ranks did not join.
     """
     launched = launch()
     if launched is None:

@@ -1,4 +1,4 @@
-"""What `train` is asked for, with the gaps filled in."""
+"""`TrainRequest`: the arguments of `train`, with missing ones filled in from a tuned.json or defaults."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class TrainRequest:
 
     Attributes:
         graph: Opened by memory map.
-        config: How.
-        task: What.
-        tuned: What the configuration was tuned for, if it comes from a tuned.json.
+        config: How to train.
+        task: What to train.
+        tuned: The contents of the tuned.json, if the configuration comes from one.
     """
 
     graph: Graph
@@ -50,14 +50,14 @@ class TrainRequest:
 
     @property
     def target(self) -> float | None:
-        """The validation quality that the tune counted seconds to, if it was on this graph and by this metric."""
+        """The target validation quality of the tune, if it used this graph and metric."""
         if self.tuned is None or self.tuned.setting.graph.fingerprint != self.graph.fingerprint:
             return None
         return self.tuned.target_accuracy if self.tuned.setting.task.metric == self.task.metric else None
 
     @property
     def promised(self) -> Metrics | None:
-        """What the tune measured of this configuration and task, if it was on this graph and may have been here."""
+        """The tune's measurements of this configuration and task, if it used this graph and perhaps this machine."""
         if self.tuned is None or self.tuned.setting.graph.fingerprint != self.graph.fingerprint:
             return None
         before, task = self.tuned.setting, self.task
@@ -76,16 +76,13 @@ class TrainRequest:
         notify: Callable[[str], None],
         split: Split | None = None,
     ) -> Self:
-        """Returns the request for `config`; what a tuned.json says stands in for what is None.
+        """Returns the request for `config`; a tuned.json replaces arguments that are None.
 
-        A `model` takes the place of the task's, and so does a `metric`, as `with_metric` takes it; `split` holds over
-        the dataset's own.
-
-        Whether it was tuned for another graph, on another machine or under another OpenMP wait policy is said through
-        `notify`.
+        `model` and `metric` (see `with_metric`) override the task's; `split` overrides the dataset's. Passes a warning
+        to `notify` if the tune used another graph, machine or OpenMP wait policy.
 
         Raises:
-            UsageError: There is no dataset to be found, or what is asked for can't be had over parts.
+            UsageError: There is no dataset, or an option is not available for a graph in parts.
             ConfigError: The tuned.json is missing, broken or foreign.
             GraphError: The graph can't be read or used.
             GraphServerError: A graph server can't be reached, or refuses.
@@ -115,7 +112,7 @@ class TrainRequest:
         return cls(graph, chosen, judged, tuned)
 
     def described(self, notify: Callable[[str], None]) -> Self:
-        """Returns the request with a model of the user's as it is now; says where it differs from the tuned one.
+        """Returns the request with a current description of a user's model; warns if the model changed since the tune.
 
         Raises:
             UsageError: There is no such model.
@@ -162,7 +159,7 @@ def _named(policy: str) -> str:
 
 
 def this_machine(limits: MachineProfile) -> Hardware:
-    """Returns this machine with `limits`, which are not probed; its fingerprint leaves them out."""
+    """Returns this machine with the given `limits`, without probing; the fingerprint does not depend on them."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     device = torch.cuda.get_device_properties(0) if count else None
     if device is None:

@@ -1,4 +1,4 @@
-"""`Step`: a trainer's figures for each mini-batch."""
+"""`Step`: a trainer's figures for each mini-batch; and their sums over epochs and ranks."""
 
 from __future__ import annotations
 

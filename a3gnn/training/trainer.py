@@ -1,12 +1,12 @@
-"""One training run: mini-batches in, weights and their quality out.
+"""`Trainer`: trains a model on mini-batches, and evaluates it.
 
 with Trainer(graph, config, task) as trainer:
     for step in trainer.steps(epoch=0): ...  # trains; yields a `Step` after each whole mini-batch
-    trainer.validate()                       # quality on validation nodes by the task's metric, full neighbours
-    trainer.test()                           # quality on test nodes, likewise: once, at the end
+    trainer.validate()                       # quality on validation nodes by the task's metric, from all neighbors
+    trainer.test()                           # quality on test nodes by the same metric: once, at the end
 
-`steps` is what a profiler times: the device has been waited for when a step is yielded. Leaving its loop early is fine;
-`steps(epoch, start=n)` goes on at mini-batch `n`. `fit` runs whole epochs, `curve` a learning curve.
+Profilers time `steps`: it waits for the device before it yields a step. Callers may leave its loop early;
+`steps(epoch, start=n)` continues at mini-batch `n`. `fit` runs whole epochs, `curve` a learning curve.
 """
 
 from __future__ import annotations
@@ -43,26 +43,27 @@ from a3gnn.training.step import EpochWork, Step, step_of
 
 
 class Stateful(Protocol):
-    """Something that training changes, and that a resumed run goes on with."""
+    """State that training changes, and that checkpoints save for a resumed run."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns it as plain values."""
+        """Returns the state as plain values."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state_dict` returned."""
+        """Restores the state that `state_dict` returned."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainerOptions:
-    """What a `Trainer` may be given beside what decides what it learns.
+    """Options of a `Trainer` that do not influence the trained weights.
 
     Attributes:
-        scratch: Folder for what evaluation writes, on a disk; by default in the cache folder.
-        host_memory_limit: Bytes of memory that can't be reclaimed; None for no limit.
-        evaluation_bytes: Of a model of the user's, at a time; None for an eighth of memory. Others need tens of MiB.
-        on_chunk: Called before each chunk of nodes that is evaluated; what it raises ends the evaluation there.
-        should_stop: Asked at each mini-batch that other processes train shares of: all stop after it where one of them
-            should.
+        scratch: Folder for files that evaluation writes, on a disk; by default in the cache folder.
+        host_memory_limit: Maximum bytes of memory that can't be reclaimed; None for no limit.
+        evaluation_bytes: Memory of one evaluation pass of a user's model; None for an eighth of the machine's memory.
+            Built-in models need tens of MiB.
+        on_chunk: Called before each chunk of nodes that is evaluated; an exception that it raises ends the evaluation.
+        should_stop: Called at each mini-batch, if other processes train shares of it. If it returns True in one
+            process, all stop after this mini-batch.
     """
 
     scratch: str | Path | None = None
@@ -73,33 +74,34 @@ class TrainerOptions:
 
 
 class Trainer:
-    """A model, its optimiser and the pipeline that feeds them; a context manager.
+    """A model, its optimizer and the pipeline that feeds them; a context manager.
 
-    Every random decision derives from the task's seed and from the mini-batch's epoch and index, never from what ran
-    before: on the CPU a run that goes on from its saved state continues bit-identically (but where measured times
-    choose: with `resources` auto, or where a `division` changes).
+    Every random decision depends only on the task's seed and the mini-batch's epoch and index. On the CPU, a resumed
+    run therefore continues bit-identically, unless measured times decide something (`resources` auto, or a `division`
+    that changes).
 
     Args:
-        graph: What is trained on.
-        config: How.
-        task: What.
-        options: Its scratch folder, its limits, and who may stop it.
+        graph: Provides features, labels and splits.
+        config: How to train; influences speed, memory and accuracy.
+        task: Model, metric, seed and hyperparameters.
+        options: Scratch folder, limits, and callbacks.
         device: Where the model is: cpu or cuda.
-        member: Which share of each mini-batch is trained here, and who trains the others; None trains all of it here.
+        member: This process's share of each mini-batch, and the peers that train the others. None trains whole
+            mini-batches.
 
     Attributes:
-        graph: As given.
-        config: As given.
-        task: As given.
-        memory: The guard that knows the peak.
-        batches_per_epoch: Mini-batches of an epoch.
-        gpus: Devices that train here, by torch's numbers.
-        division: Of mini-batches, or how they are prepared, where that changes while training runs.
+        graph: See above.
+        config: See above.
+        task: See above.
+        memory: Measures peak memory, and checks the limit.
+        batches_per_epoch: Mini-batches per epoch.
+        gpus: Indices of the GPUs that train here, as in torch.
+        division: How mini-batches are divided or prepared, if this changes during training.
 
     Raises:
-        DeviceError: A device is asked for that is not there.
-        ModelError: A model of the user's can't be built, or is not the one that the task says.
-        ConfigError: The input layer is to read a table that its model has none of, or that is too large.
+        DeviceError: A requested device does not exist.
+        ModelError: A user's model can't be built, or differs from the task's description.
+        ConfigError: `input_aggregation` is full, and the model has no table for it or the table is too large.
         GraphError: The table is damaged, or can't be written.
     """
 
@@ -154,23 +156,23 @@ class Trainer:
 
     @property
     def optimizer(self) -> Optimizer:
-        """Adam, or what a model of the user's makes."""
+        """Adam, or the optimizer that a user's model makes."""
         return self._replica.optimizer
 
     @property
     def cache_bytes(self) -> int:
-        """What the feature cache really takes now."""
+        """The current size of the feature cache."""
         return self._pipeline.store.cache_bytes
 
     @property
     def trying_batches(self) -> int:
-        """Mini-batches that are yet to be trained before `resources: auto` has given the stages what it finds."""
+        """Mini-batches left to train until `resources: auto` has assigned cores to the stages."""
         isolation = self._pipeline.isolation
         return 0 if isolation is None else isolation.batches_left_to_profile
 
     @property
     def choices(self) -> list[str]:
-        """What `auto` has chosen so far for the cache and for the stages' cores, and why: a sentence each."""
+        """What `auto` has chosen so far for the cache and the stages' cores, with reasons: one sentence each."""
         isolation, reason = self._pipeline.isolation, self._pipeline.store.stats.reason
         allocation = None if isolation is None else isolation.allocation
         cores = [] if allocation is None else [f"resources: {allocation.why}"]
@@ -180,9 +182,9 @@ class Trainer:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.
 
         Raises:
-            MemoryLimitError: The limit was passed; the mini-batch before has been trained on.
-            KeyboardInterrupt: Someone who trains shares of the same mini-batches should stop, likewise.
-            PeerLostError: One of them has ended; weights and optimiser are those after the mini-batch before.
+            MemoryLimitError: Memory exceeded the limit; the last yielded mini-batch has been trained.
+            KeyboardInterrupt: A process that trains other shares should stop; the last yielded one has been trained.
+            PeerLostError: Such a process has ended; weights and optimizer are as after the last yielded mini-batch.
             A3GNNError: The loss is not finite.
         """
         self.model.train()
@@ -193,49 +195,49 @@ class Trainer:
                 self.memory.check() if joined is None else joined.check()
 
     def starts(self, epoch: int) -> set[int]:
-        """Returns the indices of the mini-batches that begin `epoch` or a part in it."""
+        """Returns the indices of mini-batches at the begin of `epoch` or of a part in it."""
         plan = self._pipeline.plan(epoch)
         return {0} | {batch.index for before, batch in pairwise(plan) if before.part != batch.part}
 
     def first_samples(self, count: int) -> list[Subgraph]:
-        """Returns what the first `count` mini-batches sample, or all of an epoch's; nothing is trained."""
+        """Returns the samples of the first `count` mini-batches, or of a whole epoch if shorter, without training."""
         return self._pipeline.first_samples(count)
 
     def cost(self, subgraph: Subgraph) -> float:
-        """Returns the cost of training on `subgraph` in bytes moved, as `validation_cost` is counted."""
+        """Returns the cost of training on `subgraph` in bytes moved, comparable with `validation_cost`."""
         return self._learner.cost(subgraph)
 
     def ready_to_save(self) -> bool:
-        """Returns whether `model` and `optimizer` are as of the last mini-batch: here always."""
+        """Returns whether `model` and `optimizer` are up to date with the last mini-batch; here always True."""
         return True
 
     def restart(self) -> None:
-        """Gives the model the weights that the seed decides, and the optimiser no memory: as before any mini-batch."""
+        """Resets the model to its initial weights, which the seed decides, and the optimizer to an empty state."""
         self._learner.restart()
         self._replica.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
-        """Returns the model's quality on validation nodes, from all neighbours, or as `evaluation` says.
+        """Returns the model's quality on validation nodes; `evaluation` says which neighbors it uses.
 
         Raises:
-            MemoryLimitError: The limit was passed.
+            MemoryLimitError: Memory exceeded the limit.
             A3GNNError: An output is not a number.
         """
         return self._within_limit(self._learner.validate())
 
     def test(self) -> float:
-        """Returns the model's quality on test nodes, likewise."""
+        """Returns the model's quality on test nodes; see `validate`."""
         return self._within_limit(self._learner.test())
 
     def _within_limit(self, quality: float) -> float:
-        """Returns `quality` unless its evaluation passed the limit; ranks tell each other at their next mini-batch."""
+        """Returns `quality` unless memory exceeded the limit; ranks check this together at their next mini-batch."""
         if self._replica.joined is None:
             self.memory.check()
         return quality
 
     @property
     def trainers(self) -> dict[str, Any] | None:
-        """Of several trainers of this process, what a result says of them; None of this one alone."""
+        """The entry about several trainers of this process in a result; None for one trainer."""
         return None
 
     def over_ranks(self, work: EpochWork) -> EpochWork:
@@ -244,24 +246,24 @@ class Trainer:
 
     @property
     def metric(self) -> Metric:
-        """By what the model is judged."""
+        """The metric of `validate` and `test`."""
         return metric_of(self.task, self.graph)
 
     @property
     def evaluation(self) -> str:
-        """From what the quality is computed, for people."""
+        """Which neighbors `validate` and `test` use, as text for people."""
         return self._learner.evaluation
 
     @property
     def validation_cost(self) -> float:
-        """The cost of `validate` in bytes moved: by shapes alone."""
+        """The cost of `validate` in bytes moved, computed from shapes alone."""
         return self._learner.validation_cost
 
     def check_sources(self) -> None:
-        """Does nothing where all files that the model depends on are known to keys.
+        """Checks that keys cover all files that the model depends on.
 
         Raises:
-            ModelError: One is not; the message names it.
+            ModelError: A file is missing from the keys; the message names it.
         """
         self._learner.check()
 

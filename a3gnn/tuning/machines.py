@@ -1,4 +1,4 @@
-"""`tune_machines`: compares kinds of machines by running a tune on each of them at once."""
+"""`tune_machines`: runs a tune on each kind of machines at once, ranks their choices, and formats the comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tune`: references, proposals, trials, front, play-off, choice."""
+"""`tune`: finds the best configuration by trials: references, rounds of proposals, the play-off, and the choice."""
 
 from __future__ import annotations
 

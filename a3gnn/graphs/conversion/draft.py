@@ -1,4 +1,4 @@
-"""A converted folder that is being written."""
+"""`Draft`: a converted folder while it is written: its arrays, one by one, and its description."""
 
 from __future__ import annotations
 

@@ -25,21 +25,21 @@ from a3gnn.training.trainer import TrainerOptions
 
 
 class ExchangingTrainer(RankTrainer):
-    """See `RankTrainer`. Each rank may train weights of its own, which no other rank has.
+    """A `RankTrainer` whose rank may train weights that no other rank has.
 
-    `model` and `optimizer` are of the whole model, as of when they were last gathered from all ranks: before an
-    evaluation, before a stop that all agree on, and after an iteration in which a rank said that it wants to save.
+    `model` and `optimizer` belong to the whole model. They are gathered from all ranks before an evaluation, before a
+    stop that all ranks agree on, and after an iteration in which a rank requested to save.
 
     Args:
-        graph: As of `RankTrainer`.
-        config: Likewise.
-        task: Likewise.
-        options: Likewise.
-        iterations: Likewise.
-        features: Likewise.
-        member: Likewise.
-        exchange: Makes, of the rank's learner, what computes logits together with the other ranks.
-        device: As of `RankTrainer`.
+        graph: See `RankTrainer`.
+        config: See `RankTrainer`.
+        task: See `RankTrainer`.
+        options: See `RankTrainer`.
+        iterations: See `RankTrainer`.
+        features: See `RankTrainer`.
+        member: See `RankTrainer`.
+        exchange: Takes this rank's learner, and returns the `Exchange` that computes logits with the other ranks.
+        device: See `RankTrainer`.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class ExchangingTrainer(RankTrainer):
 
     @property
     def model(self) -> nn.Module:
-        """The whole model."""
+        """The whole model, as of the last gathering."""
         return self._exchange.whole
 
     def restart(self) -> None:
-        """Begins anew; see `Trainer.restart`."""
+        """Resets model and optimizer; see `Trainer.restart`."""
         super().restart()
         self._replica.optimizer = self._exchange.optimizer(self._replica.optimizer)
         self._is_whole = True
@@ -88,12 +88,12 @@ class ExchangingTrainer(RankTrainer):
         return super().validate()
 
     def test(self) -> float:
-        """Returns the quality on test nodes of the weights that `model` has; see `Trainer.test`."""
+        """Returns the quality on test nodes; see `Trainer.test`."""
         self._gather()
         return super().test()
 
     def ready_to_save(self) -> bool:
-        """Returns whether `model` and `optimizer` are as of the last iteration; if not, after the next one they are."""
+        """Returns whether `model` and `optimizer` are up to date; if not, they will be after the next iteration."""
         self._wants_whole = not self._is_whole
         return self._is_whole
 
@@ -107,14 +107,14 @@ class ExchangingTrainer(RankTrainer):
         return step
 
     def _update(self, batch: MiniBatch) -> None:
-        self._is_whole = False  # until here the weights are those after the iteration before
+        self._is_whole = False  # not earlier: up to here, the weights are those after the previous iteration
         super()._update(batch)
 
     def _read(self, batch: MiniBatch) -> list[int]:
         found, before = self._exchange.exchanged, self._counted
         self._counted = found
         rows, activations, structures = (now - then for now, then in zip(found, before, strict=True))
-        return [rows, rows, 0, activations, structures]  # a rank has its columns of every row
+        return [rows, rows, 0, activations, structures]  # all rows are hits, because a rank stores columns of every row
 
     def _check(self) -> None:
         try:
@@ -124,7 +124,7 @@ class ExchangingTrainer(RankTrainer):
             raise
 
     def _gather(self) -> None:
-        """Gathers model and optimiser from all ranks unless they are; every rank calls it."""
+        """Gathers model and optimizer from all ranks unless they are up to date; every rank calls it."""
         if not self._is_whole:
             self._exchange.gather()
         self._is_whole, self._wants_whole = True, False

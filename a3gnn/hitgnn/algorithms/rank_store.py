@@ -1,4 +1,4 @@
-"""`open_rank_store`: the features of one rank: what it keeps in its device's memory, and host memory for the rest."""
+"""`open_rank_store`: opens the features of one rank: some in its device's memory, and the rest in host memory."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.stored import Stored
 from a3gnn.sampling.kernel_types import readonly
 
-#: What the store's counts say in place of a cache's policy.
+#: The policy's name in the store's counts.
 _POLICY = "stored"
 
 
 def open_rank_store(
     graph: Graph, config: TrainConfig, stored: Stored, device: str = "cpu"
 ) -> DenseHostStore | DeviceCachedStore:
-    """Returns the features of a rank that keeps `stored`; of these columns, where it keeps some of them alone.
+    """Returns the features of a rank that stores `stored`; if it stores only some columns, returns only these.
 
-    Rows that are kept are a copy in the device's memory. Every other row comes straight from host memory, never from
-    another device (HitGNN, section V-B), by one read, which counts it: `stats.misses`.
+    Stored rows are a copy in the device's memory. Every other row comes directly from host memory, never from another
+    device (HitGNN, section V-B). One read fetches it, and counts it in `stats.misses`.
 
     Args:
         graph: The graph.
-        config: Its `feature_tier` and `feature_dtype` say how host memory has the rows.
-        stored: What is kept.
-        device: Whose memory: cpu, or a CUDA device.
+        config: Its `feature_tier` and `feature_dtype` decide the form of rows in host memory.
+        stored: The rows or columns to store.
+        device: Device that stores them: cpu, or a CUDA device.
 
     Raises:
         UsageError: The features are sparse.
@@ -56,12 +56,12 @@ def open_rank_store(
 
 
 class ColumnStore(DenseHostStore):
-    """Some columns of all rows, in the memory of a rank that trains on the host: it lacks no row.
+    """Some columns of all rows, in the memory of a rank that trains on the host; there are no misses.
 
     Args:
-        base: Those columns, in anonymous memory.
-        num_nodes: Rows.
-        num_features: Columns.
+        base: The columns, in anonymous memory.
+        num_nodes: Number of rows.
+        num_features: Number of columns.
     """
 
     can_aggregate = False
@@ -72,7 +72,7 @@ class ColumnStore(DenseHostStore):
 
     @property
     def stats(self) -> CacheStats:
-        """Rows that were read so far: each is a hit."""
+        """Rows read so far; each counts as a hit."""
         return self._counter.stats
 
     def read(self, ids: NDArray[np.int32], out: torch.Tensor | None = None) -> ReadResult:
@@ -83,13 +83,13 @@ class ColumnStore(DenseHostStore):
 
 
 def warm_up() -> None:
-    """Compiles what such stores need beside others, or loads it from numba's cache."""
+    """Compiles the kernels that only these stores need, or loads them from numba's cache."""
     rows, ids = DenseRows.of(DenseFeatures(np.zeros((2, 1), dtype=np.float32))), np.arange(2, dtype=np.int32)
     DenseHostStore(rows, 2, 1, cache=StaticCache(rows, ids[:1], 2)).read(ids)
 
 
 def dense_rows(graph: Graph, config: TrainConfig) -> DenseRows:
-    """Returns all rows in host memory; arguments and errors are those of `open_rank_store`."""
+    """Returns all rows in host memory; takes arguments and raises errors of `open_rank_store`."""
     base = base_rows(graph, config, config.feature_tier == "disk")
     if isinstance(base, SparseRows):
         raise UsageError("the features of ranks that store a part of them must be dense, got sparse ones")

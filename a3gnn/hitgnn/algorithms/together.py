@@ -1,4 +1,4 @@
-"""`RankOf`: what a process is of a training run by a synchronous algorithm."""
+"""`RankOf`: the behavior of one process in a training run by a synchronous algorithm."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class RankOf(Together):
-    """See `Together`: each rank trains mini-batches of its own, and reads what it lacks from host memory.
+    """See `Together`: each rank trains mini-batches of its own, and reads features it does not store from host memory.
 
     Args:
-        algorithm: By which it trains.
-        ranks: All of them.
+        algorithm: The algorithm.
+        ranks: The group of all ranks.
     """
 
     def __init__(self, algorithm: Algorithm, ranks: TorchRanks) -> None:
@@ -42,7 +42,7 @@ class RankOf(Together):
 
     @property
     def algorithm(self) -> str:
-        """Its name."""
+        """The algorithm's name."""
         return self._algorithm.name
 
     @property
@@ -51,10 +51,10 @@ class RankOf(Together):
         return self._algorithm.identity(self._graph, self._parts, self.count)
 
     def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
-        """Returns `request` as `Together` does, once rank 0 has partitioned its graph for all.
+        """Adapts `request` as `Together` does; rank 0 then partitions the graph for all ranks.
 
         Raises:
-            UsageError: The configuration decides what the algorithm does, or the partitioner returned no parts.
+            UsageError: A knob conflicts with the algorithm, or the partitioner returned no valid parts.
         """
         check_config(request.config, self._algorithm)
         request = super().adapted(request, notify)
@@ -109,7 +109,7 @@ class RankOf(Together):
         )
 
     def told(self, done: Progress) -> dict[str, Any]:
-        """Returns what a result says of the algorithm."""
+        """Returns the algorithm's entry in a result."""
         counted = [one.traffic for one in done.epochs]
         if done.under_way.traffic:  # a target ended the epoch
             counted.append(done.under_way.traffic)

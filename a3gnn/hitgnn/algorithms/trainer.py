@@ -1,4 +1,7 @@
-"""`RankTrainer`: one rank of a synchronous algorithm, which trains a mini-batch of its own in each iteration."""
+"""`RankTrainer` and `RankPipeline`: one rank of a synchronous algorithm, and the mini-batches that it trains.
+
+In each iteration, each rank trains a mini-batch of its own.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,16 @@ from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 class RankPipeline(Pipeline):
-    """See `Pipeline`: its mini-batches are the rank's of each iteration, sampled in the whole graph.
+    """A `Pipeline` of one rank's mini-batch of each iteration, sampled in the whole graph.
 
     Args:
-        graph: As of `Pipeline`.
-        config: Likewise.
-        fanouts: Likewise.
-        options: Likewise.
-        iterations: Which mini-batches.
-        rank: Whose.
-        features: The rank's.
+        graph: See `Pipeline`.
+        config: See `Pipeline`.
+        fanouts: See `Pipeline`.
+        options: See `Pipeline`.
+        iterations: Assigns mini-batches to iterations and ranks.
+        rank: This rank.
+        features: This rank's features.
     """
 
     def __init__(
@@ -60,11 +63,11 @@ class RankPipeline(Pipeline):
         self.num_batches = len(iterations)
 
     def plan(self, epoch: int) -> list[PlannedBatch]:
-        """Returns which seeds the rank trains in each iteration of `epoch`: none where it is idle."""
+        """Returns this rank's mini-batch in each iteration of `epoch`; without seeds if the rank is idle."""
         return [planned[self._rank] for planned in self._iterations.of(epoch)]
 
     def first_samples(self, count: int) -> list[Subgraph]:
-        """Returns what is sampled for the first `count` mini-batches of all ranks: the same on every one."""
+        """Returns the samples of the first `count` mini-batches of all ranks; the same on every rank."""
         busy = [one for planned in self._iterations.of(0) for one in planned if len(one.seeds)]
         return [self._stages.sample(0, planned).subgraph for planned in busy[:count]]
 
@@ -81,11 +84,13 @@ class RankPipeline(Pipeline):
 
 
 class _KeepingStep:
-    """Samples what another sampler does; without seeds, what a node reaches, at weight 0 (`a3gnn.sampling.share.cut`).
+    """Wraps a sampler; a mini-batch without seeds gets the sample of a stand-in node, cut to a share without seeds.
+
+    Idle ranks thus keep step at weight 0 (`a3gnn.sampling.share.cut`).
 
     Args:
-        sampler: The other one.
-        stand_in: That node, int32, shape (1,).
+        sampler: The wrapped sampler.
+        stand_in: The node, int32, shape (1,).
     """
 
     def __init__(self, sampler: Sampler, stand_in: NDArray[np.int32]) -> None:
@@ -93,39 +98,39 @@ class _KeepingStep:
         self._stand_in = stand_in
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds`."""
+        """Returns the neighborhood of `seeds`, or the stand-in's."""
         if len(seeds):
             return self._sample(seeds, epoch, batch)
         return cut(self._sample(self._stand_in, epoch, batch), 0, 0)
 
 
-#: What ranks tell each other of a mini-batch; each number as two, below 2^20 and above, which float32 has exactly.
+#: Counts of a mini-batch that ranks exchange. Each is sent as two numbers, below 2^20 and above, exact in float32.
 _TOLD = ("rows", "hits", "host_bytes", "activation_bytes", "structure_bytes")
 _LOW = 1 << 20
 
 
 class RankTrainer(Trainer):
-    """See `Trainer`. In each iteration every rank trains one mini-batch, and gradients are averaged by their seeds.
+    """A `Trainer` of one rank: in each iteration every rank trains one mini-batch, and gradients are averaged by seeds.
 
-    A mini-batch is sampled in the whole graph and stands for itself: what is dropped, and degrees, are those of one
-    process that trains it alone. Batch norms normalise by all mini-batches of an iteration. Weights stay equal on all
-    ranks, bit for bit. A rank without a mini-batch keeps step at weight 0, as ranks without seeds do.
+    Each mini-batch is sampled in the whole graph. Its dropout and degrees are those of one process that trains it
+    alone. Batch norms normalize over all mini-batches of an iteration. Weights stay equal on all ranks, bit for bit. A
+    rank without a mini-batch keeps step at weight 0, as ranks without seeds do.
 
     Args:
-        graph: What is trained on.
-        config: How; `batch_size` is of each rank's mini-batch.
-        task: What.
-        options: As of `Trainer`.
-        iterations: Which mini-batches.
-        features: The rank's.
-        member: Who this rank is, and who the others are.
-        device: As of `Trainer`.
+        graph: See `Trainer`.
+        config: See `Trainer`; `batch_size` counts the seeds of one rank's mini-batch.
+        task: See `Trainer`.
+        options: See `Trainer`.
+        iterations: Assigns mini-batches to iterations and ranks.
+        features: This rank's features.
+        member: This rank and its peers.
+        device: See `Trainer`.
 
     Attributes:
-        batches_per_epoch: Iterations of an epoch.
+        batches_per_epoch: Iterations per epoch.
     """
 
-    #: Whether `model` is to be made whole after the iteration, where ranks train parts of it.
+    #: Whether to gather the whole `model` after the iteration, if ranks train parts of it.
     _wants_whole = False
 
     def __init__(
@@ -182,23 +187,23 @@ class RankTrainer(Trainer):
         return dataclasses.replace(step, index=iteration, seeds=sum(seeds), traffic=self._traffic(iteration, seeds))
 
     def _update(self, batch: MiniBatch) -> None:
-        """Makes the optimiser's step on the iteration that `batch` is numbered by."""
+        """Runs the optimizer's step; `batch.index` is the number of the iteration."""
         self._replica.update(batch)
 
     def _part(self, planned: list[PlannedBatch]) -> float:
-        """Returns what this rank's mean loss weighs in that of all seeds of the iteration."""
+        """Returns the weight of this rank's mean loss in the mean over all seeds of the iteration."""
         labels = np.asarray(self.graph.labels)
         weights = [self._loss_weight(labels[one.seeds]) for one in planned]
         return weights[self._ranks.rank] / sum(weights)
 
     def _tell(self, batch: MiniBatch) -> None:
-        """Sets this rank's counts, which the sum of gradients takes to all, and whether it wants the model whole."""
+        """Sets this rank's counts and whether it wants the whole model; all ranks get them with the gradients' sum."""
         self._joined.counts.zero_()
         self._counts[self._ranks.rank] = torch.tensor([(count % _LOW, count // _LOW) for count in self._read(batch)])
         self._joined.counts[-1] = self._wants_whole
 
     def _read(self, batch: MiniBatch) -> list[int]:
-        """Returns what this rank read and exchanged for the iteration, in the order of `_TOLD`."""
+        """Returns this rank's counts for the iteration, in the order of `_TOLD`."""
         rows, hits = batch.subgraph.num_nodes, batch.hits
         passed = rows - hits
         if isinstance(self._features, RelayedStore):
@@ -207,15 +212,15 @@ class RankTrainer(Trainer):
 
     @property
     def _counts(self) -> Tensor:
-        """What all ranks tell, as a view, float64, shape (ranks, len(_TOLD), 2)."""
+        """The counts of all ranks, as a view, float64, shape (ranks, len(_TOLD), 2)."""
         return self._joined.counts[:-1].view(self._ranks.size, len(_TOLD), 2)
 
     def _check(self) -> None:
-        """Does nothing unless all ranks should stop after the last iteration; see `JoinedStep.check`."""
+        """Raises if all ranks should stop after the last iteration; see `JoinedStep.check`."""
         self._joined.check()
 
     def _traffic(self, iteration: int, seeds: list[int]) -> tuple[Traffic, ...]:
-        """Returns what each rank read and sent, as all have told."""
+        """Returns the traffic of each rank, from the exchanged counts."""
         pairs = self._counts.to(torch.int64)
         counts = (pairs[..., 0] + _LOW * pairs[..., 1]).tolist()
         moved = self._iterations.schedule.moved[iteration].tolist()

@@ -1,4 +1,7 @@
-"""`Controller`: changes the division of work by measured times; and `Algorithm1`, the paper's controller."""
+"""`Controller`: changes the division of work by measured times; and `Algorithm1`, HyScale-GNN's controller.
+
+Also contains the moves of seeds and threads between stages that controllers share.
+"""
 
 from __future__ import annotations
 

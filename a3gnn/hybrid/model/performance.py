@@ -1,4 +1,7 @@
-"""`PerformanceModel`: seconds and MTEPS of an iteration (HyScale-GNN, Eqs. 5 to 13)."""
+"""`PerformanceModel`: predicts seconds and MTEPS of an iteration (HyScale-GNN, Eqs. 5 to 13).
+
+Also contains its inputs, the speeds of a platform and the shape of a model, and the search for the fastest division.
+"""
 
 from __future__ import annotations
 

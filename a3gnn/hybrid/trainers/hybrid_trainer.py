@@ -1,4 +1,7 @@
-"""`HybridTrainer`: trainers of one process, each with its share of every mini-batch (HyScale-GNN, section III)."""
+"""`HybridTrainer`: several trainers of one process that share every mini-batch (HyScale-GNN, section III).
+
+Also computes the times of each mini-batch's stages, and the description of trainers in results.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +40,18 @@ from a3gnn.training.learner import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep, traversed
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
-#: Mini-batches that are sampled once more, to know what work is repeated. Guess.
+#: Mini-batches to sample again for estimating repeated work. Guess.
 _SAMPLED_AGAIN = 4
 
 
 class TrainersTotals:
-    """Tells of trainers, and of what their shares repeat, which is counted once for the same ones.
+    """Describes trainers and the work that their shares repeat; caches the repeated work by shares.
 
     Args:
-        devices: Theirs.
-        pipeline: Samples.
-        prefetch: How far each stage is ahead of the next; None where mode and workers say it.
-        independent: Whether each share is sampled for itself.
+        devices: The trainers' devices.
+        pipeline: Provides the plan and the sampler.
+        prefetch: How far each stage is ahead of the next; None if mode and workers decide.
+        independent: Whether each share is sampled by itself.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class TrainersTotals:
         self._repeated: dict[tuple[int, ...], RepeatedWork] = {}
 
     def of(self, shares: tuple[int, ...]) -> dict[str, Any]:
-        """Returns names, kinds and shares, how mini-batches are sampled, how far ahead, and what work is repeated."""
+        """Returns names, kinds, shares, sampling, prefetch depths and repeated work of the trainers."""
         if shares not in self._repeated:
             first, sampler = self._pipeline.plan(0)[:_SAMPLED_AGAIN], self._pipeline.sampler
             self._repeated[shares] = repeated_work(sampler, first, shares, independent=self._independent)
@@ -83,13 +86,13 @@ def times_of(
     """Returns the seconds of a mini-batch's stages.
 
     Args:
-        devices: Of the trainers.
-        seconds: Of what was done for all of them.
-        work: Of each.
-        synchronisation_s: Of sums.
+        devices: The trainers' devices.
+        seconds: Time of stages that work for all trainers.
+        work: Time of each trainer's stages.
+        synchronisation_s: Time to sum gradients.
         schedule: Which stages overlap.
-        passed_s: From the mini-batch before to this one. A simulated accelerator's seconds don't pass here: with one,
-            an iteration takes what its stages come to (Eq. 6).
+        passed_s: Time since the previous mini-batch. Ignored with a simulated accelerator, whose seconds don't pass in
+            real time; the iteration then takes the time computed from its stages (Eq. 6).
     """
     sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
     kinds = tuple(device.kind for device in devices)
@@ -99,37 +102,37 @@ def times_of(
 
 
 class HybridTrainer(Trainer):
-    """Trainers with a copy of the model each, in threads of their own; see `Trainer`, which it is to whoever calls it.
+    """A `Trainer` that runs several trainers, each with a copy of the model, in threads of their own.
 
-    The calling thread is the runtime and the synchroniser: it has mini-batches sampled, read and sent, hands out the
-    shares, sums gradients, and goes on once all trainers have updated their weights, which stay equal, bit for bit
-    where devices are of one kind. Evaluation and what is saved are the first trainer's.
+    The calling thread is the runtime and the synchronizer. It receives prepared mini-batches, hands out the shares,
+    sums gradients, and continues once all trainers have updated their weights. The weights stay equal: bit for bit if
+    devices are of one kind. Evaluation and checkpoints use the first trainer.
 
-    Where a trainer fails or stalls, the others stop, and `model` and `optimizer` are those of one whose weights are
-    whole: as after the last mini-batch that was yielded.
+    If a trainer fails or stalls, the others stop. `model` and `optimizer` are then those of a trainer with consistent
+    weights, as after the last yielded mini-batch.
 
     Args:
-        graph: What is trained on.
-        config: How; `batch_size` is of all shares together.
-        task: What.
-        options: As of `Trainer`.
-        devices: Of each trainer.
-        assignment: The seeds of each; where a mini-batch has fewer, shares are in proportion.
-        independent: Whether each share is sampled for itself; if not, shares come to what one trainer comes to.
+        graph: See `Trainer`.
+        config: See `Trainer`; `batch_size` counts the seeds of all shares together.
+        task: See `Trainer`.
+        options: See `Trainer`.
+        devices: The device of each trainer.
+        assignment: Each trainer's seeds and threads. A smaller mini-batch is divided in the same proportion.
+        independent: Whether each share is sampled by itself. If not, the shares compute what one trainer computes.
         stall_s: Seconds that a stage of a mini-batch may take.
-        controller: Changes shares and threads between mini-batches by what they took; None leaves them.
-        prefetch: How far each stage is ahead of the next; None where `config`'s mode and workers say it.
+        controller: Changes shares and threads between mini-batches by measured times; None leaves them unchanged.
+        prefetch: How far each stage is ahead of the next; None if `config`'s mode and workers decide.
 
     Attributes:
-        devices: As given.
-        assignment: As given, and as the controller changes it.
+        devices: See above.
+        assignment: The current assignment, which the controller may change.
         schedule: Which stages overlap.
-        watch: Who works at what, and the spans of what was done.
-        times: What stages took of the last mini-batch, and the time from the one before to it.
-        division: What the controller did; None without one.
+        watch: Records which thread works at which stage, and the spans of finished work.
+        times: Stage times of the last mini-batch, and the time since the previous one.
+        division: The controller's changes; None without a controller.
 
     Raises:
-        UsageError: Shares would not come to what the whole does, or are not of `batch_size` seeds together.
+        UsageError: Shares would not compute what the whole mini-batch computes, or don't sum to `batch_size` seeds.
     """
 
     def __init__(
@@ -172,30 +175,30 @@ class HybridTrainer(Trainer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._has_stalled:  # what feeds the trainers may be what does not come back
+        if self._has_stalled:  # the feeder may be the stalled thread, and closing the pipeline would wait for it
             self.memory.__exit__(kind, error, trace)
         else:
             super().__exit__(kind, error, trace)
 
     @property
     def trainers(self) -> dict[str, Any]:
-        """Names and shares of the trainers, how mini-batches are sampled, what is repeated, and what was changed."""
+        """Names, shares, sampling and repeated work of the trainers, and the controller's changes."""
         told = self._told.of(self.assignment.shares)
         return told if self.division is None else told | self.division.told
 
     @property
     def choices(self) -> list[str]:
-        """As of `Trainer`, and what the controller changed."""
+        """Like `Trainer.choices`, and one sentence for each change by the controller."""
         return super().choices + ([] if self.division is None else self.division.lines)
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.
 
         Raises:
-            MemoryLimitError: The limit was passed; the mini-batch before has been trained on.
-            TrainerError: A trainer has failed, or has not come back, likewise.
-            A3GNNError: The loss is not finite; or no trainer's weights are whole.
-            UsageError: A trainer has not come back before.
+            MemoryLimitError: Memory exceeded the limit; the last yielded mini-batch has been trained.
+            TrainerError: A trainer has failed or stalled; the last yielded mini-batch has been trained.
+            A3GNNError: The loss is not finite, or no trainer has consistent weights.
+            UsageError: A trainer has stalled in an earlier call.
         """
         if self._has_stalled:
             raise UsageError("a trainer has not come back, and may still write to its weights; begin in a new process")
@@ -222,7 +225,7 @@ class HybridTrainer(Trainer):
                 self.memory.check()
         finally:
             self._end()
-            torch.set_num_threads(own_threads)  # of threads to come: those that ended have set theirs
+            torch.set_num_threads(own_threads)  # for later threads, because the trainers' threads have changed it
 
     def _train_together(self, batch: DividedBatch) -> Generator[Step, None, None]:
         begin, summed_s, threads = perf_counter(), self._synchroniser.seconds, self._threads
@@ -245,12 +248,12 @@ class HybridTrainer(Trainer):
         self._begun = perf_counter()
 
     def _divide(self, assignment: Assignment) -> None:
-        """Has mini-batches that are yet to be read divided so, and those that are yet to be trained use its threads."""
+        """Applies the shares to mini-batches that are read later, and the threads to those that are trained later."""
         self.assignment, self._dividing.weights = assignment, assignment.shares
         give_threads(self.devices, assignment)
 
     def _settled(self, error: BaseException) -> bool:
-        """Has a trainer whose weights are whole stand for all, and returns whether they are those after the update."""
+        """Selects a trainer with consistent weights for all, and returns whether these include the update."""
         done, torn = self._synchroniser.acknowledged, self._synchroniser.updating
         whole = [place for place in range(len(self._replicas)) if place not in torn]
         if not whole:
@@ -260,7 +263,7 @@ class HybridTrainer(Trainer):
         return bool(done)
 
     def _end(self) -> None:
-        """Ends all threads that come back."""
+        """Ends all threads except stalled ones, and notes whether any has stalled."""
         self._synchroniser.fail(StoppedError())
         for thread in self._threads:
             thread.end()

@@ -1,4 +1,4 @@
-"""`open_trainer`: what trains a request: one trainer, this process' share, or several trainers."""
+"""`open_trainer`: opens the trainer of a request: one trainer, this process's share of it, or several trainers."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def configured(
     adapt: bool = False,
     prefetch: Sequence[int] | None = None,
 ) -> Trainers | None:
-    """Returns the trainers of `config`; None where it asks for one.
+    """Returns the trainers of `config`; None if it requests one.
 
     Args:
-        config: Its `trainers`, `prefetch_depth` and `adapt` matter.
-        shares: As `Trainers` has them.
-        sampling: Likewise.
-        stall_s: Likewise.
-        adapt: Whether they adapt whatever `config` says.
-        prefetch: Depths in place of the configuration's; None for these.
+        config: Its `trainers`, `prefetch_depth` and `adapt` are used.
+        shares: See `Trainers`.
+        sampling: See `Trainers`.
+        stall_s: See `Trainers`.
+        adapt: Whether to adapt regardless of `config.adapt`.
+        prefetch: Overrides the configuration's depths; None uses them.
 
     Raises:
-        UsageError: As of `Trainers.of`; of one trainer nothing else may be said.
+        UsageError: See `Trainers.of`; or the configuration requests one trainer, and another argument needs several.
     """
     config = config.canonical()
     if config.trainers == 1:
@@ -59,15 +59,15 @@ def configured(
 
 
 def with_one_trainer(config: TrainConfig) -> TrainConfig:
-    """Returns `config` without what it says of several trainers, where others are named."""
+    """Returns `config` with its settings for several trainers reset, because an option overrides them."""
     default = TrainConfig()
     return config.replace(trainers=1, prefetch_depth=default.prefetch_depth, adapt=default.adapt)
 
 
 def device_names(trainers: int) -> str:
-    """Returns the devices of so many trainers here: a GPU for each while there are any, the processors for the others.
+    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
 
-    These have an equal part each of the threads of the processors but one for each GPU, and one at least.
+    Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
     """
     here = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = min(trainers, here)
@@ -77,11 +77,11 @@ def device_names(trainers: int) -> str:
 
 
 class NamedTrainers(NamedTuple):
-    """What is said of trainers whose names the configuration gives; see `Trainers`.
+    """Options for trainers that the configuration names; see `Trainers`.
 
     Attributes:
-        shares: Seeds of each.
-        sampling: Of mini-batches.
+        shares: Seeds of each trainer.
+        sampling: How mini-batches are sampled.
         stall_s: Seconds that a stage may take.
         adapt: Whether shares and threads change.
         prefetch: Depths by stage.
@@ -102,20 +102,20 @@ def open_several(
     run: str | Path | None,
     notify: Callable[[str], None],
 ) -> tuple[TrainRequest, OpenTrainers | None]:
-    """Returns the request and its trainers, None for one; those named take the place of its configuration's.
+    """Returns the request and its trainers, or None for one trainer; `asked` overrides the configuration's trainers.
 
     Args:
         request: Graph, configuration and task.
-        asked: Trainers that were named.
-        said: Of those that were not.
-        us: What this process is of a training run. Of several, and with a graph on graph servers, a configuration's
-            trainers are left out, which a line says.
-        run: Folder of the run that goes on; None for a new one.
-        notify: Takes lines for people.
+        asked: Trainers named by an option; None uses the configuration's.
+        said: Options for the configuration's trainers.
+        us: This process in a training run. With several ranks, or with a graph on graph servers, the configuration's
+            trainers are ignored, and a message says so.
+        run: Folder of the run to resume; None for a new one.
+        notify: Takes messages for people.
 
     Raises:
-        UsageError: As of `Trainers.of` and `Trainers.on`; or ranks train by an algorithm, of which nothing changes.
-        DeviceError: A device is not there.
+        UsageError: See `Trainers.of` and `Trainers.on`; or ranks train by an algorithm, which excludes these options.
+        DeviceError: A device does not exist.
     """
     _check_algorithm(us, asked, said.adapt)
     if asked is not None:
@@ -148,7 +148,7 @@ def _check_algorithm(us: Alone, asked: Trainers | None, adapt: bool) -> None:
 
 
 def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[str], None]) -> TrainRequest:
-    """Returns `request` with one trainer where there can't be several, and says so: nobody has named any here."""
+    """Returns `request` with one trainer, and notifies, if several are impossible and only the configuration asks."""
     config = request.config
     if us.algorithm is not None or us.count > 1:
         where = f"where {us.count} ranks train" if us.count > 1 else f"with algorithm {us.algorithm}"
@@ -159,7 +159,7 @@ def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[
     if config.canonical().trainers == 1:
         return request
     notify(f"the configuration's trainers ({config.trainers}) count as 1 {where}, and so does what it says of several")
-    # Knobs that are idle beside several trainers, such as resources, stay without effect.
+    # Canonical, so that knobs without effect on several trainers, such as resources, keep having none.
     return dataclasses.replace(request, config=with_one_trainer(config.canonical()))
 
 
@@ -171,14 +171,15 @@ def open_trainer(
     *,
     adapt: bool,
 ) -> Trainer:
-    """Returns what trains `request`; errors are those of `Trainer`.
+    """Returns the trainer of `request`; raises the errors of `Trainer`.
 
     Args:
         request: Graph, configuration and task.
         several: Trainers of this process; None for one.
-        us: What this process is of a training run.
-        options: As of `Trainer`.
-        adapt: Whether one trainer has its mini-batches prepared otherwise while it trains; several say so themselves.
+        us: This process in a training run.
+        options: See `Trainer`.
+        adapt: Whether one trainer adapts its preparation of mini-batches; ignored for `several`, which have their own
+            setting.
     """
     given = request.graph, request.config, request.task
     if several is not None:
@@ -191,9 +192,9 @@ def open_trainer(
 def open_hybrid(
     graph: Graph, config: TrainConfig, task: Task, several: OpenTrainers, options: TrainerOptions
 ) -> HybridTrainer:
-    """Returns the trainers `several`; the other arguments, and errors, are those of `Trainer`.
+    """Opens the trainers `several`; other arguments and errors are those of `Trainer`.
 
-    Knobs that are idle beside other trainers don't matter.
+    Ignores knobs that have no effect on several trainers.
     """
     config = config.canonical() if config.trainers > 1 else config
     prefetch = several.asked.schedule

@@ -1,4 +1,7 @@
-"""`TrainerThread`: one trainer, which propagates its share of each mini-batch and updates its weights."""
+"""`TrainerThread`: one trainer, which propagates its share of each mini-batch and updates its weights.
+
+Trainers sum their gradients through `Synchroniser`, which each of them sees as its `DevicePeers`.
+"""
 
 from __future__ import annotations
 

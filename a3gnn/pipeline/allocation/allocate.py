@@ -1,4 +1,4 @@
-"""`allocate`: the allocation that fitted stage models recommend on so many cores."""
+"""`allocate`: divides cores among the pipeline's stages by fitted models of their times (BGL, section 3.4)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Solution(NamedTuple):
 
 
 def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0) -> Solution:
-    """Returns the cores, at least one per stage and `cores` in all, that make the slowest stage fastest (section 3.4).
+    """Divides `cores` among stages, at least one each, so that the slowest stage is as fast as possible (section 3.4).
 
-    The optimum is one of the stages' times or the floor. Each of those is tried: every stage gets the fewest cores that
-    keep it, and the least one that fits is the answer, with the fewest cores of all that reach it. That is exhaustive,
-    also where times rise with cores, and looks up `stages * cores` times, where trying all combinations of cores
-    costs `cores ** stages`.
+    The optimum is one of the stages' times, or the floor. For each of these values, every stage gets the fewest cores
+    that keep it. The result is the least value that fits, with the fewest cores that reach it. The search is
+    exhaustive, even if times rise with cores. It examines `stages * cores` values, instead of the `cores ** stages`
+    combinations of cores.
 
     Args:
-        seconds: Each stage's time with 1, 2, ... cores; where it ends, more cores are of no use. A stage that no core
-            speeds up is one with a single time.
-        cores: Cores in all.
-        floor: Seconds below which no allocation gets a mini-batch, such as its bytes over the memory's bandwidth.
+        seconds: Each stage's time with 1, 2, ... cores. A stage can't use more cores than it has times; a stage that
+            cores don't speed up has a single time.
+        cores: Total number of cores.
+        floor: Lower bound of the seconds per mini-batch, such as its bytes divided by the memory bandwidth.
 
     Raises:
         UsageError: There are fewer cores than stages.
@@ -57,7 +57,7 @@ def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0
 Stage = Literal["sampling", "gather", "training"]
 STAGES: tuple[Stage, ...] = ("sampling", "gather", "training")
 
-# Shorter times are below the clock's resolution: a caller that trains nothing still has a stage that takes some time.
+# Shorter times are below the clock's resolution; a caller that trains nothing gets this time for its training stage.
 _MIN_SECONDS = 1e-9
 
 
@@ -66,9 +66,9 @@ class StageModel:
     """`shared / threads + fixed` seconds per mini-batch (BGL, section 3.4: T / c, and a / c + d for the cache stage).
 
     Attributes:
-        shared: Seconds of one thread's work that threads share, >= 0.
-        fixed: Seconds that no thread takes off, >= 0.
-        r2: Share of the measured times' variance that the model explains; 1 where they don't vary and it meets them.
+        shared: Seconds of work that threads share, for one thread, >= 0.
+        fixed: Seconds that threads do not reduce, >= 0.
+        r2: Share of the measured times' variance that the model explains; 1 if constant times are matched exactly.
         worst: Largest error of a predicted time, relative to the measured one.
     """
 
@@ -83,15 +83,15 @@ class StageModel:
 
 
 def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> StageModel:
-    """Returns the model whose errors, relative to the measured times, have the least sum of squares.
+    """Fits a model by least squares of errors relative to the measured times.
 
-    Relative ones, since a time with many threads is short and yet as likely to be the pipeline's slowest stage as one
-    with few.
+    Errors are relative, because a time with many threads is short, and yet as likely to belong to the slowest stage as
+    a time with few threads.
 
     Args:
-        threads: Of each measurement, >= 1.
-        seconds: Of each measurement.
-        fixed: Whether a part may be `fixed`; if not, time is proportional to 1 / threads.
+        threads: Number of threads in each measurement, >= 1.
+        seconds: Time of each measurement.
+        fixed: Whether the model has a `fixed` part; if not, time is proportional to 1 / threads.
 
     Raises:
         UsageError: There is no measurement, or the lengths differ.
@@ -121,19 +121,19 @@ def _explained(times: NDArray[np.float64], predicted: NDArray[np.float64]) -> fl
 class Allocation:
     """Threads of each stage.
 
-    Stages that overlap have cores of their own; stages that run one after the other on one thread share theirs: gather
+    Stages that overlap have cores of their own. Stages that run one after the other on one thread share cores: gather
     and training in mode 2, all three in sequential mode.
 
     Attributes:
-        sampling: Mini-batches that are sampled at once, a thread each.
+        sampling: Mini-batches that are sampled at once, one thread each.
         gather: Threads of a gather.
         training: Threads of the training step.
-        pooled: Mode 1 only: whether each of the `sampling` workers gathers, with `gather` threads, what it sampled. If
-            not, mini-batches are gathered one at a time, on cores apart.
-        isolated: Whether the numbers are kept. If not, stages compete for the cores as `OverlapPolicy` finds best, and
-            the numbers are the most that each stage then has.
-        seconds: Predicted from one mini-batch to the next; None where nobody predicted it.
-        why: A sentence.
+        pooled: Mode 1 only: whether each of the `sampling` workers also gathers its mini-batch, with `gather` threads.
+            If not, mini-batches are gathered one at a time, on separate cores.
+        isolated: Whether stages keep to these numbers. If not, they compete for cores as `OverlapPolicy` decides, and
+            the numbers are upper bounds.
+        seconds: Predicted seconds from one mini-batch to the next; None without a prediction.
+        why: The reason, as a phrase for people.
 
     Raises:
         UsageError: A stage has no thread.
@@ -152,7 +152,7 @@ class Allocation:
             whole_number(stage, getattr(self, stage), 1, "each stage needs a thread", kind=int)
 
     def groups(self, mode: ParallelMode) -> tuple[tuple[tuple[Stage, ...], int], ...]:
-        """Returns the stages that share cores, training's first, and how many cores each group has."""
+        """Returns each group of stages that share cores, with its number of cores; training's group is first."""
         if mode == "sequential":
             return ((STAGES, max(self.gather, self.training)),)
         if mode == "mode2":
@@ -162,11 +162,11 @@ class Allocation:
         return (("training",), self.training), (("gather",), self.gather), (("sampling",), self.sampling)
 
     def cores(self, mode: ParallelMode) -> int:
-        """Returns the cores that it takes in all."""
+        """Returns the total number of cores that the allocation needs."""
         return sum(count for _, count in self.groups(mode))
 
     def places(self, mode: ParallelMode, available: frozenset[int]) -> dict[Stage, frozenset[int]]:
-        """Returns the cores of each stage, of those `available`; no cores for any where they don't suffice."""
+        """Assigns `available` cores to each stage; assigns none to any stage if there are too few."""
         rest = sorted(available)
         if self.cores(mode) > len(rest):
             return dict.fromkeys(STAGES, frozenset())
@@ -179,24 +179,23 @@ class Allocation:
 
 Models = Mapping[Stage, StageModel]
 
-# Predictions err: isolation is preferred to what `OverlapPolicy` finds by measuring only if predicted to take a tenth
-# less. Guess.
+# Predictions err, so isolation must be predicted to take a tenth less than `OverlapPolicy`, which measures. Guess.
 _MAX_RELATIVE_SECONDS = 0.9
 
 
 def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
-    """Returns the fastest allocation by the models, never of more threads at once than `cores`.
+    """Returns the fastest allocation by the models, with at most `cores` threads at once.
 
-    Stages that overlap get cores of their own where that is predicted to take a tenth less than one stage after the
-    other, each on all cores; of equally fast ones the allocation with fewer cores. Else, and where there are too few
-    cores for that, it is not `isolated`.
+    Stages that overlap get cores of their own, if this is predicted to take a tenth less than one stage after the
+    other, each on all cores. Between equally fast allocations, it takes the one with fewer cores. Otherwise, or with
+    too few cores, the result is not `isolated`.
 
     Args:
-        models: Of each stage.
-        mode: What overlaps: nothing, sampling and gather with training (mode1), or sampling alone (mode2).
-        workers: Mini-batches that may be under way beside the one in training.
-        cores: To be shared out.
-        floor: Least seconds of a mini-batch, by the memory's bandwidth.
+        models: The model of each stage.
+        mode: Decides what overlaps with training: nothing, sampling and gather (mode1), or only sampling (mode2).
+        workers: Mini-batches that may be under way besides the one in training.
+        cores: Number of cores to divide.
+        floor: Lower bound of the seconds per mini-batch, by the memory's bandwidth.
     """
     if mode == "sequential":
         return competing(1, cores, "in sequential mode no stages overlap: each has all cores")
@@ -215,14 +214,14 @@ def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor
 
 
 def isolate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
-    """Returns the fastest allocation that gives stages which overlap cores of their own, whether or not that pays.
+    """Returns the fastest allocation that gives overlapping stages cores of their own, even if that does not pay.
 
     Args:
-        models: Of each stage.
+        models: The model of each stage.
         mode: mode1 or mode2.
-        workers: As in `allocate`.
-        cores: To be shared out, at least 2.
-        floor: As in `allocate`.
+        workers: See `allocate`.
+        cores: Number of cores to divide, at least 2.
+        floor: See `allocate`.
 
     Raises:
         UsageError: There are fewer than 2 cores.
@@ -250,19 +249,19 @@ class _Groupings:
         self._workers, self._cores, self._floor = workers, cores, floor
 
     def sampling_apart(self) -> Allocation:
-        """Returns mode 2's: workers sample, and the caller gathers, then trains, on the same cores."""
+        """Returns the allocation of mode 2: workers sample; the caller gathers and trains on the same cores."""
         groups = (self._sampling[: self._workers], self._gather + self._training)
         (sampling, rest), seconds = solve(groups, self._cores, self._floor)
         return Allocation(sampling, rest, rest, seconds=seconds)
 
     def all_apart(self) -> Allocation:
-        """Returns the paper's: each stage on cores of its own; one worker gathers while the others sample."""
+        """Returns the paper's allocation: each stage has its own cores; one worker gathers while the others sample."""
         stages = (self._sampling[: self._workers - 1], self._gather, self._training)
         (sampling, gather, training), seconds = solve(stages, self._cores, self._floor)
         return Allocation(sampling, gather, training, seconds=seconds)
 
     def pooled(self) -> Allocation:
-        """Returns that of workers which gather what they sampled: some workers at once, some threads each."""
+        """Returns the allocation of workers that sample and gather: some workers at once, with some threads each."""
         counts = np.arange(1, min(self._workers, self._cores) + 1)
         threads = np.arange(1, self._cores + 1)[:, None] // counts
         each = np.where(threads > 0, self._gather[threads - 1] + self._sampling[0], np.inf) / counts

@@ -1,4 +1,4 @@
-"""`Isolation`: what threads and cores a pipeline's stages have, found by measurement or asked for (section 3.4)."""
+"""`Isolation`: gives a pipeline's stages threads and cores of their own, measured or requested (BGL, section 3.4)."""
 
 from __future__ import annotations
 
@@ -25,30 +25,29 @@ from a3gnn.threads import affinity, pool
 from a3gnn.threads.hold import held
 from a3gnn.threads.ordered_map import ordered_map
 
-# Mini-batches that are sampled and gathered to be timed, steps that warm up, and repetitions of each number of threads.
-# Guesses.
+# Mini-batches to sample and gather for timing, warm-up steps, and repetitions of each number of threads. Guesses.
 PROFILED, WARM_UP, REPEATS = 4, 2, 3
-# A step on one of many cores may take as long as an epoch: training is not timed with fewer threads than an eighth of
-# the cores. Guess.
+# A step on one of many cores may take as long as an epoch, so training is timed with at least an eighth of the cores.
+# Guess.
 _MAX_CORES_PER_THREAD = 8
-# More than the share of a processor's caches that one core has. Guess.
+# More than one core's share of a processor's caches. Guess.
 _COPIED_BYTES = 1 << 25
 
 
 class StageProfile:
     """Collects times, and fits the stage models to their medians.
 
-    What is sampled and gathered to be timed is thrown away: sampling is a pure function of its arguments. Where threads
-    speed these stages up, that takes as long as `4 + 6 * log2(2 * workers)` mini-batches' sampling and 25 gathers on
-    one thread each. Training is timed on the mini-batches that are trained on anyway: two warm up, then three
-    have each of at most four numbers of threads.
+    Mini-batches sampled and gathered for timing are discarded, because sampling is a pure function of its arguments. If
+    threads speed up these stages, this takes as long as sampling `4 + 6 * log2(2 * workers)` mini-batches and 25
+    gathers, on one thread each. Training is timed on mini-batches that are trained anyway: two for warm-up, then three
+    for each of at most four numbers of threads.
 
     Args:
-        cores: The most threads of a stage.
-        workers: The most mini-batches that are sampled at once; each takes the sampler's scratch memory.
+        cores: Maximum number of threads of a stage.
+        workers: Maximum number of mini-batches sampled at once; each takes the sampler's scratch memory.
 
     Attributes:
-        input_nodes: Median rows of features of a mini-batch; 0 before loading has been timed.
+        input_nodes: Median number of feature rows of a mini-batch; 0 before loading has been timed.
     """
 
     def __init__(self, cores: int, workers: int) -> None:
@@ -57,7 +56,7 @@ class StageProfile:
         self._times: dict[Stage, dict[int, list[float]]] = {stage: defaultdict(list) for stage in STAGES}
 
     def add(self, stage: Stage, threads: int, seconds: float) -> None:
-        """Takes note of a mini-batch's `seconds` in `stage` with `threads` threads."""
+        """Records a mini-batch's `seconds` in `stage` with `threads` threads."""
         self._times[stage][threads].append(seconds)
 
     def medians(self, stage: Stage) -> dict[int, float]:
@@ -67,8 +66,8 @@ class StageProfile:
     def models(self) -> dict[Stage, StageModel]:
         """Returns each stage's model.
 
-        Sampling is proportional to 1 / threads: each mini-batch has a thread of its own. The gather has a part that no
-        thread takes off, as in the paper, and so has training: on a GPU it is all of it.
+        Sampling time is proportional to 1 / threads, because each mini-batch has a thread of its own. Gather has a part
+        that threads do not reduce, as in the paper, and so has training; on a GPU this part is the whole time.
 
         Raises:
             UsageError: A stage has not been timed.
@@ -79,15 +78,15 @@ class StageProfile:
         }
 
     def training_schedule(self) -> list[tuple[int, bool]]:
-        """Returns with how many threads to train each of the mini-batches to come, and whether to count its time."""
+        """Returns, for each of the next mini-batches, its number of threads in training and whether its time counts."""
         counts = [count for count in thread_counts(self._cores) if count * _MAX_CORES_PER_THREAD >= self._cores]
         return [(self._cores, False)] * WARM_UP + [(count, True) for count in counts] * REPEATS
 
     def time_loading(self, stages: Stages, epoch: int, planned: Sequence[PlannedBatch]) -> None:
-        """Times sampling and gather alone with 1, 2, 4, ... threads, in rounds, on `planned`, never empty."""
+        """Times sampling and gather by themselves with 1, 2, 4, ... threads, in rounds; `planned` must not be empty."""
         sampled = [stages.sample(epoch, batch) for batch in planned]
         self.input_nodes = statistics.median(batch.subgraph.num_nodes for batch in sampled)
-        stages.release(stages.gather(sampled[0]))  # finds its buffer
+        stages.release(stages.gather(sampled[0]))  # warm-up, which allocates the buffer
         for _ in range(REPEATS):
             for threads in thread_counts(self._workers):
                 self.add("sampling", threads, _sampling_seconds(stages, epoch, planned, threads))
@@ -97,18 +96,18 @@ class StageProfile:
                         begin = perf_counter()
                         gathered = stages.gather(batch)
                         if gathered.arrival is not None:
-                            gathered.arrival.seconds()  # the copy to a device is part of it
+                            gathered.arrival.seconds()  # waits, because the copy to a device counts as gather
                         self.add("gather", threads, perf_counter() - begin)
                         stages.release(gathered)
 
 
 def thread_counts(cores: int) -> list[int]:
-    """Returns the numbers of threads that are timed: powers of two up to `cores`, and `cores`."""
+    """Returns the numbers of threads to time: powers of two up to `cores`, and `cores`."""
     return sorted({*(2**power for power in range(cores.bit_length())), cores})
 
 
 def copy_bytes_per_s(cores: int) -> float:
-    """Returns the bytes per second that `cores` threads copy in memory, the fastest of a few."""
+    """Returns the bytes per second that `cores` threads copy in memory, as the fastest of a few runs."""
     source, target = np.ones(_COPIED_BYTES, dtype=np.uint8), np.empty(_COPIED_BYTES, dtype=np.uint8)
 
     def copy(low: int, high: int) -> None:
@@ -124,21 +123,21 @@ def copy_bytes_per_s(cores: int) -> float:
 
 
 def _sampling_seconds(stages: Stages, epoch: int, planned: Iterable[PlannedBatch], threads: int) -> float:
-    """Returns the seconds per mini-batch where `threads` threads sample one each at a time."""
+    """Returns the seconds per mini-batch if each of `threads` threads samples one at a time."""
     batches = list(islice(cycle(planned), 2 * threads))
     started = Barrier(threads)
     with ThreadPoolExecutor(threads) as executor:
         try:
             list(executor.map(lambda _: started.wait(), range(threads)))
         finally:
-            started.abort()  # those who wait for a thread that never came would wait for ever
+            started.abort()  # otherwise threads would wait forever for one that failed to start
         begin = perf_counter()
         list(executor.map(partial(stages.sample, epoch), batches))
         return (perf_counter() - begin) / len(batches)
 
 
 class _CoreGroup:
-    """Where workers do a stage: some at once, each with so many threads, all on the same cores."""
+    """The cores on which workers run a stage: at most `at_once` workers at once, with `threads` threads each."""
 
     def __init__(self, at_once: int, threads: int, cores: frozenset[int]) -> None:
         self._gate = threading.Semaphore(at_once)
@@ -147,7 +146,7 @@ class _CoreGroup:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Keeps the calling worker to the cores, once fewer than `at_once` workers are on them."""
+        """Waits until fewer than `at_once` workers use the cores, then limits the calling worker to them."""
         with self._gate, pool.limited(self._threads, self._cores):
             affinity.pin(self._cores)
             yield
@@ -157,10 +156,10 @@ class IsolatedRun:
     """Runs the stages of a pipeline under an allocation. Epochs under way at once share the workers' cores.
 
     Args:
-        stages: Of the pipeline.
-        config: Its mode and workers matter.
+        stages: The pipeline's stages.
+        config: Its mode and workers are used.
         allocation: Threads of each stage.
-        cores: Those to pin threads to; none pin no thread, nor do fewer than the allocation takes.
+        cores: Cores to pin threads to. If they are fewer than the allocation needs, or none, threads are not pinned.
     """
 
     def __init__(self, stages: Stages, config: TrainConfig, allocation: Allocation, cores: frozenset[int]) -> None:
@@ -168,13 +167,13 @@ class IsolatedRun:
         self._mode, self._workers = config.parallel_mode, config.num_workers
         self._allocation = allocation
         self._places = allocation.places(self._mode, cores)
-        # Pooled workers gather what they sampled on the cores of sampling.
+        # Pooled workers gather their mini-batches on the cores of sampling.
         threads = allocation.gather if allocation.pooled else 1
         self._sampling = _CoreGroup(allocation.sampling, threads, self._places["sampling"])
         self._gather = _CoreGroup(1, allocation.gather, self._places["gather"])
 
     def batches(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
-        """Yields the mini-batches of `planned` in order; the caller trains each before it asks for the next."""
+        """Yields the mini-batches of `planned` in order; the caller trains each before it requests the next."""
         with (
             held(self._allocation.training, self._places["training"]),
             closing(self._loaded(epoch, planned)) as results,
@@ -188,7 +187,7 @@ class IsolatedRun:
         return ordered_map(partial(self._load, epoch), planned, self._workers)
 
     def _load(self, epoch: int, planned: PlannedBatch) -> MiniBatch | SampledBatch:
-        """Returns what a worker makes of `planned`."""
+        """Samples `planned` on a worker, and in mode 1 also gathers it."""
         with self._sampling.entered():
             if self._mode == "mode1" and self._allocation.pooled:
                 return self._stages.complete(epoch, planned)
@@ -209,24 +208,24 @@ Run: TypeAlias = Callable[[int, Iterable[PlannedBatch]], MiniBatches]
 
 
 class Isolation:
-    """Gives stages threads and cores of their own: those asked for, or those that measured models recommend.
+    """Gives stages threads and cores of their own: a requested allocation, or the one that measured models recommend.
 
-    To find them, `auto` first times sampling and gather alone, then has mini-batches trained one after the other with a
-    few numbers of threads, as they are due. Mini-batches are the same, bit for bit, however that goes.
+    To find an allocation, `auto` first times sampling and gather by themselves. Then it times the training of the next
+    mini-batches, one after the other, with a few numbers of threads. Mini-batches stay bit-identical.
 
-    Threads are pinned where the system can do that and nothing says that the process is to use fewer cores than it may
-    run on (a quota, OMP_NUM_THREADS): which of them others use is not known then. The caller's thread has its own
-    threads and cores back when an epoch ends or is closed.
+    Threads are pinned if the system supports it, and if the process may use all cores that it can run on. With a quota
+    or OMP_NUM_THREADS it may use fewer, and it is unknown which cores other processes use. When an epoch ends or is
+    closed, the caller's thread gets its own threads and cores back.
 
     Args:
-        stages: Of the pipeline.
-        config: Its mode and workers matter.
-        resources: auto, or what to give.
-        row_bytes: Bytes of a node's features: with the measured copy rate they bound mini-batches per second.
+        stages: The pipeline's stages.
+        config: Its mode and workers are used.
+        resources: auto, or the requested allocation.
+        row_bytes: Bytes of a node's features; with the measured copy rate, they bound mini-batches per second.
 
     Attributes:
-        allocation: What the stages have; None until `auto` has found it.
-        profile: What `auto` has measured.
+        allocation: The stages' allocation; None until `auto` has found it.
+        profile: The measurements of `auto`.
     """
 
     def __init__(
@@ -238,7 +237,7 @@ class Isolation:
         self._threads = pool.usable_cores()
         self._cores = affinity.home() if self._threads == len(affinity.home()) else frozenset[int]()
         self.profile = StageProfile(self._threads, config.num_workers)
-        # Longer than PROFILED: mini-batches that are looked at ahead are all trained here.
+        # Longer than PROFILED, so all mini-batches taken ahead for timing are trained here.
         self._schedule = self.profile.training_schedule()
         self.allocation: Allocation | None = None
         self._isolated: Run | None = None
@@ -249,16 +248,16 @@ class Isolation:
 
     @property
     def batches_left_to_profile(self) -> int:
-        """Mini-batches that are yet to be trained one after the other before stages have what `auto` finds."""
+        """Mini-batches left to train one after the other until `auto` has found an allocation."""
         return 0 if self.allocation is not None else len(self._schedule)
 
     def batches(self, epoch: int, planned: Iterable[PlannedBatch], compete: Run) -> MiniBatches:
         """Yields the mini-batches of `planned` in order.
 
         Args:
-            epoch: Of the mini-batches.
-            planned: Of one part, in the order of training.
-            compete: Yields them where stages don't have cores of their own.
+            epoch: Epoch of the mini-batches.
+            planned: Mini-batches of one part, in the order of training.
+            compete: Yields the mini-batches if stages don't have cores of their own.
         """
         rest = iter(planned)
         if self.allocation is None:
@@ -268,7 +267,7 @@ class Isolation:
             yield from batches
 
     def _profiling(self, epoch: int, planned: Iterator[PlannedBatch]) -> MiniBatches:
-        """Yields mini-batches, and times their training, until enough is known or `planned` ends."""
+        """Yields mini-batches, and times their training, until the schedule or `planned` ends."""
         if not self.profile.input_nodes:
             ahead = list(islice(planned, PROFILED))
             self.profile.time_loading(self._stages, epoch, ahead)
@@ -282,13 +281,13 @@ class Isolation:
                 seconds = perf_counter() - begin
             if counts:
                 self.profile.add("training", threads, seconds)
-            # Only now: a mini-batch whose training was broken off is not counted.
+            # Only now, so that a mini-batch whose training was interrupted does not count.
             del self._schedule[:1]
         if not self._schedule:
             self._settle(self._best())
 
     def _best(self) -> Allocation:
-        """Returns what the measured models recommend."""
+        """Returns the allocation that the measured models recommend."""
         floor = self.profile.input_nodes * self._row_bytes / copy_bytes_per_s(self._threads)
         config, models = self._config, self.profile.models()
         return allocate(models, config.parallel_mode, config.num_workers, self._threads, floor)

@@ -1,4 +1,4 @@
-"""Checks files and stores of measurements, row by row."""
+"""Checks files and stores of measurements, row by row; exports and imports their rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module per resource."""
+"""Routers of the service's HTTP API, one module per resource."""

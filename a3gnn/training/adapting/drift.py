@@ -1,4 +1,4 @@
-"""`drifts`: the stages whose time has changed."""
+"""`drifts`: finds the stages whose time has changed; also the statistics of their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`StageTimes`: the measured seconds of each stage of an iteration."""
+"""`StageTimes`: the measured seconds of each stage of an iteration; `Adjusts`: a controller that acts on them."""
 
 from __future__ import annotations
 

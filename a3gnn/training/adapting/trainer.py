@@ -1,4 +1,4 @@
-"""`AdaptingTrainer`: one trainer whose mini-batches are prepared otherwise while it trains (`a3gnn train --adapt`)."""
+"""`AdaptingTrainer`: one trainer that adapts how mini-batches are prepared while it trains (`a3gnn train --adapt`)."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
 class AdaptingTrainer(Trainer):
-    """A trainer that changes workers, mode, depth and the cache's volume between mini-batches; see `Trainer`.
+    """A `Trainer` that changes workers, mode, depth and the cache's size between mini-batches.
 
-    What is learnt is what a `Trainer` learns, bit for bit, whatever is changed, and whenever.
+    The trained weights are the same as with `Trainer`, bit for bit, whatever it changes and whenever.
 
     Args:
-        graph: As of `Trainer`.
-        config: Likewise; `resources` must be free.
-        task: Likewise.
-        options: Likewise; where the `host_memory_limit` gets near, the cache shrinks.
-        expected: What the tune measured of `config` on this machine and graph; None where nothing is known.
-        controller: Who changes what; by default `Searching`, near what runs, once a stage's time has drifted.
-        device: As of `Trainer`.
+        graph: See `Trainer`.
+        config: See `Trainer`; `resources` must be free.
+        task: See `Trainer`.
+        options: See `Trainer`. The cache shrinks if memory gets near `host_memory_limit`.
+        expected: The tune's measurements of `config` on this machine and graph; None if unknown.
+        controller: Decides the changes. By default `Searching`, which tries neighbors of the current preparation once a
+            stage's time has drifted.
+        device: See `Trainer`.
 
     Attributes:
-        division: What was changed.
+        division: The changes so far.
 
     Raises:
-        UsageError: Stages are to have cores of their own, or the graph is on graph servers.
+        UsageError: `resources` is not free, or the graph is on graph servers.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class AdaptingTrainer(Trainer):
 
     @property
     def choices(self) -> list[str]:
-        """As of `Trainer`, and what was changed."""
+        """Like `Trainer.choices`, and one sentence for each change."""
         return super().choices + self.division.lines
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
@@ -90,7 +91,7 @@ class AdaptingTrainer(Trainer):
         return AdjustablePipeline(self.graph, self.config, self.config.fanouts(self.task), options)
 
     def _observe(self, step: Step, passed_s: float) -> None:
-        """Takes note of a mini-batch, and has those to come prepared as that says."""
+        """Records a mini-batch's times and memory, and sets the preparation of later ones."""
         pipeline, division = self._adjustable, self.division
         place = step.epoch + 1, step.index + 1
         if step.seeds == self.config.batch_size and pipeline.is_settled:
@@ -102,7 +103,7 @@ class AdaptingTrainer(Trainer):
         if pipeline.active == division.current:
             if pipeline.active != self._watched:
                 self._watched = pipeline.active
-                self.memory.recent_bytes()  # what was seen since it was last asked is of mini-batches of before
+                self.memory.recent_bytes()  # resets the recent peak, which belongs to the previous preparation
             elif (found := watch.look(division.current)) is not None:
                 division.change(*found)
         pipeline.preparation = division.current
@@ -117,7 +118,7 @@ def check_adapting(graph: Graph, config: TrainConfig, processes: int) -> None:
     """Checks that one trainer of `config` can adapt.
 
     Raises:
-        UsageError: Stages are to have cores of their own, the graph is on graph servers, or others train shares.
+        UsageError: `resources` is not free, the graph is on graph servers, or several processes train.
     """
     if processes > 1:
         raise UsageError(
@@ -128,19 +129,19 @@ def check_adapting(graph: Graph, config: TrainConfig, processes: int) -> None:
 
 
 def times_of(step: Step, passed_s: float) -> StageTimes:
-    """Returns what the stages of a mini-batch took, and the seconds from the one before to it."""
+    """Returns the stage times of a mini-batch, and `passed_s`, the time since the previous one."""
     seconds = step.seconds
     parts = seconds.sample, 0.0, seconds.gather, (seconds.transfer,), (seconds.train,)
     return StageTimes(("processor",), *parts, 0.0, passed_s)
 
 
 def times_measured(metrics: Metrics) -> StageTimes:
-    """Returns what a trial measured of the stages, and of a mini-batch."""
+    """Returns the times of the stages and of a whole mini-batch that a trial measured."""
     seconds, iteration = metrics.stage_seconds, 1 / (metrics.throughput_epochs_per_s * metrics.batches_per_epoch)
     parts = seconds.sample, 0.0, seconds.gather, (seconds.transfer,), (seconds.train,)
     return StageTimes(("processor",), *parts, 0.0, iteration)
 
 
 def _bytes_of(step: Step, row_bytes: int) -> int:
-    """Returns what a mini-batch takes at most: its rows, and the places of its edges."""
+    """Returns an upper bound of a mini-batch's memory: its feature rows, and 8 bytes per edge."""
     return step.input_nodes * row_bytes + 8 * step.sampled_edges

@@ -1,4 +1,4 @@
-"""`KeptTune`: a tune read from its folder, finished or not; nothing in the folder is changed."""
+"""`KeptTune`: reads a tune, finished or not, from its folder, which it never changes; `ToldTune`: a compared tune."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Pick`: the result of `pick`: a measured configuration of a tune, beside the default."""
+"""`Pick`: the result of `pick`, a measured configuration of a tune, and the lines that compare it with the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Choice`: the configuration that a tune chooses, as measured in the play-off."""
+"""`Choice`: the configuration that a tune chooses, with its play-off results; `NoGain`: a rejected alternative."""
 
 from __future__ import annotations
 

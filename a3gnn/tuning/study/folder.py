@@ -1,4 +1,4 @@
-"""The folder of a tune: new, or the folder of an earlier run of the same request."""
+"""Opens the folder of a tune, new or of an earlier run of the same request; stores and checks the tune's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`SplitModel`: a built-in model whose input layer's weights are split by column over ranks, as the features are."""
+"""`SplitModel`: a built-in model whose input layer's weights are split by column over ranks, as the features are.
+
+Also contains the exchange of partial products between ranks, and the count of its bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One module per step, in the order of their `down_revision`."""
+"""Migration steps, one module each, in the order of their `down_revision`."""
