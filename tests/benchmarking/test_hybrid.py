@@ -62,10 +62,8 @@ def test_management_finds_the_best_division_from_a_bad_start_and_keeps_a_good_on
     assert fitted.changes == 0
 
 
-@pytest.mark.parametrize(
-    "first",
-    [pytest.param(first, marks=pytest.mark.weekly if first else pytest.mark.slow) for first in range(0, 100, 10)],
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize("first", range(0, 100, 10))
 def test_management_on_a_hundred_platforms(first):
     """Bad starts end within 5 % of the best static division, and from that one nothing gets over 2 % worse."""
     found = [on_random_platform(seed)[1] for seed in range(first, first + 10)]

@@ -30,7 +30,11 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.weekly)],
+    ids=lambda number: number.name,
+)
 def test_a_study_goes_on_where_its_server_ended(tmp_path: Path, number: int) -> None:
     with serving(tmp_path / "home") as server:
         study = Client(server.url).start(GRAPH, **SMALL, budget=4)
