@@ -19,6 +19,9 @@ from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.seeding import generator
 
+# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
+_EDGES_PER_PIECE = 1 << 23
+
 
 def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
     """Returns the part of each node, int32, shape (num_nodes,), drawn at random.
@@ -39,8 +42,6 @@ def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.in
     return parts
 
 
-# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
-_EDGES_PER_PIECE = 1 << 23
 _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,
     "random": random_parts,
