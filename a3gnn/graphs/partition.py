@@ -55,7 +55,6 @@ def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitio
     METIS cuts fewest edges and needs memory for several copies of the adjacency. Blocks are BGL's, in memory linear in
     the nodes, with even train nodes. Random parts are the most even. For a graph on disk, the result is stored beside
     its files.
-    nodes, with even train nodes. Random parts are the most even. A graph on disk keeps the result beside its files.
 
     Args:
         graph: In RAM or on disk.

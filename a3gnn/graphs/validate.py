@@ -17,7 +17,7 @@ from a3gnn.units import count
 _MAX_NODES = 2**31 - 1
 # Entries per check, so a memory map of any size costs tens of MiB. Guess.
 _PIECE = 1 << 23
-# Entries per check, so a memory map of any size costs tens of MiB. Guess.
+# Entries of y per check. Guess.
 _LABELS_PIECE = 1 << 22
 
 
