@@ -1,7 +1,7 @@
 """Runs modules of this package as programs, with this interpreter and this process's import paths.
 
-The first line of stdin is the order; its field "parent" is the parent's process id. The program ends with its parent,
-and answers on the original stdout.
+`start_program` writes an order to the program's stdin, one line of JSON; its field "parent" is the parent's process id.
+The program ends with its parent, and answers on the original stdout.
 """
 
 from __future__ import annotations
