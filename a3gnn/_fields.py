@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from a3gnn.errors import ConfigError, UsageError, unknown_name
 
 T = TypeVar("T")
+#: Version of the fields of `TrainConfig` and `Task`.
+SCHEMA_VERSION = 1
 
 
 def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
@@ -24,10 +26,6 @@ def from_fields(cls: type[T], fields: Mapping[str, Any]) -> T:
         if name not in fields and not optional:
             raise UsageError(f"{cls.__name__} must have a field {name!r}; the file lacks it")
     return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
-
-
-#: Version of the fields of `TrainConfig` and `Task`.
-SCHEMA_VERSION = 1
 
 
 def check_version(name: str, version: Any) -> None:

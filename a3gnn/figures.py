@@ -1,4 +1,7 @@
-"""`Figures`: the numbers by which a study judges a trial at equal training time; derived, never stored."""
+"""`Figures`: the numbers by which a study judges a trial at equal training time; derived, never stored.
+
+`Spread` and `median_interval` summarize repeated measurements of one figure.
+"""
 
 from __future__ import annotations
 

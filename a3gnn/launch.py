@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from a3gnn.errors import UsageError
 
+#: Variables that every process of `torchrun` has, in the order of `Launch`'s fields.
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -24,10 +27,6 @@ class Launch:
     size: int
     local_rank: int
     local_size: int
-
-
-#: Variables that every process of `torchrun` has, in the order of `Launch`'s fields.
-_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
 def by_torchrun(environment: Mapping[str, str] = os.environ) -> bool:

@@ -1,4 +1,4 @@
-"""`Limits`: bounds on memory and accuracy that a configuration must keep."""
+"""`Limits`: bounds on memory and accuracy that a configuration must keep; `Breach`: one broken limit."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ from a3gnn.units import format_size
 
 #: Display names of the memory limits of `Limits`.
 MEMORY_NAMES = {"host_bytes": "host memory", "device_bytes": "device memory"}
+#: A predicted configuration is feasible if it keeps each limit with at least this probability (docs/tuning.md, "What
+#: counts as keeping a limit"). Chosen on four measured grids by `python -m benchmarks.recommended`: with 0.5, 0.55,
+#: 0.6, 0.65, 0.7 and 0.8, there are answers in 100, 85, 70, 60, 55 and 45 of 100 cases. Of these answers 69, 82, 91,
+#: 95, 100 and 100 % keep all limits as measured.
+FEASIBLE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +82,6 @@ class Breach:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the breach of `to_dict`, also from older versions, whose metric was accuracy."""
         return from_fields(cls, dict(fields) | {"metric": Metric.from_dict(fields.get("metric"))})
-
-
-#: A predicted configuration is feasible if it keeps each limit with at least this probability (docs/tuning.md, "What
-#: counts as keeping a limit"). Chosen on four measured grids by `python -m benchmarks.recommended`: with 0.5, 0.55,
-#: 0.6, 0.65, 0.7 and 0.8, there are answers in 100, 85, 70, 60, 55 and 45 of 100 cases. Of these answers 69, 82, 91,
-#: 95, 100 and 100 % keep all limits as measured.
-FEASIBLE = 0.6
 
 
 @dataclass(frozen=True, slots=True)

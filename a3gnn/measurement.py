@@ -16,6 +16,33 @@ from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.learning_curve import NO_CURVE, LearningCurve, Pace
 from a3gnn.setting import Setting
 
+__all__ = [
+    "MEASUREMENT_VERSION",
+    "METRICS",
+    "Failure",
+    "FailureKind",
+    "Measurement",
+    "Metrics",
+    "StageSeconds",
+    "default_accuracy_epochs",
+    "distinct",
+    "keep_longest",
+]
+
+#: Columns of every prediction, in this order.
+METRICS: tuple[str, ...] = (
+    *("throughput_epochs_per_s", "peak_device_bytes", "peak_host_bytes", "val_accuracy", "seconds_to_accuracy"),
+)
+
+#: Raised when a change of the engine or of the protocol makes older measurements incomparable.
+MEASUREMENT_VERSION = 7
+
+#: About how many seeds a trial trains on for its accuracy, and the most epochs that it may take for them. Guesses.
+_ACCURACY_SEEDS = 50_000
+_MAX_ACCURACY_EPOCHS = 20
+#: Prefix of the ids that are hashes of a row's content, for rows that were stored without an id.
+_CONTENT_PREFIX = "content:"
+
 
 @dataclass(frozen=True, slots=True)
 class StageSeconds:
@@ -165,39 +192,6 @@ class Failure:
         return from_fields(cls, dict(fields) | {"kind": FailureKind(fields["kind"])})
 
 
-__all__ = [
-    "MEASUREMENT_VERSION",
-    "METRICS",
-    "Failure",
-    "FailureKind",
-    "Measurement",
-    "Metrics",
-    "StageSeconds",
-    "default_accuracy_epochs",
-    "distinct",
-    "keep_longest",
-]
-
-#: Columns of every prediction, in this order.
-METRICS: tuple[str, ...] = (
-    *("throughput_epochs_per_s", "peak_device_bytes", "peak_host_bytes", "val_accuracy", "seconds_to_accuracy"),
-)
-
-#: Raised when a change of the engine or of the protocol makes older measurements incomparable.
-MEASUREMENT_VERSION = 7
-
-#: About how many seeds a trial trains on for its accuracy, and the most epochs that it may take for them. Guesses.
-_ACCURACY_SEEDS = 50_000
-_MAX_ACCURACY_EPOCHS = 20
-#: Prefix of the ids that are hashes of a row's content, for rows that were stored without an id.
-_CONTENT_PREFIX = "content:"
-
-
-def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
-    """Returns the epochs that trials on `graph` train for their accuracy: fewer with more train seeds."""
-    return min(_MAX_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
-
-
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One trial with everything that it depends on.
@@ -275,6 +269,11 @@ class Measurement:
             found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
         text = json.dumps([self.config.key(), *self.setting.key(), *asked, *found])
         return _CONTENT_PREFIX + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def default_accuracy_epochs(graph: GraphCharacteristics) -> int:
+    """Returns the epochs that trials on `graph` train for their accuracy: fewer with more train seeds."""
+    return min(_MAX_ACCURACY_EPOCHS, max(1, round(_ACCURACY_SEEDS / max(graph.num_train, 1))))
 
 
 def keep_longest(curves: dict[LearningKey, LearningCurve], measurement: Measurement) -> None:

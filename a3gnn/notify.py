@@ -1,4 +1,4 @@
-"""`listener`: the function that receives progress messages of a Python call."""
+"""`listener`: the function that receives progress messages of a Python call; `ConversionProgress`: such messages."""
 
 from __future__ import annotations
 
@@ -11,35 +11,6 @@ from time import monotonic
 
 from a3gnn.errors import UsageError
 from a3gnn.units import format_duration
-
-
-class ConversionProgress:
-    """Reports the progress of each stage and the time left.
-
-    It reports at most every few seconds, so that short conversions report nothing.
-
-    Args:
-        say: Called with each line; None reports nothing.
-        period_s: Seconds between two lines, and before the first.
-    """
-
-    def __init__(self, say: Callable[[str], None] | None = None, period_s: float = 5.0) -> None:
-        self._say = say
-        self._period_s = period_s
-        self._due = monotonic() + period_s
-        self._stage, self._began, self._share = "", 0.0, 0.0
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Reports that `stage` (`drawing edges`) has finished `done` of `total` steps, if a report is due."""
-        now, share = monotonic(), done / max(total, 1)
-        if stage != self._stage:  # it has just begun, or its first step is done
-            self._stage, self._began, self._share = stage, now, share
-        if self._say is not None and now >= self._due:
-            gained = share - self._share
-            left = f", {format_duration((now - self._began) * (1 - share) / gained)} left of it" if gained > 0 else ""
-            self._say(f"{stage}: {share:.0%}{left}")
-            self._due = now + self._period_s
-
 
 #: Seconds after which a waiting user gets the reason. Guess.
 _PATIENCE_S = 10.0
@@ -71,6 +42,34 @@ def waiting(notify: Callable[[str], None], line: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+class ConversionProgress:
+    """Reports the progress of each stage and the time left.
+
+    It reports at most every few seconds, so that short conversions report nothing.
+
+    Args:
+        say: Called with each line; None reports nothing.
+        period_s: Seconds between two lines, and before the first.
+    """
+
+    def __init__(self, say: Callable[[str], None] | None = None, period_s: float = 5.0) -> None:
+        self._say = say
+        self._period_s = period_s
+        self._due = monotonic() + period_s
+        self._stage, self._began, self._share = "", 0.0, 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Reports that `stage` (`drawing edges`) has finished `done` of `total` steps, if a report is due."""
+        now, share = monotonic(), done / max(total, 1)
+        if stage != self._stage:  # it has just begun, or its first step is done
+            self._stage, self._began, self._share = stage, now, share
+        if self._say is not None and now >= self._due:
+            gained = share - self._share
+            left = f", {format_duration((now - self._began) * (1 - share) / gained)} left of it" if gained > 0 else ""
+            self._say(f"{stage}: {share:.0%}{left}")
+            self._due = now + self._period_s
 
 
 def _nobody(line: str) -> None:

@@ -21,26 +21,8 @@ from a3gnn.where import NEVER
 
 Rows = NDArray[np.int64]
 
-
 #: Knobs that change together if partitions can't be made and others replace them.
 _REPLACED_TOGETHER = frozenset({"num_partitions", "partitioner"})
-
-
-def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:
-    """Returns the positions of `knobs` in groups whose canonical values do not depend on each other.
-
-    A knob shares a group with the knobs that decide whether it is idle.
-    """
-    position = {knob.name: j for j, knob in enumerate(knobs)}
-    tied = [{knob.name, *knob.idle.names} for knob in knobs]
-    groups = [{j} for j in range(len(knobs))]
-    for names in (*tied, _REPLACED_TOGETHER):
-        together = {position[name] for name in names}
-        apart = [group for group in groups if not group & together]
-        groups = [*apart, together.union(*(group for group in groups if group & together))]
-    return sorted(sorted(group) for group in groups)
-
-
 #: Number of values that `--range` gives a knob: at most the first on a logarithmic scale; the second on a linear scale,
 #: if the space has no value inside the range. Guesses.
 _MAX_VALUES, _LINEAR_VALUES = 8, 5
@@ -259,3 +241,18 @@ class SearchSpace:
             if name not in {knob.name for knob in KNOBS}:
                 raise unknown_name("a knob", name, [knob.name for knob in KNOBS])
         return cls(tuple(dataclasses.replace(k, values=tuple(values.get(k.name, k.values))) for k in KNOBS))
+
+
+def tied_knobs(knobs: Sequence[Knob]) -> list[list[int]]:
+    """Returns the positions of `knobs` in groups whose canonical values do not depend on each other.
+
+    A knob shares a group with the knobs that decide whether it is idle.
+    """
+    position = {knob.name: j for j, knob in enumerate(knobs)}
+    tied = [{knob.name, *knob.idle.names} for knob in knobs]
+    groups = [{j} for j in range(len(knobs))]
+    for names in (*tied, _REPLACED_TOGETHER):
+        together = {position[name] for name in names}
+        apart = [group for group in groups if not group & together]
+        groups = [*apart, together.union(*(group for group in groups if group & together))]
+    return sorted(sorted(group) for group in groups)

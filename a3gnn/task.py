@@ -14,6 +14,21 @@ from a3gnn.domains import OneOf, Whole
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.metric import METRIC_NAMES, MetricName
 
+ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
+#: Models that learn the weights of in-neighbors' rows, head by head.
+ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
+#: Models whose layers use PyG's modules.
+_OF_PYG: tuple[ModelName, ...] = ("gin", *ATTENTION)
+ClassWeights = Literal["none", "balanced"]
+CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
+LossName = Literal["mse", "mae"]
+LOSSES: tuple[LossName, ...] = get_args(LossName)
+ScheduleName = Literal["constant", "linear", "cosine"]
+SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
+NormName = Literal["none", "batch", "layer"]
+NORMS: tuple[NormName, ...] = get_args(NormName)
+
 #: Input of `forward` besides x: PyG's edge_index, or every layer's adjacency.
 Takes = Literal["edge_index", "adjs"]
 #: How the input layer reduces in-neighbors' rows before any learned operation, if the model declares it.
@@ -23,10 +38,13 @@ Sampled = Literal["none", "validation", "test", "all"]
 
 _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
-
-def names_factory(model: object) -> bool:
-    """Returns whether `model` has the form package.module:function, which names a factory and no built-in model."""
-    return isinstance(model, str) and _FACTORY.fullmatch(model) is not None
+#: Default fanouts of one, two and three layers; further layers repeat the third's. Two layers: Hamilton et al., 2017,
+#: section 4. Three layers: OGB's examples on ogbn-products.
+_FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
+#: Fields that were added after the first stored rows.
+_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs")
+#: Fields that the factory decides for a model of the user's own.
+_BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,42 +127,6 @@ class OwnModel:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the model of `to_dict`."""
         return from_fields(cls, dict(fields) | {"cost": from_fields(OwnCost, fields["cost"])})
-
-
-ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
-MODELS: tuple[ModelName, ...] = get_args(ModelName)
-#: Models that learn the weights of in-neighbors' rows, head by head.
-ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
-#: Models whose layers use PyG's modules.
-_OF_PYG: tuple[ModelName, ...] = ("gin", *ATTENTION)
-ClassWeights = Literal["none", "balanced"]
-CLASS_WEIGHTS: tuple[ClassWeights, ...] = get_args(ClassWeights)
-LossName = Literal["mse", "mae"]
-LOSSES: tuple[LossName, ...] = get_args(LossName)
-ScheduleName = Literal["constant", "linear", "cosine"]
-SCHEDULES: tuple[ScheduleName, ...] = get_args(ScheduleName)
-NormName = Literal["none", "batch", "layer"]
-NORMS: tuple[NormName, ...] = get_args(NormName)
-
-#: Default fanouts of one, two and three layers; further layers repeat the third's. Two layers: Hamilton et al., 2017,
-#: section 4. Three layers: OGB's examples on ogbn-products.
-_FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
-
-#: Fields that were added after the first stored rows.
-_LATER = ("own", "metric", "class_weights", "loss", "norm", "residual", "lr_schedule", "lr_epochs")
-#: Fields that the factory decides for a model of the user's own.
-_BUILT_IN = ("hidden_channels", "dropout", "heads", "norm", "residual")
-
-
-def usual_fanouts(layers: int) -> tuple[int, ...]:
-    """Returns the default fanouts of a model with `layers` layers, the seeds' hop first.
-
-    Raises:
-        ConfigError: `layers` is not an integer >= 1.
-    """
-    Whole(1, "2 is the default").check("layers", layers)
-    known = _FANOUTS[min(layers, len(_FANOUTS)) - 1]
-    return known + known[-1:] * (layers - len(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,3 +299,19 @@ class Task:
     def key(self) -> str:
         """Returns a short stable hash of the task."""
         return hash_of(self.to_dict())
+
+
+def usual_fanouts(layers: int) -> tuple[int, ...]:
+    """Returns the default fanouts of a model with `layers` layers, the seeds' hop first.
+
+    Raises:
+        ConfigError: `layers` is not an integer >= 1.
+    """
+    Whole(1, "2 is the default").check("layers", layers)
+    known = _FANOUTS[min(layers, len(_FANOUTS)) - 1]
+    return known + known[-1:] * (layers - len(known))
+
+
+def names_factory(model: object) -> bool:
+    """Returns whether `model` has the form package.module:function, which names a factory and no built-in model."""
+    return isinstance(model, str) and _FACTORY.fullmatch(model) is not None

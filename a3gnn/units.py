@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them: `4GiB`, `512MB`, `10min`, `1h30m`."""
+"""Text for people: sizes (`4GiB`), durations (`10min`), counts with their nouns, and printable file names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ import os
 import re
 
 from a3gnn.errors import UsageError
-
-
-def printable(text: str) -> str:
-    """Returns `text` with a replacement character for each byte of a file name that is not UTF-8, such as of Latin-1.
-
-    Python keeps such bytes as lone surrogates, which can be neither printed, drawn nor stored in a database.
-    """
-    return os.fsencode(text).decode("utf-8", "replace")
-
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -110,3 +101,11 @@ def format_duration(seconds: float) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` is for irregular nouns."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def printable(text: str) -> str:
+    """Returns `text` with a replacement character for each byte of a file name that is not UTF-8, such as of Latin-1.
+
+    Python keeps such bytes as lone surrogates, which can be neither printed, drawn nor stored in a database.
+    """
+    return os.fsencode(text).decode("utf-8", "replace")

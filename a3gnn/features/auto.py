@@ -24,64 +24,6 @@ from a3gnn.features.stores.store import FeatureStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.seeding import derive
 
-
-class ReplayStats(NamedTuple):
-    """Statistics of a policy over the counted mini-batches.
-
-    Attributes:
-        hit_rate: Hits per node looked up, in [0, 1].
-        overhead_ms: Median milliseconds of look-up and update of the maps per mini-batch.
-        admitted: Mean rows admitted per mini-batch.
-    """
-
-    hit_rate: float
-    overhead_ms: float
-    admitted: float
-
-
-def replay(
-    policy: str,
-    batches: Iterable[NDArray[np.int32]],
-    num_slots: int,
-    num_nodes: int,
-    hot: NDArray[np.int32] | None = None,
-    *,
-    warm_up_batches: int = 0,
-) -> ReplayStats:
-    """Replays `batches` in order through a cache of `policy` and returns its statistics; a dynamic cache starts empty.
-
-    Args:
-        policy: fifo, lru, lfu or clock; or the name of a static policy, with `hot`.
-        batches: Ids of each mini-batch, int32, distinct (`Subgraph.n_id`).
-        num_slots: Rows that the cache holds, >= 0.
-        num_nodes: Nodes of the graph.
-        hot: For a static policy: nodes, hottest first, int32; the first `num_slots` are cached.
-        warm_up_batches: Number of mini-batches at the start that fill the cache and are not counted.
-
-    Raises:
-        UsageError: A static policy without `hot`, a dynamic one with it, `num_slots` negative, or no batch to count.
-    """
-    if (hot is None) != (policy in DYNAMIC_POLICIES):
-        raise UsageError(f"hot must be given for static policies and for no other, got policy {policy!r}")
-    if num_slots < 0:
-        raise UsageError(f"num_slots must be >= 0, got {num_slots}; 0 caches nothing")
-    warm_up()
-    slots = SlotMap(policy, num_slots, num_nodes) if hot is None else FixedMap(hot[:num_slots], num_nodes)
-    hits, total, admitted, seconds = 0, 0, 0, []
-    for index, batch in enumerate(batches):
-        ids = np.ascontiguousarray(batch, dtype=np.int32)
-        begin = perf_counter()
-        found, batch_hits = slots.look_up(ids)
-        missed, _ = slots.admit(ids, found)
-        elapsed = perf_counter() - begin
-        if index >= warm_up_batches:
-            seconds.append(elapsed)
-            hits, total, admitted = hits + batch_hits, total + len(ids), admitted + len(missed)
-    if not seconds:
-        raise UsageError(f"replay needs more than {warm_up_batches} mini-batches, those that warm the cache up")
-    return ReplayStats(hits / max(total, 1), statistics.median(seconds) * 1e3, admitted / len(seconds))
-
-
 # Fewest mini-batches in a replay, and the number of them that are read and timed. Guesses.
 _MIN_BATCHES, _TIMED = 24, 6
 # Fewest rows of these mini-batches together, per row of the cache: with fewer, LFU's counts do not go stale as in
@@ -105,6 +47,20 @@ class RowSeconds(NamedTuple):
 
     base: float
     cache: float
+
+
+class ReplayStats(NamedTuple):
+    """Statistics of a policy over the counted mini-batches.
+
+    Attributes:
+        hit_rate: Hits per node looked up, in [0, 1].
+        overhead_ms: Median milliseconds of look-up and update of the maps per mini-batch.
+        admitted: Mean rows admitted per mini-batch.
+    """
+
+    hit_rate: float
+    overhead_ms: float
+    admitted: float
 
 
 class PolicyEstimate(NamedTuple):
@@ -221,6 +177,49 @@ def row_seconds(batches: Sequence[NDArray[np.int32]], placement: CachePlacement)
             compact.read(order)
         fast.append((perf_counter() - begin) / len(ids))
     return RowSeconds(statistics.median(slow), statistics.median(fast))
+
+
+def replay(
+    policy: str,
+    batches: Iterable[NDArray[np.int32]],
+    num_slots: int,
+    num_nodes: int,
+    hot: NDArray[np.int32] | None = None,
+    *,
+    warm_up_batches: int = 0,
+) -> ReplayStats:
+    """Replays `batches` in order through a cache of `policy` and returns its statistics; a dynamic cache starts empty.
+
+    Args:
+        policy: fifo, lru, lfu or clock; or the name of a static policy, with `hot`.
+        batches: Ids of each mini-batch, int32, distinct (`Subgraph.n_id`).
+        num_slots: Rows that the cache holds, >= 0.
+        num_nodes: Nodes of the graph.
+        hot: For a static policy: nodes, hottest first, int32; the first `num_slots` are cached.
+        warm_up_batches: Number of mini-batches at the start that fill the cache and are not counted.
+
+    Raises:
+        UsageError: A static policy without `hot`, a dynamic one with it, `num_slots` negative, or no batch to count.
+    """
+    if (hot is None) != (policy in DYNAMIC_POLICIES):
+        raise UsageError(f"hot must be given for static policies and for no other, got policy {policy!r}")
+    if num_slots < 0:
+        raise UsageError(f"num_slots must be >= 0, got {num_slots}; 0 caches nothing")
+    warm_up()
+    slots = SlotMap(policy, num_slots, num_nodes) if hot is None else FixedMap(hot[:num_slots], num_nodes)
+    hits, total, admitted, seconds = 0, 0, 0, []
+    for index, batch in enumerate(batches):
+        ids = np.ascontiguousarray(batch, dtype=np.int32)
+        begin = perf_counter()
+        found, batch_hits = slots.look_up(ids)
+        missed, _ = slots.admit(ids, found)
+        elapsed = perf_counter() - begin
+        if index >= warm_up_batches:
+            seconds.append(elapsed)
+            hits, total, admitted = hits + batch_hits, total + len(ids), admitted + len(missed)
+    if not seconds:
+        raise UsageError(f"replay needs more than {warm_up_batches} mini-batches, those that warm the cache up")
+    return ReplayStats(hits / max(total, 1), statistics.median(seconds) * 1e3, admitted / len(seconds))
 
 
 def _uncached(rows: StoredRows, num_nodes: int, num_features: int) -> FeatureStore:

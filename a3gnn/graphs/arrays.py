@@ -1,4 +1,4 @@
-"""The arrays of one graph: every reader returns them, and every writer takes them."""
+"""`GraphArrays`: the arrays of one graph, which every reader returns and every writer takes; and ranges of CSR rows."""
 
 from __future__ import annotations
 
@@ -17,30 +17,6 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import target_of
 from a3gnn.metric import Target
-
-
-def row_spans(indptr: NDArray[np.integer], most: int, most_rows: int = sys.maxsize) -> Iterator[tuple[int, int]]:
-    """Yields ranges of rows, in order, of at most `most` entries; a longer row is a range of its own.
-
-    Args:
-        indptr: Start of each row and end of the last one, shape (n_rows + 1,).
-        most: Entries per range.
-        most_rows: Rows per range.
-    """
-    first, rows = 0, len(indptr) - 1
-    while first < rows:
-        reach = int(np.searchsorted(indptr, int(indptr[first]) + most, side="right")) - 1
-        last = min(max(first + 1, reach), first + most_rows)
-        yield first, last
-        first = last
-
-
-def row_slots(indptr: NDArray[np.int64], ids: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the CSR of rows `ids`: its indptr, and the position of each entry in the whole CSR; both int64."""
-    starts = indptr[ids]
-    counts = indptr[ids.astype(np.int64) + 1] - starts
-    own = np.concatenate([[0], np.cumsum(counts)])
-    return own, np.arange(own[-1]) + np.repeat(starts - own[:-1], counts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,3 +98,27 @@ class GraphArrays:
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+
+def row_spans(indptr: NDArray[np.integer], most: int, most_rows: int = sys.maxsize) -> Iterator[tuple[int, int]]:
+    """Yields ranges of rows, in order, of at most `most` entries; a longer row is a range of its own.
+
+    Args:
+        indptr: Start of each row and end of the last one, shape (n_rows + 1,).
+        most: Entries per range.
+        most_rows: Rows per range.
+    """
+    first, rows = 0, len(indptr) - 1
+    while first < rows:
+        reach = int(np.searchsorted(indptr, int(indptr[first]) + most, side="right")) - 1
+        last = min(max(first + 1, reach), first + most_rows)
+        yield first, last
+        first = last
+
+
+def row_slots(indptr: NDArray[np.int64], ids: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the CSR of rows `ids`: its indptr, and the position of each entry in the whole CSR; both int64."""
+    starts = indptr[ids]
+    counts = indptr[ids.astype(np.int64) + 1] - starts
+    own = np.concatenate([[0], np.cumsum(counts)])
+    return own, np.arange(own[-1]) + np.repeat(starts - own[:-1], counts)

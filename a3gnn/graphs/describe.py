@@ -1,4 +1,4 @@
-"""A graph's characteristics: the statistics that the surrogate takes."""
+"""A graph's characteristics, the statistics that the surrogate takes; and its nodes by falling neighbor entries."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.edge_list_kernels import by_falling_count, component_roots, count_entries, equal_label_edges
 from a3gnn.graphs.labels import label_spread
-
-
-def neighbour_entries(graph: GraphArrays) -> NDArray[np.int64]:
-    """Returns the neighbour entries that each node takes (its out-degree), int64, shape (num_nodes,)."""
-    entries = np.zeros(graph.num_nodes, dtype=np.int64)
-    count_entries(graph.indices, entries)
-    return entries
-
-
-def hottest_first(graph: GraphArrays) -> NDArray[np.int32]:
-    """Returns all nodes by falling neighbour entries, ties by rising id, int32, shape (num_nodes,)."""
-    order: NDArray[np.int32] = by_falling_count(neighbour_entries(graph))
-    return order
 
 
 def describe(graph: GraphArrays) -> GraphCharacteristics:
@@ -86,3 +73,16 @@ def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
         return float(np.interp(nodes, [low, low + 1], ends))
 
     return tuple(share(fraction * len(entries)) for fraction in CACHE_FRACTIONS)
+
+
+def neighbour_entries(graph: GraphArrays) -> NDArray[np.int64]:
+    """Returns the neighbour entries that each node takes (its out-degree), int64, shape (num_nodes,)."""
+    entries = np.zeros(graph.num_nodes, dtype=np.int64)
+    count_entries(graph.indices, entries)
+    return entries
+
+
+def hottest_first(graph: GraphArrays) -> NDArray[np.int32]:
+    """Returns all nodes by falling neighbour entries, ties by rising id, int32, shape (num_nodes,)."""
+    order: NDArray[np.int32] = by_falling_count(neighbour_entries(graph))
+    return order

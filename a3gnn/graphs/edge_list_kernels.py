@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
 
+#: Longest row for insertion sort, which is faster on short rows; most rows are short. Guess.
+_LONGEST_INSERTION_SORT = 48
+
 
 @njit(nogil=True, cache=True)
 def equal_label_edges(
@@ -120,10 +123,6 @@ def sources_by_row(pairs: NDArray[np.int32], first: int, starts: NDArray[np.int6
             entries[cursors[row]] = pairs[e, 0]
             cursors[row] += 1
     return entries
-
-
-#: Longest row for insertion sort, which is faster on short rows; most rows are short. Guess.
-_LONGEST_INSERTION_SORT = 48
 
 
 @njit(nogil=True, cache=True)

@@ -19,6 +19,9 @@ from a3gnn.graphs.partitioning.blocks import block_parts
 from a3gnn.graphs.partitioning.metis import metis_parts
 from a3gnn.seeding import generator
 
+# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
+_EDGES_PER_PIECE = 1 << 23
+
 
 def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.int32]:
     """Returns the part of each node, int32, shape (num_nodes,), drawn at random.
@@ -39,8 +42,6 @@ def random_parts(graph: GraphArrays, num_parts: int, seed: int) -> NDArray[np.in
     return parts
 
 
-# Edges per comparison, so a graph of any size costs tens of MiB. Guess.
-_EDGES_PER_PIECE = 1 << 23
 _MAKERS: dict[Partitioner, Callable[[GraphArrays, int, int], NDArray[np.int32]]] = {
     "metis": metis_parts,
     "random": random_parts,
@@ -54,7 +55,6 @@ def partition(graph: Graph, num_parts: int, seed: int = 0, partitioner: Partitio
     METIS cuts fewest edges and needs memory for several copies of the adjacency. Blocks are BGL's, in memory linear in
     the nodes, with even train nodes. Random parts are the most even. For a graph on disk, the result is stored beside
     its files.
-    nodes, with even train nodes. Random parts are the most even. A graph on disk keeps the result beside its files.
 
     Args:
         graph: In RAM or on disk.

@@ -19,57 +19,9 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
 
-
 #: Names that PyG treats as attributes of nodes, and of edges (`torch_geometric.data.storage`).
 _OF_NODES = ("x", "feat", "pos", "batch", "node_type", "n_id")
 _OF_EDGES = ("edge_weight", "edge_attr", "edge_type", "e_id")
-
-
-def check_rows(data: Data, num_edges: int) -> None:
-    """Checks that each attribute with a name of `_OF_NODES` or `_OF_EDGES` has a row per node or edge.
-
-    Raises:
-        GraphError: An attribute has another number of rows, such as x with fewer rows than num_nodes.
-    """
-    num_nodes = data.num_nodes
-    for name in _OF_NODES:
-        if (rows := _rows(data, name)) not in (None, num_nodes):
-            raise GraphError(
-                f"{name} must have one row per node, got {rows:,} rows for num_nodes {num_nodes:,}; append rows to "
-                f"{name} for the other nodes, such as zeros, or set data.num_nodes to {rows}"
-            )
-    for name in _OF_EDGES:
-        if (rows := _rows(data, name)) not in (None, num_edges):
-            raise GraphError(
-                f"{name} must have one row per edge, got {rows:,} rows for {num_edges:,} edges; give edge_index and "
-                f"{name} the same edges, or delete data.{name}"
-            )
-
-
-def check_labels_and_masks(data: Data, num_edges: int) -> None:
-    """Checks that y and masks have a value per node or per edge; y may also have one row, for the whole graph.
-
-    Raises:
-        GraphError: An attribute has another length.
-    """
-    num_nodes = data.num_nodes
-    for name in ("y", "train_mask", "val_mask", "test_mask"):
-        allowed = (None, num_nodes, num_edges, *((1,) if name == "y" else ()))
-        if (rows := _rows(data, name)) not in allowed:
-            raise GraphError(
-                f"{name} must have one value per node, got {rows:,} for num_nodes {num_nodes:,}; give each node one, "
-                f"or delete data.{name}"
-            )
-
-
-def _rows(data: Data, name: str) -> int | None:
-    """Returns the length of the attribute `name` along the dimension that PyG counts by; None without a length."""
-    value: Any = data.get(name)
-    shape = getattr(value, "shape", None)
-    if shape is None or not len(shape):
-        return None
-    dim = data.__cat_dim__(name, value)
-    return int(shape[dim]) if isinstance(dim, int) else None
 
 
 def from_data(
@@ -142,16 +94,6 @@ def to_data(graph: GraphArrays) -> Data:
     return data
 
 
-def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
-    import torch
-
-    if isinstance(features, DenseFeatures):
-        return torch.from_numpy(np.array(features.array, dtype=np.float32))
-    indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
-    values = torch.from_numpy(np.array(features.data, dtype=np.float32))
-    return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=True)
-
-
 def left_out(data: Data) -> tuple[str, ...]:
     """Returns a note on the edge attributes of `data`, which mini-batches don't have; nothing if there are none."""
     names = edge_attributes(data)
@@ -165,6 +107,86 @@ def edge_attributes(data: Data) -> list[str]:
     """Returns the sorted names of the edge attributes in `data`, without edge_index."""
     asked = copy(data)  # PyG caches the answers in the object, and torch.save would store them
     return sorted(name for name in asked.keys() if name != "edge_index" and asked.is_edge_attr(name))  # noqa: SIM118
+
+
+def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
+    """Returns the features of a dense or sparse tensor; a dtype that can't be stored becomes float32, with a note."""
+    import torch
+
+    if x.dtype.is_complex:
+        raise GraphError(f"x must be real, got {x.dtype}; use torch.view_as_real(data.x).flatten(1)")
+    notes: tuple[str, ...] = ()
+    if x.dtype not in (torch.float32, torch.float16):
+        notes = (f"features were {str(x.dtype).removeprefix('torch.')}; they are stored as float32",)
+        x = _in_float32(x)
+    if x.layout == torch.strided:
+        return DenseFeatures(x.numpy()), notes
+    if x.layout == torch.sparse_csr:
+        indptr, indices, values = x.crow_indices().numpy(), x.col_indices().numpy(), x.values().numpy()
+    elif x.layout == torch.sparse_coo:
+        x = x.coalesce()  # sorts by row
+        indices, values = x.indices()[1].numpy(), x.values().numpy()
+        indptr = np.searchsorted(x.indices()[0].numpy(), np.arange(x.shape[0] + 1))
+    else:
+        raise GraphError(f"x must be dense, sparse COO or sparse CSR, got {x.layout}; use x.to_sparse_csr()")
+    return SparseFeatures(values, indices, indptr, (x.shape[0], x.shape[1])), notes
+
+
+def check_rows(data: Data, num_edges: int) -> None:
+    """Checks that each attribute with a name of `_OF_NODES` or `_OF_EDGES` has a row per node or edge.
+
+    Raises:
+        GraphError: An attribute has another number of rows, such as x with fewer rows than num_nodes.
+    """
+    num_nodes = data.num_nodes
+    for name in _OF_NODES:
+        if (rows := _rows(data, name)) not in (None, num_nodes):
+            raise GraphError(
+                f"{name} must have one row per node, got {rows:,} rows for num_nodes {num_nodes:,}; append rows to "
+                f"{name} for the other nodes, such as zeros, or set data.num_nodes to {rows}"
+            )
+    for name in _OF_EDGES:
+        if (rows := _rows(data, name)) not in (None, num_edges):
+            raise GraphError(
+                f"{name} must have one row per edge, got {rows:,} rows for {num_edges:,} edges; give edge_index and "
+                f"{name} the same edges, or delete data.{name}"
+            )
+
+
+def check_labels_and_masks(data: Data, num_edges: int) -> None:
+    """Checks that y and masks have a value per node or per edge; y may also have one row, for the whole graph.
+
+    Raises:
+        GraphError: An attribute has another length.
+    """
+    num_nodes = data.num_nodes
+    for name in ("y", "train_mask", "val_mask", "test_mask"):
+        allowed = (None, num_nodes, num_edges, *((1,) if name == "y" else ()))
+        if (rows := _rows(data, name)) not in allowed:
+            raise GraphError(
+                f"{name} must have one value per node, got {rows:,} for num_nodes {num_nodes:,}; give each node one, "
+                f"or delete data.{name}"
+            )
+
+
+def _rows(data: Data, name: str) -> int | None:
+    """Returns the length of the attribute `name` along the dimension that PyG counts by; None without a length."""
+    value: Any = data.get(name)
+    shape = getattr(value, "shape", None)
+    if shape is None or not len(shape):
+        return None
+    dim = data.__cat_dim__(name, value)
+    return int(shape[dim]) if isinstance(dim, int) else None
+
+
+def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
+    import torch
+
+    if isinstance(features, DenseFeatures):
+        return torch.from_numpy(np.array(features.array, dtype=np.float32))
+    indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in (features.indptr, features.indices))
+    values = torch.from_numpy(np.array(features.data, dtype=np.float32))
+    return torch.sparse_csr_tensor(indptr, indices, values, features.shape, check_invariants=True)
 
 
 def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") -> Tensor:
@@ -199,29 +221,6 @@ def _array(name: str, tensor: Tensor) -> NDArray[Any]:
     except (TypeError, RuntimeError) as error:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise GraphError(f"{name} must be dense and of a type that NumPy has, got {kind} {tensor.layout}") from error
-
-
-def features_of(x: Tensor) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
-    """Returns the features of a dense or sparse tensor; a dtype that can't be stored becomes float32, with a note."""
-    import torch
-
-    if x.dtype.is_complex:
-        raise GraphError(f"x must be real, got {x.dtype}; use torch.view_as_real(data.x).flatten(1)")
-    notes: tuple[str, ...] = ()
-    if x.dtype not in (torch.float32, torch.float16):
-        notes = (f"features were {str(x.dtype).removeprefix('torch.')}; they are stored as float32",)
-        x = _in_float32(x)
-    if x.layout == torch.strided:
-        return DenseFeatures(x.numpy()), notes
-    if x.layout == torch.sparse_csr:
-        indptr, indices, values = x.crow_indices().numpy(), x.col_indices().numpy(), x.values().numpy()
-    elif x.layout == torch.sparse_coo:
-        x = x.coalesce()  # sorts by row
-        indices, values = x.indices()[1].numpy(), x.values().numpy()
-        indptr = np.searchsorted(x.indices()[0].numpy(), np.arange(x.shape[0] + 1))
-    else:
-        raise GraphError(f"x must be dense, sparse COO or sparse CSR, got {x.layout}; use x.to_sparse_csr()")
-    return SparseFeatures(values, indices, indptr, (x.shape[0], x.shape[1])), notes
 
 
 def _in_float32(x: Tensor) -> Tensor:

@@ -26,42 +26,6 @@ from a3gnn.units import format_size
 REMEDY = "delete it, and it is made anew"
 
 
-def opened(path: Path, dtype: np.dtype[Any], *shape: int) -> NDArray[Any]:
-    """Returns the array at `path` as a memory map, which must be of `dtype` and `shape`.
-
-    Raises:
-        GraphError: It is missing, truncated, or another array.
-    """
-    try:
-        array = open_npy(path)
-    except (OSError, ValueError, EOFError) as error:
-        raise GraphError(f"{path} is missing or truncated ({error}); {REMEDY}") from error
-    if array.dtype != dtype or array.shape != shape:
-        raise GraphError(
-            f"{path} must hold {' x '.join(map(str, shape))} values of {dtype}, got {array.dtype} of shape "
-            f"{array.shape}; {REMEDY}"
-        )
-    return array
-
-
-@contextmanager
-def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
-    """Yields a draft path for `needed` bytes, which becomes `path` at the end.
-
-    Raises:
-        GraphError: It can't be written; the message contains a remedy.
-    """
-    try:
-        with replacing(path, durable=False) as draft:  # not durable, so set-up does not wait for the disk
-            need_room(draft.parent, needed)
-            yield draft
-    except OSError as error:
-        raise GraphError(
-            f"what is derived from a graph is kept beside it, but {path} can't be written ({error}); it takes "
-            f"{format_size(needed)}: free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
-        ) from error
-
-
 def write_table(
     graph: GraphArrays, folder: Path, columns: int, pieces: Iterable[NDArray[np.floating]], dtype: type = np.float32
 ) -> None:
@@ -143,6 +107,42 @@ def read_table(graph: GraphArrays, folder: Path) -> DenseFeatures | SparseFeatur
     verify_once(folder, partial(_check, folder, {"indptr": indptr, "indices": indices, "data": data}, hashes))
     data, indices, indptr = (in_large_pages(array) for array in (data, indices, indptr))
     return SparseFeatures(data, indices, indptr, (graph.num_nodes, columns))
+
+
+def opened(path: Path, dtype: np.dtype[Any], *shape: int) -> NDArray[Any]:
+    """Returns the array at `path` as a memory map, which must be of `dtype` and `shape`.
+
+    Raises:
+        GraphError: It is missing, truncated, or another array.
+    """
+    try:
+        array = open_npy(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise GraphError(f"{path} is missing or truncated ({error}); {REMEDY}") from error
+    if array.dtype != dtype or array.shape != shape:
+        raise GraphError(
+            f"{path} must hold {' x '.join(map(str, shape))} values of {dtype}, got {array.dtype} of shape "
+            f"{array.shape}; {REMEDY}"
+        )
+    return array
+
+
+@contextmanager
+def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
+    """Yields a draft path for `needed` bytes, which becomes `path` at the end.
+
+    Raises:
+        GraphError: It can't be written; the message contains a remedy.
+    """
+    try:
+        with replacing(path, durable=False) as draft:  # not durable, so set-up does not wait for the disk
+            need_room(draft.parent, needed)
+            yield draft
+    except OSError as error:
+        raise GraphError(
+            f"what is derived from a graph is kept beside it, but {path} can't be written ({error}); it takes "
+            f"{format_size(needed)}: free some space, or copy the graph: a3gnn graph convert {graph.folder} FOLDER"
+        ) from error
 
 
 class _Hashed(NpyWriter):

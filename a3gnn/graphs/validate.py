@@ -13,116 +13,12 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labelled, unlabelled
 from a3gnn.units import count
 
-
-def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]) -> None:
-    """Checks that every finite value of `given` is finite in `stored`, its copy in float32.
-
-    Raises:
-        GraphError: A value is beyond the range of float32.
-    """
-    lost = np.isinf(stored) & np.isfinite(given)
-    if number := int(np.count_nonzero(lost)):
-        raise GraphError(
-            f"{name} is stored as float32, which holds values up to {np.finfo(np.float32).max:.3g}, got {number:,} "
-            f"beyond, such as {given[lost][0]:g}; scale {name}"
-        )
-
-
-# Entries per check, so a memory map of any size costs tens of MiB. Guess.
-_LABELS_PIECE = 1 << 22
-
-
-def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `labels` are classes, rows of 0 and 1, or values, one per node, and that some nodes are labeled.
-
-    Raises:
-        GraphError: A rule is broken.
-    """
-    check_kind(labels)
-    if len(labels) != num_nodes:
-        without = unlabelled(labels)
-        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
-    if labels.ndim == 2:
-        _check_rows(labels)
-    elif labels.dtype.kind == "f":
-        _check_label_values(labels)
-    else:
-        _check_classes(labels, num_nodes)
-
-
-def check_kind(labels: NDArray[Any]) -> None:
-    """Checks type and dimensions of `labels`, not their values.
-
-    Raises:
-        GraphError: They fit no kind of labels.
-    """
-    kind = labels.dtype.kind
-    if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
-        raise GraphError(
-            "y must be integers of 1 dimension (classes), 0 and 1 of 2 dimensions (several labels per node) or floats "
-            f"of 1 dimension (values), got {labels.dtype} of shape {labels.shape}; give one per node"
-        )
-    if labels.ndim == 2 and labels.shape[1] < 2:
-        raise GraphError(
-            f"y of 2 dimensions must have 2 columns or more, one per label, got shape {labels.shape}; "
-            "y.reshape(-1) makes classes or values of one column"
-        )
-
-
-def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
-    low, high = int(labels.min()), int(labels.max())
-    if low < -1 or high >= max(num_nodes, 1):
-        raise GraphError(
-            f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabelled"
-        )
-    if high < 0:
-        raise GraphError("a graph must have labelled nodes, got none (y is -1 throughout); label some to train on")
-
-
-def _check_label_values(labels: NDArray[Any]) -> None:
-    with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
-        check_in_float32("y", labels, labels.astype(np.float32))
-    infinite = int(np.count_nonzero(np.isinf(labels)))
-    if infinite:
-        raise GraphError(
-            f"y must be finite in float32, or NaN where unlabelled, got {infinite} infinite; scale them, or use NaN"
-        )
-    if np.isnan(labels).all():
-        raise GraphError("a graph must have labelled nodes, got none (y is NaN throughout); label some to train on")
-
-
-def _check_rows(labels: NDArray[Any]) -> None:
-    step = max(1, _LABELS_PIECE // labels.shape[1])
-    ones_and_more = labelled = 0
-    for start in range(0, len(labels), step):
-        piece = labels[start : start + step]
-        without = np.isnan(piece) if piece.dtype.kind == "f" else piece == -1
-        if not (without | (piece == 0) | (piece == 1)).all():
-            raise GraphError(
-                f"y of 2 dimensions must hold 0 and 1, got {piece.min()} to {piece.max()}; give each label of a "
-                "node a column; one number per node is of 1 dimension"
-            )
-        if (without.any(axis=1) != without.all(axis=1)).any():
-            raise GraphError(
-                "y must be known or unknown for a node as a whole, got rows that are unlabelled in part; fill in 0, or "
-                "give whole rows of -1 (of NaN in floats)"
-            )
-        known = ~without[:, 0]
-        labelled += int(np.count_nonzero(known))
-        ones_and_more += int(np.count_nonzero(piece[known].sum(axis=1) != 1))
-    if not labelled:
-        raise GraphError("a graph must have labelled nodes, got none (every row of y is unlabelled); label some")
-    if not ones_and_more:
-        raise GraphError(
-            "y of 2 dimensions must have a row that is not one-hot, got one label in each; these are classes: "
-            "give y.argmax(axis=1), and -1 for unlabelled nodes"
-        )
-
-
 # Ids are int32.
 _MAX_NODES = 2**31 - 1
 # Entries per check, so a memory map of any size costs tens of MiB. Guess.
 _PIECE = 1 << 23
+# Entries of y per check. Guess.
+_LABELS_PIECE = 1 << 22
 
 
 def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
@@ -192,6 +88,57 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
                 )
 
 
+def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
+    """Checks that `labels` are classes, rows of 0 and 1, or values, one per node, and that some nodes are labeled.
+
+    Raises:
+        GraphError: A rule is broken.
+    """
+    check_kind(labels)
+    if len(labels) != num_nodes:
+        without = unlabelled(labels)
+        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
+    if labels.ndim == 2:
+        _check_rows(labels)
+    elif labels.dtype.kind == "f":
+        _check_label_values(labels)
+    else:
+        _check_classes(labels, num_nodes)
+
+
+def check_kind(labels: NDArray[Any]) -> None:
+    """Checks type and dimensions of `labels`, not their values.
+
+    Raises:
+        GraphError: They fit no kind of labels.
+    """
+    kind = labels.dtype.kind
+    if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
+        raise GraphError(
+            "y must be integers of 1 dimension (classes), 0 and 1 of 2 dimensions (several labels per node) or floats "
+            f"of 1 dimension (values), got {labels.dtype} of shape {labels.shape}; give one per node"
+        )
+    if labels.ndim == 2 and labels.shape[1] < 2:
+        raise GraphError(
+            f"y of 2 dimensions must have 2 columns or more, one per label, got shape {labels.shape}; "
+            "y.reshape(-1) makes classes or values of one column"
+        )
+
+
+def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]) -> None:
+    """Checks that every finite value of `given` is finite in `stored`, its copy in float32.
+
+    Raises:
+        GraphError: A value is beyond the range of float32.
+    """
+    lost = np.isinf(stored) & np.isfinite(given)
+    if number := int(np.count_nonzero(lost)):
+        raise GraphError(
+            f"{name} is stored as float32, which holds values up to {np.finfo(np.float32).max:.3g}, got {number:,} "
+            f"beyond, such as {given[lost][0]:g}; scale {name}"
+        )
+
+
 def _check_csr(features: SparseFeatures) -> None:
     data, indices, indptr = features.data, features.indices, features.indptr
     rows, columns = features.shape
@@ -226,3 +173,53 @@ def _check_values(name: str, values: NDArray[np.floating]) -> None:
     bad = sum(int(np.count_nonzero(~np.isfinite(values[i : i + step]))) for i in range(0, len(values), step))
     if bad:
         raise GraphError(f"{name} must be finite, {bad} values are NaN or infinite; replace them, such as by 0")
+
+
+def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
+    low, high = int(labels.min()), int(labels.max())
+    if low < -1 or high >= max(num_nodes, 1):
+        raise GraphError(
+            f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabelled"
+        )
+    if high < 0:
+        raise GraphError("a graph must have labelled nodes, got none (y is -1 throughout); label some to train on")
+
+
+def _check_label_values(labels: NDArray[Any]) -> None:
+    with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
+        check_in_float32("y", labels, labels.astype(np.float32))
+    infinite = int(np.count_nonzero(np.isinf(labels)))
+    if infinite:
+        raise GraphError(
+            f"y must be finite in float32, or NaN where unlabelled, got {infinite} infinite; scale them, or use NaN"
+        )
+    if np.isnan(labels).all():
+        raise GraphError("a graph must have labelled nodes, got none (y is NaN throughout); label some to train on")
+
+
+def _check_rows(labels: NDArray[Any]) -> None:
+    step = max(1, _LABELS_PIECE // labels.shape[1])
+    ones_and_more = labelled = 0
+    for start in range(0, len(labels), step):
+        piece = labels[start : start + step]
+        without = np.isnan(piece) if piece.dtype.kind == "f" else piece == -1
+        if not (without | (piece == 0) | (piece == 1)).all():
+            raise GraphError(
+                f"y of 2 dimensions must hold 0 and 1, got {piece.min()} to {piece.max()}; give each label of a "
+                "node a column; one number per node is of 1 dimension"
+            )
+        if (without.any(axis=1) != without.all(axis=1)).any():
+            raise GraphError(
+                "y must be known or unknown for a node as a whole, got rows that are unlabelled in part; fill in 0, or "
+                "give whole rows of -1 (of NaN in floats)"
+            )
+        known = ~without[:, 0]
+        labelled += int(np.count_nonzero(known))
+        ones_and_more += int(np.count_nonzero(piece[known].sum(axis=1) != 1))
+    if not labelled:
+        raise GraphError("a graph must have labelled nodes, got none (every row of y is unlabelled); label some")
+    if not ones_and_more:
+        raise GraphError(
+            "y of 2 dimensions must have a row that is not one-hot, got one label in each; these are classes: "
+            "give y.argmax(axis=1), and -1 for unlabelled nodes"
+        )

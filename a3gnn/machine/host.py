@@ -21,43 +21,6 @@ _INSTRUCTION_SETS = (
 #: Levels and kinds of caches that hold data.
 _DATA_CACHES = ((1, "Data"), (2, "Unified"), (3, "Unified"))
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def cpu_name() -> str:
-    """Returns the processor's name from the kernel."""
-    return _field("model name", "Hardware", "Processor") or platform.processor() or platform.machine()
-
-
-def instruction_sets() -> tuple[str, ...]:
-    """Returns the known instruction sets that the processor has; none if the system doesn't list them."""
-    has = set(_field("flags", "Features").split())
-    return tuple(name for name in _INSTRUCTION_SETS if name in has)
-
-
-def cache_sizes() -> tuple[int, ...]:
-    """Returns the bytes of the first core's L1 data, L2 and L3 cache, 0 for none; () if Linux doesn't list them."""
-    found: dict[tuple[int, str], int] = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = ((folder / name).read_text("ascii").strip() for name in ("level", "type", "size"))
-            found[int(level), kind] = int(size.rstrip("KMG")) * _UNITS.get(size[-1], 1)
-        except (OSError, ValueError, IndexError):
-            continue
-    return tuple(found.get(cache, 0) for cache in _DATA_CACHES) if found else ()
-
-
-def _field(*names: str) -> str:
-    """Returns the value of the first line of /proc/cpuinfo that begins with one of `names`; "" without such a line."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith(names):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return ""
-
-
 #: Environment variable with the user's label for machines like this one; it separates measurements of other labels.
 LABEL_VARIABLE = "A3GNN_MACHINE_LABEL"
 #: A label becomes part of folder names and of Ray's resource names.
@@ -88,6 +51,29 @@ def host_with(
     )
 
 
+def cpu_name() -> str:
+    """Returns the processor's name from the kernel."""
+    return _field("model name", "Hardware", "Processor") or platform.processor() or platform.machine()
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """Returns the known instruction sets that the processor has; none if the system doesn't list them."""
+    has = set(_field("flags", "Features").split())
+    return tuple(name for name in _INSTRUCTION_SETS if name in has)
+
+
+def cache_sizes() -> tuple[int, ...]:
+    """Returns the bytes of the first core's L1 data, L2 and L3 cache, 0 for none; () if Linux doesn't list them."""
+    found: dict[tuple[int, str], int] = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = ((folder / name).read_text("ascii").strip() for name in ("level", "type", "size"))
+            found[int(level), kind] = int(size.rstrip("KMG")) * _UNITS.get(size[-1], 1)
+        except (OSError, ValueError, IndexError):
+            continue
+    return tuple(found.get(cache, 0) for cache in _DATA_CACHES) if found else ()
+
+
 def _label() -> str:
     label = os.environ.get(LABEL_VARIABLE, "")
     if label and not _LABEL.fullmatch(label):
@@ -101,3 +87,15 @@ def _label() -> str:
             f"own, got {label!r}; choose another, such as my-{label}"
         )
     return label
+
+
+def _field(*names: str) -> str:
+    """Returns the value of the first line of /proc/cpuinfo that begins with one of `names`; "" without such a line."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith(names):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return ""

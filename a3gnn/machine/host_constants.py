@@ -18,19 +18,6 @@ from a3gnn.features.rows.tensors import csr
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.storage.compiled import njit
 
-
-@njit(cache=True, nogil=True)
-def random_reads(table: NDArray[np.int32], reads: int, seed: np.uint64) -> np.int64:
-    """Returns the sum of `reads` entries of `table`, of power-of-two length, at independent pseudo-random places."""
-    mask = np.uint64(len(table) - 1)
-    state, total = seed, np.int64(0)
-    for _ in range(reads):
-        # Knuth's MMIX generator; its high bits are the random ones.
-        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        total += table[(state >> np.uint64(33)) & mask]
-    return total
-
-
 #: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbors.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
 #: Larger than most last-level caches; rows of 400 bytes. Guess.
@@ -110,6 +97,18 @@ def gemm(device: torch.device, dtype: torch.dtype = torch.float32, *, seconds: f
             torch.cuda.synchronize(device)
 
     return 2 * _ROWS * _FEATURES * _HIDDEN / fastest(product, seconds)
+
+
+@njit(cache=True, nogil=True)
+def random_reads(table: NDArray[np.int32], reads: int, seed: np.uint64) -> np.int64:
+    """Returns the sum of `reads` entries of `table`, of power-of-two length, at independent pseudo-random places."""
+    mask = np.uint64(len(table) - 1)
+    state, total = seed, np.int64(0)
+    for _ in range(reads):
+        # Knuth's MMIX generator; its high bits are the random ones.
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        total += table[(state >> np.uint64(33)) & mask]
+    return total
 
 
 def _reads(table: np.ndarray) -> tuple[float, float]:

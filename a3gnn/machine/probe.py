@@ -21,40 +21,6 @@ from a3gnn.storage.atomic import write_text
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
-#: A constant has moved if it differs from the stored one by this factor; repetitions differ by less. Guess.
-_FACTOR = 1.5
-#: Measured at every start, so it never counts as moved. The next is the only constant of which less is faster.
-_NOT_KEPT = "idle_host_bytes"
-_LESS_IS_FASTER = "batch_overhead_s"
-
-
-def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = False) -> dict[str, str]:
-    """Returns the constants in `found` that differ from the stored ones by more than half.
-
-    Args:
-        kept: The stored constants.
-        found: The constants measured now, by name.
-        only_faster: Whether to leave out constants that are slower now, because other work makes them slower.
-
-    Returns:
-        A message by name, with the factor.
-    """
-    changes = {}
-    for name, now in found.items():
-        before = getattr(kept, name)
-        if name == _NOT_KEPT or before <= 0 or now <= 0:
-            continue
-        faster = (now < before) == (name == _LESS_IS_FASTER)
-        if max(now / before, before / now) > _FACTOR and (faster or not only_faster):
-            changes[name] = f"{name} is {now / before:.2g} times what it was ({before:.3g}, now {now:.3g})"
-    return changes
-
-
-def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:
-    """Returns `kept` with the `changed` constants from `again`; constants on which two probes agree stay."""
-    return dataclasses.replace(kept, **{name: getattr(again, name) for name in changed})
-
-
 #: Raised with each change of the measurement; profiles from another version are measured again.
 PROBE_VERSION = 3
 _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
@@ -63,6 +29,11 @@ _NO_PROFILE = MachineProfile(0, 0, 0, 0, 0, 1, 0, 0)
 _TIMEOUT_SECONDS = 600.0
 #: With more cores of other work than this, a check that finds the machine slower proves nothing. Guess.
 _BUSY_CORES = 0.25
+#: A constant has moved if it differs from the stored one by this factor; repetitions differ by less. Guess.
+_FACTOR = 1.5
+#: Measured at every start, so it never counts as moved. The next is the only constant of which less is faster.
+_NOT_KEPT = "idle_host_bytes"
+_LESS_IS_FASTER = "batch_overhead_s"
 
 
 def probe_hardware(
@@ -161,6 +132,33 @@ def bare_machine(worker: Worker | None = None) -> Hardware:
     with ExitStack() as stack:
         worker = worker or stack.enter_context(Worker())
         return host_with(_NO_PROFILE, **_call(worker, "a3gnn.machine.device_constants:describe_device"))
+
+
+def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = False) -> dict[str, str]:
+    """Returns the constants in `found` that differ from the stored ones by more than half.
+
+    Args:
+        kept: The stored constants.
+        found: The constants measured now, by name.
+        only_faster: Whether to leave out constants that are slower now, because other work makes them slower.
+
+    Returns:
+        A message by name, with the factor.
+    """
+    changes = {}
+    for name, now in found.items():
+        before = getattr(kept, name)
+        if name == _NOT_KEPT or before <= 0 or now <= 0:
+            continue
+        faster = (now < before) == (name == _LESS_IS_FASTER)
+        if max(now / before, before / now) > _FACTOR and (faster or not only_faster):
+            changes[name] = f"{name} is {now / before:.2g} times what it was ({before:.3g}, now {now:.3g})"
+    return changes
+
+
+def newer(kept: MachineProfile, again: MachineProfile, changed: Collection[str]) -> MachineProfile:
+    """Returns `kept` with the `changed` constants from `again`; constants on which two probes agree stay."""
+    return dataclasses.replace(kept, **{name: getattr(again, name) for name in changed})
 
 
 def _without_device(machine: Hardware) -> Hardware:

@@ -229,13 +229,6 @@ def split_of_parts(split: Split, spec: str) -> UsageError:
     )
 
 
-def _whole(name: str, what: str) -> GraphError:
-    return GraphError(
-        f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
-        "the dataset, on a machine that holds it (docs/graph_servers.md says what runs over parts)"
-    )
-
-
 @contextmanager
 def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], None]) -> Iterator[None]:
     """Reports how much of `graph` is in this process, which servers don't answer, and at the end the traffic.
@@ -261,3 +254,10 @@ def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], Non
     finally:
         listener.notify, listener.check = kept
         notify(client.traffic.since(before).text)
+
+
+def _whole(name: str, what: str) -> GraphError:
+    return GraphError(
+        f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
+        "the dataset, on a machine that holds it (docs/graph_servers.md says what runs over parts)"
+    )

@@ -1,4 +1,4 @@
-"""`PartLink`: the connection to one graph server, which repeats a request until it is answered; counts its traffic."""
+"""`PartLink`: the connection to one graph server. It repeats a request until it is answered, and counts its traffic."""
 
 from __future__ import annotations
 
@@ -18,6 +18,26 @@ from a3gnn.checks import check_token
 from a3gnn.errors import GraphServerError
 from a3gnn.parts.protocol import METHODS, SERVICE, TOKEN_HEADER, TOKEN_VARIABLE
 from a3gnn.units import count, format_duration, format_size
+
+#: Seconds until a request without an answer is sent again. Guess: a cold disk's slowest answers take a few.
+_ANSWER_S = 20.0
+#: Seconds between two attempts: the first pause, doubled each time up to the longest. Guesses.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+#: Requests to a server in flight at once; further ones wait in the queue. Guess.
+_MOST_AT_ONCE = 16
+#: Seconds between two checks whether waiting must end.
+_LOOK_S = 1.0
+#: gRPC's code of an overloaded server.
+_BUSY = "RESOURCE_EXHAUSTED"
+#: gRPC's codes of failures after which the same request may succeed.
+_PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", _BUSY, "CANCELLED", "ABORTED")
+#: Remedies for other failures, by gRPC's code.
+_REMEDIES = {
+    "UNAUTHENTICATED": f"set {TOKEN_VARIABLE} to the token that the server was started with",
+    "FAILED_PRECONDITION": "another part is served there than before; serve the one that was, or start again",
+    "UNIMPLEMENTED": "is that a graph server of this version of a3gnn?",
+    "OUT_OF_RANGE": "take feature_dtype float32",
+}
 
 
 class LinkTraffic(NamedTuple):
@@ -68,27 +88,6 @@ class TrafficCounter:
     def traffic(self) -> LinkTraffic:
         """The counts so far; all from one moment."""
         return self._traffic
-
-
-#: Seconds until a request without an answer is sent again. Guess: a cold disk's slowest answers take a few.
-_ANSWER_S = 20.0
-#: Seconds between two attempts: the first pause, doubled each time up to the longest. Guesses.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-#: Requests to a server in flight at once; further ones wait in the queue. Guess.
-_MOST_AT_ONCE = 16
-#: Seconds between two checks whether waiting must end.
-_LOOK_S = 1.0
-#: gRPC's code of an overloaded server.
-_BUSY = "RESOURCE_EXHAUSTED"
-#: gRPC's codes of failures after which the same request may succeed.
-_PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", _BUSY, "CANCELLED", "ABORTED")
-#: Remedies for other failures, by gRPC's code.
-_REMEDIES = {
-    "UNAUTHENTICATED": f"set {TOKEN_VARIABLE} to the token that the server was started with",
-    "FAILED_PRECONDITION": "another part is served there than before; serve the one that was, or start again",
-    "UNIMPLEMENTED": "is that a graph server of this version of a3gnn?",
-    "OUT_OF_RANGE": "take feature_dtype float32",
-}
 
 
 @dataclass(slots=True)

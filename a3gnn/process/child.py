@@ -1,7 +1,7 @@
 """Runs modules of this package as programs, with this interpreter and this process's import paths.
 
-The first line of stdin is the order; its field "parent" is the parent's process id. The program ends with its parent,
-and answers on the original stdout.
+`start_program` writes an order to the program's stdin, one line of JSON; its field "parent" is the parent's process id.
+The program ends with its parent, and answers on the original stdout.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
+
+#: `prctl(2)`: the signal that a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
 
 
 class ChildProgram(NamedTuple):
@@ -46,16 +49,6 @@ def as_program(module: str) -> ChildProgram:
     return ChildProgram([sys.executable, "-P", "-m", module], {**os.environ, "PYTHONPATH": path})
 
 
-#: `prctl(2)`: the signal that a process gets when its parent ends.
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent ends, however it ends (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 def start_program(module: str, order: Mapping[str, Any], stderr: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     """Starts `module` with an order, and returns its process, whose stdout is a pipe; it ends with this thread.
 
@@ -76,6 +69,12 @@ def take_order() -> dict[str, Any] | None:
     die_with_parent()
     order: dict[str, Any] = json.loads(sys.stdin.readline())
     return order if os.getppid() == order["parent"] else None
+
+
+def die_with_parent() -> None:
+    """Asks the kernel to kill this process when its parent ends, however it ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def interrupt_by_sigterm() -> None:

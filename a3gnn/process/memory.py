@@ -1,4 +1,7 @@
-"""Memory of a process tree, split into pages that the system can reclaim and pages that it can't."""
+"""Memory of a process tree, split into pages that the system can reclaim and pages that it can't.
+
+Also counts the processes that the kernel killed for lack of memory, and describes how a process ended.
+"""
 
 from __future__ import annotations
 
@@ -19,51 +22,17 @@ _KILLED = (
     "which the kernel's out-of-memory killer sends where memory runs out, as dmesg says, and schedulers send, too; if "
     "it was memory, a lower memory limit or a smaller batch_size needs less of it"
 )
-
-
-def described_status(status: int) -> str:
-    """Returns one line on how a process with exit status `status` ended; a negative status is minus the signal."""
-    if status >= 0:
-        return f"status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:  # a real-time signal
-        name = str(-status)
-    return f"signal {name}, {_KILLED}" if -status == signal.SIGKILL else f"signal {name}"
-
-
-def oom_kills() -> int:
-    """Returns a count that rises when the kernel kills a process of this one's control groups for lack of memory.
-
-    The kernel counts a kill in the group of the killed process, for a limit of any group. If no group has a count, as
-    at the root, the machine's count is returned; 0 if the kernel has none either.
-    """
-    files = {_GROUPS / "memory.events", _GROUPS / "memory" / "memory.oom_control"}
-    for group in own_memory_groups(str(_GROUPS)):
-        files.add(group.folder / ("memory.oom_control" if group.version == 1 else "memory.events"))
-    counts = [found for path in files if (found := _count(path)) is not None]
-    return sum(counts) if counts else _count(_MACHINE) or 0
-
-
-def _count(path: Path) -> int | None:
-    try:
-        words = path.read_text(encoding="ascii").split()
-    except (OSError, ValueError):
-        return None
-    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else None
-
-
 #: Lines of /proc/PID/status that sum to the memory that the machine lacks until the process frees it.
 ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
+#: The kernel's mark of the most pages, of files or not, that were resident at once; and the pages in swap space.
+_MARK, _SWAPPED = (re.compile(rb"^%s:\s+(\d+) kB" % name, re.MULTILINE) for name in (b"VmHWM", b"VmSwap"))
 #: Reserve as a share of the machine's memory, or of a limit. Guess.
 RESERVE_SHARE = 0.05
 #: Largest reserve as a share of the free memory, because a large machine in use has little free for long. Guess.
 _FREE_SHARE = 0.25
 #: Description of the limit of a process that is its own memory plus `spare_bytes`, for messages.
 FREE_LIMIT = "what it held when it began and the rest, which is what was free on the machine less a reserve"
-#: The kernel's mark of the most pages, of files or not, that were resident at once; and the pages in swap space.
-_MARK, _SWAPPED = (re.compile(rb"^%s:\s+(\d+) kB" % name, re.MULTILINE) for name in (b"VmHWM", b"VmSwap"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +122,6 @@ class PeakMemory:
         return _sums(_status(self._pid), _MARK)[0]
 
 
-def _status(pid: int) -> bytes:
-    """Returns the kernel's figures of a process; empty after it has ended."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def _sums(status: bytes, *patterns: re.Pattern[bytes]) -> list[int]:
-    """Returns for each pattern the sum of the matching lines, in bytes."""
-    return [1024 * sum(map(int, pattern.findall(status))) for pattern in patterns]
-
-
 def process_tree(pid: int) -> list[int]:
     """Returns `pid` and its descendants, `pid` first.
 
@@ -190,6 +145,52 @@ def process_tree(pid: int) -> list[int]:
     for member in tree:
         tree.extend(children[member])
     return tree
+
+
+def oom_kills() -> int:
+    """Returns a count that rises when the kernel kills a process of this one's control groups for lack of memory.
+
+    The kernel counts a kill in the group of the killed process, for a limit of any group. If no group has a count, as
+    at the root, the machine's count is returned; 0 if the kernel has none either.
+    """
+    files = {_GROUPS / "memory.events", _GROUPS / "memory" / "memory.oom_control"}
+    for group in own_memory_groups(str(_GROUPS)):
+        files.add(group.folder / ("memory.oom_control" if group.version == 1 else "memory.events"))
+    counts = [found for path in files if (found := _count(path)) is not None]
+    return sum(counts) if counts else _count(_MACHINE) or 0
+
+
+def described_status(status: int) -> str:
+    """Returns one line on how a process with exit status `status` ended; a negative status is minus the signal."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # a real-time signal
+        name = str(-status)
+    return f"signal {name}, {_KILLED}" if -status == signal.SIGKILL else f"signal {name}"
+
+
+def _status(pid: int) -> bytes:
+    """Returns the kernel's figures of a process; empty after it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _sums(status: bytes, *patterns: re.Pattern[bytes]) -> list[int]:
+    """Returns for each pattern the sum of the matching lines, in bytes."""
+    return [1024 * sum(map(int, pattern.findall(status))) for pattern in patterns]
+
+
+def _count(path: Path) -> int | None:
+    try:
+        words = path.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    return int(words[words.index("oom_kill") + 1]) if "oom_kill" in words else None
 
 
 def _portable_tree(pid: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Runs functions in separate processes, one at a time, under a timeout and a memory limit."""
+"""`Worker`: runs functions in separate processes, one at a time, under a timeout and a memory limit."""
 
 from __future__ import annotations
 
@@ -35,93 +35,9 @@ from a3gnn.units import format_size
 
 #: Most wall time of a process, in timeouts: a process that hangs must end even if much time is stolen. Guess.
 MOST_TIMES = 4
-
-
-class Deadline:
-    """A deadline that starts at its creation.
-
-    Args:
-        timeout_s: Seconds until the deadline if no time is stolen from the machine.
-    """
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._stolen = StolenTime()
-
-    def left_s(self) -> float:
-        """Returns the seconds left, or 0 after the deadline; time that is stolen from now on extends it."""
-        return left_seconds(self._timeout_s, self._stolen.passed_s(), self._stolen.share())
-
-
-def left_seconds(timeout_s: float, passed_s: float, stolen_share: float) -> float:
-    """Returns how many seconds of `timeout_s` are left if no more time is stolen.
-
-    The passed time counts without its stolen share. After `MOST_TIMES * timeout_s` seconds of wall time nothing is
-    left.
-
-    Args:
-        timeout_s: Seconds allowed on a machine without stolen time.
-        passed_s: Wall seconds passed.
-        stolen_share: Share of the cores' time that was stolen in these seconds, in [0, 1].
-    """
-    counted_s = passed_s / stretch(stolen_share)
-    return max(0.0, min(timeout_s - counted_s, MOST_TIMES * timeout_s - passed_s))
-
-
 #: Seconds between two looks at the memory of known processes, and between two looks for new processes. Guesses.
 POLL_SECONDS = 0.005
 TREE_SECONDS = 0.1
-
-
-class MemoryWatch:
-    """Records the peak memory of process `pid` and its descendants while the context is open.
-
-    Attributes:
-        peak: Largest value of each figure, including peaks between two looks (`PeakMemory`).
-        passed_limit: Whether the anonymous memory passed `limit_bytes`, even for a moment; the process group of `pid`
-            was then killed.
-    """
-
-    def __init__(self, pid: int, limit_bytes: int | None = None) -> None:
-        self.peak = MemoryUse()
-        self.passed_limit = False
-        self._pid = pid
-        self._limit = limit_bytes
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name=f"memory-watch-{pid}", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        tree, look_again = {self._pid: PeakMemory(self._pid)}, 0.0
-        while True:
-            now = time.monotonic()
-            if now >= look_again:
-                tree = {pid: tree.get(pid) or PeakMemory(pid) for pid in process_tree(self._pid)}
-                look_again = now + TREE_SECONDS
-            use = sum((one.look() for one in tree.values()), start=MemoryUse())
-            self.peak = self.peak.peak(use)
-            if self._limit is not None and use.anonymous_bytes > self._limit and not self.passed_limit:
-                self.passed_limit = True
-                kill_group(self._pid)
-            if self._stop.wait(POLL_SECONDS):
-                return
-
-
-def kill_group(pid: int) -> None:
-    """Kills the process group that `pid` leads; does nothing if the group has ended."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-
-
 #: Seconds that the server may take for its imports, and for compiling every kernel if none is cached.
 _START_SECONDS = 600.0
 #: Seconds that a process gets to write its stack. Guess.
@@ -377,6 +293,86 @@ class Worker:
 
     def _server_log(self) -> str:
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
+
+
+class Deadline:
+    """A deadline that starts at its creation.
+
+    Args:
+        timeout_s: Seconds until the deadline if no time is stolen from the machine.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._stolen = StolenTime()
+
+    def left_s(self) -> float:
+        """Returns the seconds left, or 0 after the deadline; time that is stolen from now on extends it."""
+        return left_seconds(self._timeout_s, self._stolen.passed_s(), self._stolen.share())
+
+
+def left_seconds(timeout_s: float, passed_s: float, stolen_share: float) -> float:
+    """Returns how many seconds of `timeout_s` are left if no more time is stolen.
+
+    The passed time counts without its stolen share. After `MOST_TIMES * timeout_s` seconds of wall time nothing is
+    left.
+
+    Args:
+        timeout_s: Seconds allowed on a machine without stolen time.
+        passed_s: Wall seconds passed.
+        stolen_share: Share of the cores' time that was stolen in these seconds, in [0, 1].
+    """
+    counted_s = passed_s / stretch(stolen_share)
+    return max(0.0, min(timeout_s - counted_s, MOST_TIMES * timeout_s - passed_s))
+
+
+class MemoryWatch:
+    """Records the peak memory of process `pid` and its descendants while the context is open.
+
+    Attributes:
+        peak: Largest value of each figure, including peaks between two looks (`PeakMemory`).
+        passed_limit: Whether the anonymous memory passed `limit_bytes`, even for a moment; the process group of `pid`
+            was then killed.
+    """
+
+    def __init__(self, pid: int, limit_bytes: int | None = None) -> None:
+        self.peak = MemoryUse()
+        self.passed_limit = False
+        self._pid = pid
+        self._limit = limit_bytes
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"memory-watch-{pid}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        tree, look_again = {self._pid: PeakMemory(self._pid)}, 0.0
+        while True:
+            now = time.monotonic()
+            if now >= look_again:
+                tree = {pid: tree.get(pid) or PeakMemory(pid) for pid in process_tree(self._pid)}
+                look_again = now + TREE_SECONDS
+            use = sum((one.look() for one in tree.values()), start=MemoryUse())
+            self.peak = self.peak.peak(use)
+            if self._limit is not None and use.anonymous_bytes > self._limit and not self.passed_limit:
+                self.passed_limit = True
+                kill_group(self._pid)
+            if self._stop.wait(POLL_SECONDS):
+                return
+
+
+def kill_group(pid: int) -> None:
+    """Kills the process group that `pid` leads; does nothing if the group has ended."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _least(limit_bytes: int | None, pid: int) -> int | None:

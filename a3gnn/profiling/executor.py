@@ -23,25 +23,6 @@ from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.units import format_duration, format_size
 
-
-def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
-    """Returns the modules that a trial of `task` imports beyond those of all trials.
-
-    A process that starts trials imports them once. PyG's modules take seconds to import and 65 MiB, so trials without
-    them do not pay for them. For a user's model only the modules of its optimizer are known: each trial imports the
-    model itself, which may have changed.
-
-    Args:
-        task: The task to train.
-        has_device: Whether it trains on a device, which uses torch's Adam.
-    """
-    optimiser = optimiser_imports(task, has_device)
-    if task.is_own:
-        return optimiser
-    norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
-    return (*optimiser, *((f"a3gnn.models.layers.{task.model}", *norm) if task.uses_pyg else ()))
-
-
 #: Prefix of a failure's detail if it happened before the trial, while its partitions were made.
 PARTITIONING = "while the graph was partitioned"
 
@@ -161,6 +142,24 @@ class LocalExecutor:
             imports=imports_of(request.setting.task, request.setting.hardware.has_device),
         )
         return _failure(ended, request, by_system=oom_kills() > kills) or ended
+
+
+def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
+    """Returns the modules that a trial of `task` imports beyond those of all trials.
+
+    A process that starts trials imports them once. PyG's modules take seconds to import and 65 MiB, so trials without
+    them do not pay for them. For a user's model only the modules of its optimizer are known: each trial imports the
+    model itself, which may have changed.
+
+    Args:
+        task: The task to train.
+        has_device: Whether it trains on a device, which uses torch's Adam.
+    """
+    optimiser = optimiser_imports(task, has_device)
+    if task.is_own:
+        return optimiser
+    norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
+    return (*optimiser, *((f"a3gnn.models.layers.{task.model}", *norm) if task.uses_pyg else ()))
 
 
 def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:

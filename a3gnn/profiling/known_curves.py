@@ -1,4 +1,4 @@
-"""`StoredCurves`: the known learning curves in one setting, by learning key."""
+"""`StoredCurves`: the known learning curves in one setting, by learning key; and the stored states that extend them."""
 
 from __future__ import annotations
 
@@ -17,35 +17,6 @@ from a3gnn.storage.cache import cache_root
 
 #: Most bytes of all states together. Guess: enough for some hundred common models of up to a few megabytes each.
 MOST_BYTES = 1 << 30
-
-
-def curve_state(root: Path, *training: object) -> Path:
-    """Returns the path of a learning curve's state in the cache folder `root`, whether it exists or not.
-
-    Args:
-        root: The cache folder.
-        training: Everything that decides the curve bit for bit, as JSON types.
-    """
-    name = hashlib.blake2b(json.dumps(training).encode(), digest_size=16).hexdigest()
-    return root / "curves" / f"{name}.pt"
-
-
-def drop_oldest(root: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Removes the oldest states until the others take at most `most_bytes`.
-
-    A curve without its state is trained again from its start when it is to be extended.
-    """
-    found = []
-    for path in (root / "curves").glob("*.pt"):
-        with suppress(OSError):  # another process removed it
-            stat = path.stat()
-            found.append((stat.st_mtime, stat.st_size, path))
-    taken = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
-        if taken <= most_bytes:
-            return
-        path.unlink(missing_ok=True)
-        taken -= size
 
 
 class StoredCurves:
@@ -91,3 +62,32 @@ class StoredCurves:
         # Old rows without a point do not tell where the first point lies; it needs at least one mini-batch.
         first = longest.batches[0] if longest.batches else self._first.get(self._setting.curve_key(config), 1)
         return CurveRules.of(plan, metrics).cut(longest, first)
+
+
+def curve_state(root: Path, *training: object) -> Path:
+    """Returns the path of a learning curve's state in the cache folder `root`, whether it exists or not.
+
+    Args:
+        root: The cache folder.
+        training: Everything that decides the curve bit for bit, as JSON types.
+    """
+    name = hashlib.blake2b(json.dumps(training).encode(), digest_size=16).hexdigest()
+    return root / "curves" / f"{name}.pt"
+
+
+def drop_oldest(root: Path, most_bytes: int = MOST_BYTES) -> None:
+    """Removes the oldest states until the others take at most `most_bytes`.
+
+    A curve without its state is trained again from its start when it is to be extended.
+    """
+    found = []
+    for path in (root / "curves").glob("*.pt"):
+        with suppress(OSError):  # another process removed it
+            stat = path.stat()
+            found.append((stat.st_mtime, stat.st_size, path))
+    taken = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found):
+        if taken <= most_bytes:
+            return
+        path.unlink(missing_ok=True)
+        taken -= size

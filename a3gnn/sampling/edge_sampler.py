@@ -87,22 +87,6 @@ class Edges:
         return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
 
 
-def _indptr(targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
-    indptr = np.zeros(num_nodes + 1, dtype=np.int64)
-    indptr[1:] = np.bincount(targets, minlength=num_nodes).cumsum()
-    return indptr
-
-
-def _checked(weights: NDArray[Any], num_edges: int) -> NDArray[np.float64]:
-    if weights.shape != (num_edges,) or weights.dtype.kind not in "fiub":
-        raise UsageError(f"weights must be {num_edges} numbers, one per edge, got {weights.dtype} of {weights.shape}")
-    checked = weights.astype(np.float64)
-    bad = int(np.count_nonzero(~(np.isfinite(checked) & (checked >= 0))))
-    if bad:
-        raise UsageError(f"weights must be finite and >= 0, {bad} of {num_edges} are not; 0 leaves an edge out")
-    return checked
-
-
 class EdgeSampler(NeighbourSampler):
     """Samples as `NeighbourSampler` does, and reports each edge's id.
 
@@ -187,3 +171,19 @@ class EdgeSampler(NeighbourSampler):
         if len(edges.ids):
             take_ids(edges.ids, places)
         return indptr, sources, places
+
+
+def _indptr(targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
+    indptr = np.zeros(num_nodes + 1, dtype=np.int64)
+    indptr[1:] = np.bincount(targets, minlength=num_nodes).cumsum()
+    return indptr
+
+
+def _checked(weights: NDArray[Any], num_edges: int) -> NDArray[np.float64]:
+    if weights.shape != (num_edges,) or weights.dtype.kind not in "fiub":
+        raise UsageError(f"weights must be {num_edges} numbers, one per edge, got {weights.dtype} of {weights.shape}")
+    checked = weights.astype(np.float64)
+    bad = int(np.count_nonzero(~(np.isfinite(checked) & (checked >= 0))))
+    if bad:
+        raise UsageError(f"weights must be finite and >= 0, {bad} of {num_edges} are not; 0 leaves an edge out")
+    return checked

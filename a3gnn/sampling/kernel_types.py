@@ -1,4 +1,4 @@
-"""Types that the sampler's kernels pass to each other.
+"""Types that the sampler's kernels pass to each other, and read-only views of arrays for kernels.
 
 A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample_hops` takes
 none. numba's cache pickles the classes of a kernel's arguments, and fails to load after one is renamed. So kernels that
@@ -13,26 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-
-
-def readonly(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns a read-only view of `array`, memory maps included: with one type of array, kernels compile once."""
-    view = np.ascontiguousarray(np.asarray(array)).view()
-    view.flags.writeable = False
-    return view
-
-
-def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
-    """Returns a read-only view of `cached`, which shows later changes to it.
-
-    Raises:
-        UsageError: `cached` is not bool of shape (num_nodes,).
-    """
-    array: object = cached
-    if not isinstance(array, np.ndarray) or array.dtype != np.bool_ or array.shape != (num_nodes,):
-        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise UsageError(f"cached must hold one bool per node, shape ({num_nodes},), got {got}")
-    return readonly(array)
 
 
 class RowBounds(NamedTuple):
@@ -86,3 +66,23 @@ class RowRange(NamedTuple):
 
     low: int
     high: int
+
+
+def readonly(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns a read-only view of `array`, memory maps included: with one type of array, kernels compile once."""
+    view = np.ascontiguousarray(np.asarray(array)).view()
+    view.flags.writeable = False
+    return view
+
+
+def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
+    """Returns a read-only view of `cached`, which shows later changes to it.
+
+    Raises:
+        UsageError: `cached` is not bool of shape (num_nodes,).
+    """
+    array: object = cached
+    if not isinstance(array, np.ndarray) or array.dtype != np.bool_ or array.shape != (num_nodes,):
+        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise UsageError(f"cached must hold one bool per node, shape ({num_nodes},), got {got}")
+    return readonly(array)

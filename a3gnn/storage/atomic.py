@@ -16,7 +16,75 @@ from pathlib import Path
 from a3gnn.errors import A3GNNError
 from a3gnn.units import format_size
 
+#: Environment variable with the path of the cache folder.
 VARIABLE = "A3GNN_CACHE"
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Yields a path beside `path` for a new file or folder; on success it replaces `path`, else it is removed.
+
+    If two processes write the same folder, the first one wins and the second copy is dropped. A killed process leaves a
+    hidden folder beside `path` that nobody has locked.
+
+    Args:
+        path: The file or folder.
+        durable: Whether it must survive a power failure from then on. False saves the wait for the disk, for files that
+            are made again after damage.
+
+    Raises:
+        OSError: It can't be written, such as when the disk is full.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise named(error, path) from error
+    with place as scratch:
+        draft = Path(scratch) / path.name
+        with _locked(scratch):
+            yield draft
+            if durable:
+                _persist(draft)
+            try:
+                os.replace(draft, path)
+            except OSError:
+                if not (draft.is_dir() and path.is_dir() and any(path.iterdir())):
+                    raise
+                shutil.rmtree(draft)
+        if durable:
+            _persist_entries(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes `text` to the file at `path` in UTF-8, whole or not at all; it is on the disk when this returns.
+
+    Raises:
+        OSError: It can't be written, such as when the disk is full.
+    """
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def persist(path: Path) -> None:
+    """Waits until the file or folder at `path` would survive a power failure.
+
+    Raises:
+        OSError: The disk failed to write it.
+    """
+    _persist(path)
+    _persist_entries(path.parent)
+
+
+def need_room(folder: Path, needed: int) -> None:
+    """Checks that the disk of `folder` has room for `needed` bytes.
+
+    Raises:
+        OSError: There is less room.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")
 
 
 def cache_root(chosen: str | Path | None = None) -> Path:
@@ -91,62 +159,6 @@ def release(file: int) -> None:
     os.close(file)
 
 
-@contextmanager
-def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """Yields a path beside `path` for a new file or folder; on success it replaces `path`, else it is removed.
-
-    If two processes write the same folder, the first one wins and the second copy is dropped. A killed process leaves a
-    hidden folder beside `path` that nobody has locked.
-
-    Args:
-        path: The file or folder.
-        durable: Whether it must survive a power failure from then on. False saves the wait for the disk, for files that
-            are made again after damage.
-
-    Raises:
-        OSError: It can't be written, such as when the disk is full.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise named(error, path) from error
-    with place as scratch:
-        draft = Path(scratch) / path.name
-        with _locked(scratch):
-            yield draft
-            if durable:
-                _persist(draft)
-            try:
-                os.replace(draft, path)
-            except OSError:
-                if not (draft.is_dir() and path.is_dir() and any(path.iterdir())):
-                    raise
-                shutil.rmtree(draft)
-        if durable:
-            _persist_entries(path.parent)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes `text` to the file at `path` in UTF-8, whole or not at all; it is on the disk when this returns.
-
-    Raises:
-        OSError: It can't be written, such as when the disk is full.
-    """
-    with replacing(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-
-
-def persist(path: Path) -> None:
-    """Waits until the file or folder at `path` would survive a power failure.
-
-    Raises:
-        OSError: The disk failed to write it.
-    """
-    _persist(path)
-    _persist_entries(path.parent)
-
-
 def _persist(path: Path) -> None:
     """Waits until the content of `path` is on the disk."""
     if path.is_dir():
@@ -181,14 +193,3 @@ def _locked(folder: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def need_room(folder: Path, needed: int) -> None:
-    """Checks that the disk of `folder` has room for `needed` bytes.
-
-    Raises:
-        OSError: There is less room.
-    """
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")

@@ -23,6 +23,8 @@ LOCK_NAME = ".lock"
 _PATIENCE_S, _POLL_S = 2.0, 0.05
 #: Most bytes written, and shown, about the holder of a lock. Guess.
 MAX_HOLDER_BYTES = 300
+#: Parent of the folders that `reserved_next` creates.
+_RUNS = Path("runs")
 #: A password in a database's URL, which other users must not see.
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
@@ -64,9 +66,6 @@ def claimed_next(name: str, notify: Callable[[str], None] = lambda line: None) -
     folder = reserved_next(name)
     with _removed_if_empty([folder] if had_runs else [folder, _RUNS]), claimed(folder, notify):
         yield folder
-
-
-_RUNS = Path("runs")
 
 
 def reserved_next(name: str) -> Path:

@@ -1,7 +1,7 @@
-"""How much RAM this process may fill, page cache included, and how much of it is free.
+"""Memory and cores that this process may use, by the machine and by its control groups; and how much memory is free.
 
-A limit of any control group from the process's own up to the root applies, so the tightest one counts. Version 1 has a
-tree of folders per controller, version 2 a single tree; a machine may have both.
+A limit of any group from the process's own up to the root applies, so the tightest one counts. Version 1 has a tree of
+folders per controller, version 2 a single tree; a machine may have both. The page cache counts as free memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _GROUPS, _MOUNTS = "/proc/self/cgroup", "/proc/self/mountinfo"
 _USUAL = "/sys/fs/cgroup"
 #: Controllers of the version 2 tree in `/proc/self/cgroup`.
 _UNIFIED = frozenset([""])
+#: An evaluation may take a memory limit, or the machine's memory without one, divided by these. Guesses.
+_OF_LIMIT, _OF_MACHINE = 4, 8
 
 
 class Group(NamedTuple):
@@ -50,6 +52,28 @@ class _Mount(NamedTuple):
     folder: Path
 
 
+def host_memory_bytes() -> int:
+    """Returns the machine's memory, or the tightest limit of this process's control groups if that is less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([total, *(limit for _, limit in memory_limits())])
+
+
+def available_bytes() -> int | None:
+    """Returns the bytes that programs may take without swapping, by machine and control groups; None if unknown."""
+    left = [_of_machine(), *(_of_group(group, limit) for group, limit in memory_limits())]
+    return min((one for one in left if one is not None), default=None)
+
+
+def evaluation_bytes(limit_bytes: int | None) -> int:
+    """Returns the bytes that an evaluation pass may take under a host memory limit; None is no limit."""
+    return host_memory_bytes() // _OF_MACHINE if limit_bytes is None else limit_bytes // _OF_LIMIT
+
+
+def cpu_limit() -> float | None:
+    """Returns the smallest CPU quota of this process's groups, in cores; None without a quota."""
+    return min((quota for group in _groups("cpu") if (quota := _quota(group)) is not None), default=None)
+
+
 def memory_limits() -> Iterator[tuple[Group, int]]:
     """Yields each group that limits this process's memory, and its limit in bytes."""
     for group in _groups("memory"):
@@ -69,9 +93,35 @@ def own_memory_groups(usual: str = _USUAL) -> Iterator[Group]:
         yield tree[0]
 
 
-def cpu_limit() -> float | None:
-    """Returns the smallest CPU quota of this process's groups, in cores; None without a quota."""
-    return min((quota for group in _groups("cpu") if (quota := _quota(group)) is not None), default=None)
+def _of_machine() -> int | None:
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            for line in file:
+                if line.startswith(b"MemAvailable:"):
+                    return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    return None
+
+
+def _of_group(group: Group, limit: int) -> int | None:
+    """Returns the bytes that programs may still take within the group's limit.
+
+    The page cache, except shared memory, counts as free, because the kernel drops it under pressure. So do the kernel's
+    caches of file names, which version 2 counts as used too.
+    """
+    first = group.version == 1
+    taken = group.number("memory.usage_in_bytes" if first else "memory.current")
+    if taken is None:
+        return None
+    cache, shared = ("total_cache", "total_shmem") if first else ("file", "shmem")
+    try:
+        with open(group.folder / "memory.stat", encoding="ascii") as file:
+            stat = dict(line.split() for line in file)
+        names = 0 if first else int(stat.get("slab_reclaimable", 0))
+        return max(0, limit - taken + int(stat[cache]) - int(stat[shared]) + names)
+    except (OSError, ValueError, KeyError):
+        return max(0, limit - taken)
 
 
 def _quota(group: Group) -> float | None:
@@ -147,55 +197,3 @@ def _lines(path: str) -> list[str]:
         return Path(path).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return []
-
-
-def host_memory_bytes() -> int:
-    """Returns the machine's memory, or the tightest limit of this process's control groups if that is less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([total, *(limit for _, limit in memory_limits())])
-
-
-def available_bytes() -> int | None:
-    """Returns the bytes that programs may take without swapping, by machine and control groups; None if unknown."""
-    left = [_of_machine(), *(_of_group(group, limit) for group, limit in memory_limits())]
-    return min((one for one in left if one is not None), default=None)
-
-
-def _of_machine() -> int | None:
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            for line in file:
-                if line.startswith(b"MemAvailable:"):
-                    return 1024 * int(line.split()[1])
-    except OSError:
-        pass
-    return None
-
-
-def _of_group(group: Group, limit: int) -> int | None:
-    """Returns the bytes that programs may still take within the group's limit.
-
-    The page cache, except shared memory, counts as free, because the kernel drops it under pressure. So do the kernel's
-    caches of file names, which version 2 counts as used too.
-    """
-    first = group.version == 1
-    taken = group.number("memory.usage_in_bytes" if first else "memory.current")
-    if taken is None:
-        return None
-    cache, shared = ("total_cache", "total_shmem") if first else ("file", "shmem")
-    try:
-        with open(group.folder / "memory.stat", encoding="ascii") as file:
-            stat = dict(line.split() for line in file)
-        names = 0 if first else int(stat.get("slab_reclaimable", 0))
-        return max(0, limit - taken + int(stat[cache]) - int(stat[shared]) + names)
-    except (OSError, ValueError, KeyError):
-        return max(0, limit - taken)
-
-
-#: An evaluation may take a memory limit, or the machine's memory without one, divided by these. Guesses.
-_OF_LIMIT, _OF_MACHINE = 4, 8
-
-
-def evaluation_bytes(limit_bytes: int | None) -> int:
-    """Returns the bytes that an evaluation pass may take under a host memory limit; None is no limit."""
-    return host_memory_bytes() // _OF_MACHINE if limit_bytes is None else limit_bytes // _OF_LIMIT

@@ -1,4 +1,4 @@
-"""The interface of a cache on the host to the store that reads through it."""
+"""The interface of a cache on the host to the store that reads through it, and the counts of its hits and misses."""
 
 from __future__ import annotations
 

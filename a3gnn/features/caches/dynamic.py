@@ -21,38 +21,6 @@ from a3gnn.features.rows.table import RowTable, row_like
 from a3gnn.threads import pool
 
 
-class FairLock:
-    """A lock that threads get in the order of their requests; `threading.Lock` promises no order.
-
-    BGL queues a cache's operations for one processing thread (section 3.2.3). Here each thread serves its own query
-    while it holds the lock: operations run in the same order, and no query moves to another thread.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[threading.Lock] = deque()
-        self._guard = threading.Lock()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Waits for the lock, and holds it until the context ends; not reentrant."""
-        mine = threading.Lock()
-        mine.acquire()
-        with self._guard:
-            self._waiting.append(mine)
-            if self._waiting[0] is mine:
-                mine.release()
-        try:
-            mine.acquire()
-            yield
-        finally:
-            # A thread that is interrupted while it waits must leave the queue, wherever it stands.
-            with self._guard:
-                first = self._waiting[0] is mine
-                self._waiting.remove(mine)
-                if first and self._waiting:
-                    self._waiting[0].release()
-
-
 class DynamicCache:
     """Dense rows in host memory, as stored, of the nodes that a policy keeps (BGL, section 3.2).
 
@@ -110,3 +78,35 @@ class DynamicCache:
         missed, targets = self._slots.admit(ids, found)
         kernel = partial(store_rows, table.addresses, missed, targets, self._rows)
         pool.in_chunks(kernel, len(missed), pool.grain(1, self._rows.strides[0]))
+
+
+class FairLock:
+    """A lock that threads get in the order of their requests; `threading.Lock` promises no order.
+
+    BGL queues a cache's operations for one processing thread (section 3.2.3). Here each thread serves its own query
+    while it holds the lock: operations run in the same order, and no query moves to another thread.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[threading.Lock] = deque()
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Waits for the lock, and holds it until the context ends; not reentrant."""
+        mine = threading.Lock()
+        mine.acquire()
+        with self._guard:
+            self._waiting.append(mine)
+            if self._waiting[0] is mine:
+                mine.release()
+        try:
+            mine.acquire()
+            yield
+        finally:
+            # A thread that is interrupted while it waits must leave the queue, wherever it stands.
+            with self._guard:
+                first = self._waiting[0] is mine
+                self._waiting.remove(mine)
+                if first and self._waiting:
+                    self._waiting[0].release()

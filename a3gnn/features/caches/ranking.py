@@ -23,60 +23,6 @@ from a3gnn.seeding import derive, generator
 _MAX_SEEDS = 100 * 1024
 
 
-def presampled(
-    graph: Graph,
-    fanouts: Sequence[int],
-    batch_size: int,
-    seed: int,
-    *,
-    seeds: Iterable[NDArray[np.int32]] | None = None,
-    most: int | None = None,
-) -> Iterator[NDArray[np.int32]]:
-    """Yields the nodes that each mini-batch of an epoch needs, int32, distinct.
-
-    Neighbors are sampled uniformly, over the whole graph, from random streams of `seed` that training does not use.
-
-    Args:
-        graph: In RAM or on disk.
-        fanouts: In-neighbors sampled per node, the seeds' hop first.
-        batch_size: Seeds per mini-batch.
-        seed: Seed of the random streams.
-        seeds: Seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
-        most: Largest number of mini-batches; 0 samples none, None all of them.
-    """
-    sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
-    if seeds is None:
-        order = generator(seed, "presample", "seeds").permutation(graph.train_ids)
-        seeds = (order[start : start + batch_size] for start in range(0, len(order), batch_size))
-    for batch, chosen in enumerate(islice(seeds, most)):
-        yield sampler.sample(chosen, 0, batch).n_id
-
-
-def most_needed_first(
-    graph: Graph,
-    fanouts: Sequence[int],
-    batch_size: int,
-    seed: int,
-    *,
-    seeds: Iterable[NDArray[np.int32]] | None = None,
-) -> NDArray[np.int32]:
-    """Returns all nodes by falling number of presampled mini-batches that need them, int32, shape (num_nodes,).
-
-    One epoch is presampled, or 100 x 1,024 seeds of a longer one. From `seeds`, every n-th mini-batch is taken, so a
-    proximity order is sampled over the whole graph. Ties, such as nodes that no mini-batch needs, are ranked by degree.
-    The arguments are the same as for `presampled`.
-    """
-    most = max(1, _MAX_SEEDS // batch_size)
-    if seeds is not None:
-        seeds = list(seeds)
-        seeds = seeds[:: max(1, -(-len(seeds) // most))]
-    needed = np.zeros(graph.num_nodes, dtype=np.int32)
-    for ids in presampled(graph, fanouts, batch_size, seed, seeds=seeds, most=most):
-        needed[ids] += 1
-    ranked = hottest_first(graph)
-    return ranked[np.argsort(-needed[ranked], kind="stable")]
-
-
 def cached_nodes(
     graph: Graph,
     cache_bytes: int,
@@ -143,3 +89,57 @@ def expected_access(graph: Graph, fanouts: Sequence[int], batch_size: int) -> ND
         hop = -np.expm1(log_not_in_hop)
         not_needed *= np.exp(log_not_in_hop)
     return 1.0 - not_needed
+
+
+def presampled(
+    graph: Graph,
+    fanouts: Sequence[int],
+    batch_size: int,
+    seed: int,
+    *,
+    seeds: Iterable[NDArray[np.int32]] | None = None,
+    most: int | None = None,
+) -> Iterator[NDArray[np.int32]]:
+    """Yields the nodes that each mini-batch of an epoch needs, int32, distinct.
+
+    Neighbors are sampled uniformly, over the whole graph, from random streams of `seed` that training does not use.
+
+    Args:
+        graph: In RAM or on disk.
+        fanouts: In-neighbors sampled per node, the seeds' hop first.
+        batch_size: Seeds per mini-batch.
+        seed: Seed of the random streams.
+        seeds: Seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
+        most: Largest number of mini-batches; 0 samples none, None all of them.
+    """
+    sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
+    if seeds is None:
+        order = generator(seed, "presample", "seeds").permutation(graph.train_ids)
+        seeds = (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+    for batch, chosen in enumerate(islice(seeds, most)):
+        yield sampler.sample(chosen, 0, batch).n_id
+
+
+def most_needed_first(
+    graph: Graph,
+    fanouts: Sequence[int],
+    batch_size: int,
+    seed: int,
+    *,
+    seeds: Iterable[NDArray[np.int32]] | None = None,
+) -> NDArray[np.int32]:
+    """Returns all nodes by falling number of presampled mini-batches that need them, int32, shape (num_nodes,).
+
+    One epoch is presampled, or 100 x 1,024 seeds of a longer one. From `seeds`, every n-th mini-batch is taken, so a
+    proximity order is sampled over the whole graph. Ties, such as nodes that no mini-batch needs, are ranked by degree.
+    The arguments are the same as for `presampled`.
+    """
+    most = max(1, _MAX_SEEDS // batch_size)
+    if seeds is not None:
+        seeds = list(seeds)
+        seeds = seeds[:: max(1, -(-len(seeds) // most))]
+    needed = np.zeros(graph.num_nodes, dtype=np.int32)
+    for ids in presampled(graph, fanouts, batch_size, seed, seeds=seeds, most=most):
+        needed[ids] += 1
+    ranked = hottest_first(graph)
+    return ranked[np.argsort(-needed[ranked], kind="stable")]

@@ -16,39 +16,6 @@ from a3gnn.features.caches.policy_kernels import Buckets, SlotLists
 from a3gnn.sampling.kernel_types import readonly
 
 
-class FixedMap:
-    """Maps nodes to slots and never changes; `SlotMap` is its dynamic counterpart. Thread-safe.
-
-    Args:
-        nodes: The cached nodes, in the order of their slots: int32, distinct.
-        num_nodes: Nodes of the graph.
-    """
-
-    def __init__(self, nodes: NDArray[np.int32], num_nodes: int) -> None:
-        self.num_slots = len(nodes)
-        self._slot_of = np.full(num_nodes, -1, dtype=np.int32)
-        self._slot_of[nodes] = np.arange(len(nodes), dtype=np.int32)
-
-    @property
-    def position(self) -> NDArray[np.int32]:
-        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only."""
-        return readonly(self._slot_of)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the map."""
-        return self._slot_of.nbytes
-
-    def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
-        """Returns the slot of each of `ids`, -1 for a miss, int32, and the number of hits."""
-        slots = np.empty(len(ids), dtype=np.int32)
-        return slots, int(kernels.look_up(self._slot_of, ids, slots))
-
-    def admit(self, ids: NDArray[np.int32], _slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Returns no index and no slot, because nothing is ever admitted."""
-        return ids[:0], ids[:0]
-
-
 def _fifo_state(_slots: int) -> tuple[NDArray[Any], ...]:
     return (np.zeros(1, dtype=np.int32),)
 
@@ -152,6 +119,39 @@ class SlotMap:
             self._admit(self._slot_of, self._node_of, *self._state, ids, slots)
         missed, targets = kernels.admitted(self._slot_of, ids, slots)
         return missed, targets
+
+
+class FixedMap:
+    """Maps nodes to slots and never changes; `SlotMap` is its dynamic counterpart. Thread-safe.
+
+    Args:
+        nodes: The cached nodes, in the order of their slots: int32, distinct.
+        num_nodes: Nodes of the graph.
+    """
+
+    def __init__(self, nodes: NDArray[np.int32], num_nodes: int) -> None:
+        self.num_slots = len(nodes)
+        self._slot_of = np.full(num_nodes, -1, dtype=np.int32)
+        self._slot_of[nodes] = np.arange(len(nodes), dtype=np.int32)
+
+    @property
+    def position(self) -> NDArray[np.int32]:
+        """Each node's slot, -1 for none: int32, shape (num_nodes,), read-only."""
+        return readonly(self._slot_of)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the map."""
+        return self._slot_of.nbytes
+
+    def look_up(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], int]:
+        """Returns the slot of each of `ids`, -1 for a miss, int32, and the number of hits."""
+        slots = np.empty(len(ids), dtype=np.int32)
+        return slots, int(kernels.look_up(self._slot_of, ids, slots))
+
+    def admit(self, ids: NDArray[np.int32], _slots: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Returns no index and no slot, because nothing is ever admitted."""
+        return ids[:0], ids[:0]
 
 
 def slot_bytes(policy: str) -> int:

@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from a3gnn.features.rows.intrinsics import narrowed, pointer, prefetch_at, widened
 from a3gnn.storage.compiled import njit
 
+# Bytes of a cache line on x86-64 and most arm64 processors.
+_LINE = 64
+
 
 def sum_of(row: Any, scratch: Any) -> Any:
     """Returns the memory for the sum of an output row: the row itself if it is float32, else `scratch`, float32.
@@ -58,10 +61,6 @@ def _settle(total: Any, row: Any) -> Callable[..., None]:
         pass
 
     return as_it_is if row.dtype == types.float32 else rounded
-
-
-# Bytes of a cache line on x86-64 and most arm64 processors.
-_LINE = 64
 
 
 @njit(cache=True, nogil=True)

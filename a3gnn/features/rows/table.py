@@ -1,4 +1,4 @@
-"""`RowTable`: dense rows of several arrays, by address."""
+"""`RowTable`: dense rows of several arrays, by address; and functions that copy or aggregate them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 
 from a3gnn.features.rows.row_kernels import copy_rows, locate, mean_rows, symmetric_weights, weigh_rows
 from a3gnn.threads import pool
+
+#: mean: mean of the in-neighbors, with the node's own row in further columns (GraphSAGE). sum: sum with the own row
+#: (GIN). gcn: symmetrically normalized sum with the own row.
+Aggregator = Literal["mean", "sum", "gcn"]
+AGGREGATORS: tuple[Aggregator, ...] = ("mean", "sum", "gcn")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +58,6 @@ def row_like(array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != 2 or not array.flags.c_contiguous:
         raise ValueError(f"rows read by address need a contiguous matrix, got strides {array.strides}")
     return np.empty(array.shape[1], dtype=np.uint16 if array.dtype == np.float16 else array.dtype)
-
-
-#: mean: mean of the in-neighbors, with the node's own row in further columns (GraphSAGE). sum: sum with the own row
-#: (GIN). gcn: symmetrically normalized sum with the own row.
-Aggregator = Literal["mean", "sum", "gcn"]
-AGGREGATORS: tuple[Aggregator, ...] = ("mean", "sum", "gcn")
 
 
 def input_width(aggregator: Aggregator | None, num_features: int) -> int:

@@ -15,6 +15,10 @@ from a3gnn.features.caches.static import Tier
 from a3gnn.features.rows.stored import DenseRows, SparseRows
 
 AnyTier = TypeVar("AnyTier", bound=Tier[Any])
+AnyRows = TypeVar("AnyRows", DenseRows, SparseRows)
+AnyCache = TypeVar("AnyCache", bound=RowCache)
+
+_NO_NODES = np.empty(0, dtype=np.int32)
 
 
 class ResidentPart(Generic[AnyTier]):
@@ -47,12 +51,6 @@ class ResidentPart(Generic[AnyTier]):
         self.tier = None
         self.tier = self._copied(np.flatnonzero(self._parts == part).astype(np.int32))
         self._part = part
-
-
-AnyRows = TypeVar("AnyRows", DenseRows, SparseRows)
-AnyCache = TypeVar("AnyCache", bound=RowCache)
-
-_NO_NODES = np.empty(0, dtype=np.int32)
 
 
 class HostStore(Generic[AnyRows, AnyTier, AnyCache]):

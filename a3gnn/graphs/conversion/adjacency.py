@@ -16,6 +16,75 @@ from a3gnn.graphs.edge_list_kernels import count_targets, sort_into_buckets, sor
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.npy import NpyWriter
 
+#: Sources and targets, int32, of equal length.
+EdgePieces = Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]
+
+#: Disk bytes per edge of scratch files and result.
+EDGE_DISK_BYTES = 12
+#: Memory budget per entry: int32 entries of the rows in RAM take half, counts and pieces of edges the rest. Guess.
+_BUDGET_BYTES_PER_ENTRY = 8
+#: Scratch files open at once: below the usual limit of 1,024 open files per process. Guess.
+_MAX_FILES = 256
+
+
+class EdgeCounts(NamedTuple):
+    """Counts of the edges of a source.
+
+    Attributes:
+        given: Edges, duplicates included.
+        loops: Self loops in `given`.
+        kept: Distinct edges.
+    """
+
+    given: int
+    loops: int
+    kept: int
+
+
+def write_adjacency(
+    pieces: EdgePieces,
+    num_edges: int,
+    num_nodes: int,
+    folder: Path,
+    scratch: Path,
+    memory_bytes: int,
+    progress: ConversionProgress,
+) -> EdgeCounts:
+    """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
+
+    Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
+    the budget holds. They are sorted, freed of duplicates and appended to the result.
+
+    Args:
+        pieces: The edges: (sources, targets) with ids in [0, num_nodes).
+        num_edges: Upper bound on their number.
+        num_nodes: Number of nodes.
+        folder: Destination of the result.
+        scratch: Folder for temporary files of 8 bytes per edge.
+        memory_bytes: Budget for the rows in RAM; a single row may take more.
+        progress: Called with the progress of the conversion.
+
+    Raises:
+        OSError: A file can't be written.
+    """
+    most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
+    given = loops = kept = 0
+    with EdgeBuckets(scratch, num_nodes, min(-(-num_edges // most) or 1, _MAX_FILES)) as buckets:
+        for sources, targets in pieces:
+            buckets.add(sources, targets)
+            given += len(sources)
+            loops += int(np.count_nonzero(sources == targets))
+            progress("reading edges", given, num_edges)
+        with (
+            NpyWriter(folder / "indptr.npy", np.int64) as indptr,
+            NpyWriter(folder / "indices.npy", np.int32) as indices,
+        ):
+            indptr.append(np.zeros(1, dtype=np.int64))
+            for bucket in buckets.read():
+                kept = _write_rows(bucket, most, kept, indptr, indices)
+                progress("sorting rows", bucket.last, num_nodes)
+    return EdgeCounts(given, loops, kept)
+
 
 class Bucket(NamedTuple):
     """The edges into nodes [first, last).
@@ -76,76 +145,6 @@ class EdgeBuckets:
             )
             yield Bucket(i * self._width, min((i + 1) * self._width, self._num_nodes), pairs.reshape(-1, 2))
             path.unlink()
-
-
-#: Disk bytes per edge of scratch files and result.
-EDGE_DISK_BYTES = 12
-#: Memory budget per entry: int32 entries of the rows in RAM take half, counts and pieces of edges the rest. Guess.
-_BUDGET_BYTES_PER_ENTRY = 8
-#: Scratch files open at once: below the usual limit of 1,024 open files per process. Guess.
-_MAX_FILES = 256
-
-#: Sources and targets, int32, of equal length.
-EdgePieces = Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]
-
-
-class EdgeCounts(NamedTuple):
-    """Counts of the edges of a source.
-
-    Attributes:
-        given: Edges, duplicates included.
-        loops: Self loops in `given`.
-        kept: Distinct edges.
-    """
-
-    given: int
-    loops: int
-    kept: int
-
-
-def write_adjacency(
-    pieces: EdgePieces,
-    num_edges: int,
-    num_nodes: int,
-    folder: Path,
-    scratch: Path,
-    memory_bytes: int,
-    progress: ConversionProgress,
-) -> EdgeCounts:
-    """Writes `indptr.npy` (int64) and `indices.npy` (int32, ascending and distinct in each row) to `folder`.
-
-    Edges first go to scratch files by ranges of targets. Then each range's rows are filled in RAM, as many at a time as
-    the budget holds. They are sorted, freed of duplicates and appended to the result.
-
-    Args:
-        pieces: The edges: (sources, targets) with ids in [0, num_nodes).
-        num_edges: Upper bound on their number.
-        num_nodes: Number of nodes.
-        folder: Destination of the result.
-        scratch: Folder for temporary files of 8 bytes per edge.
-        memory_bytes: Budget for the rows in RAM; a single row may take more.
-        progress: Called with the progress of the conversion.
-
-    Raises:
-        OSError: A file can't be written.
-    """
-    most = max(1, memory_bytes // _BUDGET_BYTES_PER_ENTRY)
-    given = loops = kept = 0
-    with EdgeBuckets(scratch, num_nodes, min(-(-num_edges // most) or 1, _MAX_FILES)) as buckets:
-        for sources, targets in pieces:
-            buckets.add(sources, targets)
-            given += len(sources)
-            loops += int(np.count_nonzero(sources == targets))
-            progress("reading edges", given, num_edges)
-        with (
-            NpyWriter(folder / "indptr.npy", np.int64) as indptr,
-            NpyWriter(folder / "indices.npy", np.int32) as indices,
-        ):
-            indptr.append(np.zeros(1, dtype=np.int64))
-            for bucket in buckets.read():
-                kept = _write_rows(bucket, most, kept, indptr, indices)
-                progress("sorting rows", bucket.last, num_nodes)
-    return EdgeCounts(given, loops, kept)
 
 
 def _write_rows(bucket: Bucket, most: int, kept: int, indptr: NpyWriter, indices: NpyWriter) -> int:

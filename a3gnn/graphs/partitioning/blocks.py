@@ -13,6 +13,8 @@ from a3gnn.graphs.partitioning.coarsen_kernels import block_edges, grow_blocks, 
 from a3gnn.graphs.partitioning.greedy_kernels import PartCapacity, assign
 from a3gnn.seeding import generator
 
+BlockAffinity = Literal["blocks", "edges"]
+
 #: Sources of the search. Guess: the 111 M nodes of ogbn-papers100M then make blocks of BGL's 100,000 nodes.
 _BLOCKS = 1024
 #: Sources per part at least. Guess.
@@ -38,6 +40,59 @@ class Coarsening(NamedTuple):
 
     block_of: NDArray[np.int32]
     num_blocks: int
+
+
+class BlockGraph(NamedTuple):
+    """The undirected, weighted graph of blocks (BGL, section 3.3.1).
+
+    Attributes:
+        indptr: int64, shape (num_blocks + 1,).
+        indices: Neighbor blocks of each block except itself, int32, ascending.
+        weights: Edges of the original graph between the two blocks, in both directions, int64.
+        sizes: Nodes of each block, int32, shape (num_blocks,).
+        train_sizes: Train nodes of each block, int64, shape (num_blocks,).
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    train_sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, graph: GraphArrays, block: NDArray[np.int32], num_blocks: int) -> Self:
+        """Returns the graph of `num_blocks` blocks; node v is in `block[v]`."""
+        sizes = np.bincount(block, minlength=num_blocks).astype(np.int32)
+        train_sizes = np.bincount(block[graph.train_ids], minlength=num_blocks)
+        indptr, indices, weights = block_edges(graph.indptr, graph.indices, block, sizes)
+        one_way = csr_array((weights, indices, indptr), shape=(num_blocks, num_blocks))
+        # Reversing the block graph is cheap; reversing the graph would cost as much memory as the graph.
+        both_ways = (one_way + one_way.T).tocsr()
+        both_ways.sort_indices()
+        return cls(
+            both_ways.indptr.astype(np.int64),
+            both_ways.indices.astype(np.int32),
+            both_ways.data.astype(np.int64),
+            sizes,
+            train_sizes.astype(np.int64),
+        )
+
+
+def block_parts(graph: GraphArrays, num_parts: int, seed: int, affinity: BlockAffinity = "blocks") -> NDArray[np.int32]:
+    """Returns the part of each node, int32, shape (num_nodes,).
+
+    In a directed graph, blocks grow from a node to its in-neighbors, as sampling does. Two blocks are neighbors if an
+    edge joins them in either direction.
+
+    Args:
+        graph: In RAM or on disk.
+        num_parts: From 1 to the number of nodes.
+        seed: Seed of the sources of blocks and of the random merges.
+        affinity: How the neighborhood of a block and a part is counted; see `greedy_parts`.
+    """
+    coarse = coarsen(graph, num_parts, seed)
+    part_of_block = greedy_parts(BlockGraph.of(graph, coarse.block_of, coarse.num_blocks), num_parts, affinity)
+    return part_of_block[coarse.block_of]
 
 
 def coarsen(graph: GraphArrays, num_parts: int, seed: int) -> Coarsening:
@@ -77,69 +132,6 @@ def coarsen(graph: GraphArrays, num_parts: int, seed: int) -> Coarsening:
     return Coarsening(label[block], int(np.count_nonzero(kept)))
 
 
-def _merge(
-    graph: GraphArrays,
-    block: NDArray[np.int32],
-    sizes: NDArray[np.int32],
-    *,
-    max_nodes: int,
-    num_large: int,
-    num_parts: int,
-    seed: int,
-) -> NDArray[np.int32]:
-    """Returns the block that each block merges into, int32, shape (num_blocks,); its own id if it does not merge."""
-    by_size = np.argsort(-sizes, kind="stable").astype(np.int32)
-    large = by_size[: min(int(np.ceil(_LARGE_SHARE * len(sizes))), num_large)]
-    into = np.full(len(sizes), -1, dtype=np.int32)
-    into[large] = large
-    capacity = graph.num_nodes / num_parts
-    max_merged = max(max_nodes, int(_MERGED_SHARE * capacity))
-    merge_into_large(graph.indptr, graph.indices, block, sizes, by_size[len(large) :], max_merged, into)
-    rest = np.flatnonzero(into < 0).astype(np.int32)
-    generator(seed, "block merges").shuffle(rest)
-    merge_consecutive(sizes, rest, max_nodes, into)
-    return into
-
-
-class BlockGraph(NamedTuple):
-    """The undirected, weighted graph of blocks (BGL, section 3.3.1).
-
-    Attributes:
-        indptr: int64, shape (num_blocks + 1,).
-        indices: Neighbor blocks of each block except itself, int32, ascending.
-        weights: Edges of the original graph between the two blocks, in both directions, int64.
-        sizes: Nodes of each block, int32, shape (num_blocks,).
-        train_sizes: Train nodes of each block, int64, shape (num_blocks,).
-    """
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    weights: NDArray[np.int64]
-    sizes: NDArray[np.int32]
-    train_sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, graph: GraphArrays, block: NDArray[np.int32], num_blocks: int) -> Self:
-        """Returns the graph of `num_blocks` blocks; node v is in `block[v]`."""
-        sizes = np.bincount(block, minlength=num_blocks).astype(np.int32)
-        train_sizes = np.bincount(block[graph.train_ids], minlength=num_blocks)
-        indptr, indices, weights = block_edges(graph.indptr, graph.indices, block, sizes)
-        one_way = csr_array((weights, indices, indptr), shape=(num_blocks, num_blocks))
-        # Reversing the block graph is cheap; reversing the graph would cost as much memory as the graph.
-        both_ways = (one_way + one_way.T).tocsr()
-        both_ways.sort_indices()
-        return cls(
-            both_ways.indptr.astype(np.int64),
-            both_ways.indices.astype(np.int32),
-            both_ways.data.astype(np.int64),
-            sizes,
-            train_sizes.astype(np.int64),
-        )
-
-
-BlockAffinity = Literal["blocks", "edges"]
-
-
 def greedy_parts(blocks: BlockGraph, num_parts: int, affinity: BlockAffinity = "blocks") -> NDArray[np.int32]:
     """Returns the part of each block, int32, shape (num_blocks,).
 
@@ -174,18 +166,25 @@ def greedy_parts(blocks: BlockGraph, num_parts: int, affinity: BlockAffinity = "
     return parts
 
 
-def block_parts(graph: GraphArrays, num_parts: int, seed: int, affinity: BlockAffinity = "blocks") -> NDArray[np.int32]:
-    """Returns the part of each node, int32, shape (num_nodes,).
-
-    In a directed graph, blocks grow from a node to its in-neighbors, as sampling does. Two blocks are neighbors if an
-    edge joins them in either direction.
-
-    Args:
-        graph: In RAM or on disk.
-        num_parts: From 1 to the number of nodes.
-        seed: Seed of the sources of blocks and of the random merges.
-        affinity: How the neighborhood of a block and a part is counted; see `greedy_parts`.
-    """
-    coarse = coarsen(graph, num_parts, seed)
-    part_of_block = greedy_parts(BlockGraph.of(graph, coarse.block_of, coarse.num_blocks), num_parts, affinity)
-    return part_of_block[coarse.block_of]
+def _merge(
+    graph: GraphArrays,
+    block: NDArray[np.int32],
+    sizes: NDArray[np.int32],
+    *,
+    max_nodes: int,
+    num_large: int,
+    num_parts: int,
+    seed: int,
+) -> NDArray[np.int32]:
+    """Returns the block that each block merges into, int32, shape (num_blocks,); its own id if it does not merge."""
+    by_size = np.argsort(-sizes, kind="stable").astype(np.int32)
+    large = by_size[: min(int(np.ceil(_LARGE_SHARE * len(sizes))), num_large)]
+    into = np.full(len(sizes), -1, dtype=np.int32)
+    into[large] = large
+    capacity = graph.num_nodes / num_parts
+    max_merged = max(max_nodes, int(_MERGED_SHARE * capacity))
+    merge_into_large(graph.indptr, graph.indices, block, sizes, by_size[len(large) :], max_merged, into)
+    rest = np.flatnonzero(into < 0).astype(np.int32)
+    generator(seed, "block merges").shuffle(rest)
+    merge_consecutive(sizes, rest, max_nodes, into)
+    return into

@@ -22,112 +22,11 @@ from a3gnn.storage.atomic import need_room
 # Pairs per piece, 96 MiB of random numbers. The numbers of a piece are drawn array by array, so the size decides which
 # edges a recipe gives. Guess, and can't be changed: the same recipe must give the same graph.
 _PAIRS_PER_PIECE = 1 << 22
-
-
-def pairs_of(recipe: Recipe) -> int:
-    """Returns the number of pairs of nodes to draw; a pair of a node with itself is dropped later."""
-    return round(recipe.nodes * recipe.degree / 2)
-
-
-def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Yields pieces of undirected edges: both ends, int32; duplicates are possible, self loops are not.
-
-    It needs about 40 bytes per node and 160 MiB.
-
-    Args:
-        recipe: The graph's parameters.
-        labels: Each node's class, int64, shape (nodes,).
-    """
-    degrees = _expected_degrees(recipe)
-    by_class = np.argsort(labels, kind="stable").astype(np.int32)
-    # Nodes of one class are one interval of `mass`, so a draw within or outside the class is one uniform number.
-    inside_share = _inside_shares(recipe, degrees)[by_class]
-    mass = degrees[by_class]
-    del degrees
-    np.cumsum(mass, out=mass)
-    sizes = np.bincount(labels, minlength=recipe.classes)
-    bounds = np.concatenate([[0.0], mass])[np.concatenate([[0], np.cumsum(sizes)])]
-    class_of = np.repeat(np.arange(recipe.classes, dtype=np.int16), sizes)
-    guide = guide_of(mass, len(mass))
-    rng = generator(recipe.seed, "edges")
-    remaining = pairs_of(recipe)
-    uniform = np.empty(3 * min(remaining, _PAIRS_PER_PIECE))
-    while remaining:
-        count = min(remaining, _PAIRS_PER_PIECE)
-        remaining -= count
-        rng.random(out=uniform[: 3 * count])
-        first, second = draw_pairs(mass, guide, inside_share, class_of, bounds, uniform[: 3 * count].reshape(3, count))
-        yield by_class[first], by_class[second]
-
-
-def _expected_degrees(recipe: Recipe) -> NDArray[np.float64]:
-    """Returns expected degrees relative to their mean: the quantiles of a power law, in random order."""
-    degrees = (np.arange(recipe.nodes) + 0.5) / recipe.nodes
-    degrees **= -1 / (recipe.power - 1)
-    degrees /= degrees.mean()
-    np.minimum(degrees, np.sqrt(recipe.nodes) / 2, out=degrees)
-    degrees /= degrees.mean()
-    return generator(recipe.seed, "degrees").permutation(degrees)
-
-
-def _inside_shares(recipe: Recipe, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns each node's probability of drawing within its community, whose mean over edges is the homophily."""
-    order = np.argsort(degrees, kind="stable")
-    rank = np.empty(len(degrees))
-    rank[order] = np.cumsum(degrees[order]) / degrees.sum()
-    spread = min(recipe.mixing, 2 * recipe.homophily, 2 * (1 - recipe.homophily))
-    inside_share: NDArray[np.float64] = recipe.homophily + spread * (0.5 - rank)
-    return inside_share
-
-
 # Values per piece, tens of MiB. CSR rows draw several arrays per piece, so the size decides which features a recipe
 # gives. Guess, and can't be changed: the same recipe must give the same graph.
 _VALUES_PER_PIECE = 1 << 22
-
-
-def feature_pieces(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures | SparseFeatures]:
-    """Yields the feature rows from first to last, some tens of MiB at a time; CSR if the density is below 1.
-
-    Args:
-        recipe: The graph's parameters.
-        labels: Each node's class, int64, shape (nodes,).
-    """
-    return _sparse(recipe, labels) if recipe.density < 1 else _dense(recipe, labels)
-
-
-def _dense(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures]:
-    """Yields float32 rows: the class's unit-length mean plus Gaussian noise of `noise` per column."""
-    rng = generator(recipe.seed, "features")
-    means = rng.standard_normal((recipe.classes, recipe.features), dtype=np.float32)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    step = max(1, _VALUES_PER_PIECE // recipe.features)
-    for start in range(0, recipe.nodes, step):
-        wanted = labels[start : start + step]
-        rows = rng.standard_normal((len(wanted), recipe.features), dtype=np.float32)
-        rows *= np.float32(recipe.noise)
-        rows += means[wanted]
-        yield DenseFeatures(rows)
-
-
-def _sparse(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[SparseFeatures]:
-    """Yields CSR rows of words: each class prefers its own words, by a factor that falls with `noise`."""
-    rng = generator(recipe.seed, "features")
-    words = max(1, round(recipe.density * recipe.features))
-    favourites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes
-    odds = np.where(favourites, 1 + recipe.classes / recipe.noise, 1.0)
-    steps = np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1) + np.arange(recipe.classes)[:, None]
-    step = max(1, _VALUES_PER_PIECE // words)
-    for start in range(0, recipe.nodes, step):
-        wanted = labels[start : start + step]
-        # Class c's distribution lies in [c, c + 1) of one long cumulative row: all words are one search.
-        points = rng.random((len(wanted), words)) + wanted[:, None]
-        columns = np.searchsorted(steps.ravel(), points.ravel(), side="right") % recipe.features
-        indptr = np.arange(len(wanted) + 1) * words
-        shape = (len(wanted), recipe.features)
-        matrix = csr_array((np.ones(columns.size, np.float32), columns, indptr), shape=shape)
-        matrix.sum_duplicates()
-        matrix.data[:] = 1.0
-        yield SparseFeatures(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), shape)
+# Labels, row starts of edges and of CSR features, and an id in one of the three sets.
+_NODE_DISK_BYTES = 8 + 8 + 8 + 4
 
 
 def generate(parameters: str = "") -> GraphArrays:
@@ -185,8 +84,50 @@ def write(parameters: str, draft: Draft) -> None:
     write_features(feature_pieces(recipe, labels), recipe.nodes, draft.folder, draft.progress)
 
 
-# Labels, row starts of edges and of CSR features, and an id in one of the three sets.
-_NODE_DISK_BYTES = 8 + 8 + 8 + 4
+def pairs_of(recipe: Recipe) -> int:
+    """Returns the number of pairs of nodes to draw; a pair of a node with itself is dropped later."""
+    return round(recipe.nodes * recipe.degree / 2)
+
+
+def edge_pairs(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yields pieces of undirected edges: both ends, int32; duplicates are possible, self loops are not.
+
+    It needs about 40 bytes per node and 160 MiB.
+
+    Args:
+        recipe: The graph's parameters.
+        labels: Each node's class, int64, shape (nodes,).
+    """
+    degrees = _expected_degrees(recipe)
+    by_class = np.argsort(labels, kind="stable").astype(np.int32)
+    # Nodes of one class are one interval of `mass`, so a draw within or outside the class is one uniform number.
+    inside_share = _inside_shares(recipe, degrees)[by_class]
+    mass = degrees[by_class]
+    del degrees
+    np.cumsum(mass, out=mass)
+    sizes = np.bincount(labels, minlength=recipe.classes)
+    bounds = np.concatenate([[0.0], mass])[np.concatenate([[0], np.cumsum(sizes)])]
+    class_of = np.repeat(np.arange(recipe.classes, dtype=np.int16), sizes)
+    guide = guide_of(mass, len(mass))
+    rng = generator(recipe.seed, "edges")
+    remaining = pairs_of(recipe)
+    uniform = np.empty(3 * min(remaining, _PAIRS_PER_PIECE))
+    while remaining:
+        count = min(remaining, _PAIRS_PER_PIECE)
+        remaining -= count
+        rng.random(out=uniform[: 3 * count])
+        first, second = draw_pairs(mass, guide, inside_share, class_of, bounds, uniform[: 3 * count].reshape(3, count))
+        yield by_class[first], by_class[second]
+
+
+def feature_pieces(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures | SparseFeatures]:
+    """Yields the feature rows from first to last, some tens of MiB at a time; CSR if the density is below 1.
+
+    Args:
+        recipe: The graph's parameters.
+        labels: Each node's class, int64, shape (nodes,).
+    """
+    return _sparse(recipe, labels) if recipe.density < 1 else _dense(recipe, labels)
 
 
 def _name(parameters: str) -> str:
@@ -216,3 +157,58 @@ def _split(recipe: Recipe) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArra
     train = max(1, round(recipe.train * recipe.nodes))
     val = max(1, round(recipe.val * recipe.nodes))
     return np.sort(order[:train]), np.sort(order[train : train + val]), np.sort(order[train + val :])
+
+
+def _expected_degrees(recipe: Recipe) -> NDArray[np.float64]:
+    """Returns expected degrees relative to their mean: the quantiles of a power law, in random order."""
+    degrees = (np.arange(recipe.nodes) + 0.5) / recipe.nodes
+    degrees **= -1 / (recipe.power - 1)
+    degrees /= degrees.mean()
+    np.minimum(degrees, np.sqrt(recipe.nodes) / 2, out=degrees)
+    degrees /= degrees.mean()
+    return generator(recipe.seed, "degrees").permutation(degrees)
+
+
+def _inside_shares(recipe: Recipe, degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns each node's probability of drawing within its community, whose mean over edges is the homophily."""
+    order = np.argsort(degrees, kind="stable")
+    rank = np.empty(len(degrees))
+    rank[order] = np.cumsum(degrees[order]) / degrees.sum()
+    spread = min(recipe.mixing, 2 * recipe.homophily, 2 * (1 - recipe.homophily))
+    inside_share: NDArray[np.float64] = recipe.homophily + spread * (0.5 - rank)
+    return inside_share
+
+
+def _dense(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[DenseFeatures]:
+    """Yields float32 rows: the class's unit-length mean plus Gaussian noise of `noise` per column."""
+    rng = generator(recipe.seed, "features")
+    means = rng.standard_normal((recipe.classes, recipe.features), dtype=np.float32)
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    step = max(1, _VALUES_PER_PIECE // recipe.features)
+    for start in range(0, recipe.nodes, step):
+        wanted = labels[start : start + step]
+        rows = rng.standard_normal((len(wanted), recipe.features), dtype=np.float32)
+        rows *= np.float32(recipe.noise)
+        rows += means[wanted]
+        yield DenseFeatures(rows)
+
+
+def _sparse(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[SparseFeatures]:
+    """Yields CSR rows of words: each class prefers its own words, by a factor that falls with `noise`."""
+    rng = generator(recipe.seed, "features")
+    words = max(1, round(recipe.density * recipe.features))
+    favourites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes
+    odds = np.where(favourites, 1 + recipe.classes / recipe.noise, 1.0)
+    steps = np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1) + np.arange(recipe.classes)[:, None]
+    step = max(1, _VALUES_PER_PIECE // words)
+    for start in range(0, recipe.nodes, step):
+        wanted = labels[start : start + step]
+        # Class c's distribution lies in [c, c + 1) of one long cumulative row: all words are one search.
+        points = rng.random((len(wanted), words)) + wanted[:, None]
+        columns = np.searchsorted(steps.ravel(), points.ravel(), side="right") % recipe.features
+        indptr = np.arange(len(wanted) + 1) * words
+        shape = (len(wanted), recipe.features)
+        matrix = csr_array((np.ones(columns.size, np.float32), columns, indptr), shape=shape)
+        matrix.sum_duplicates()
+        matrix.data[:] = 1.0
+        yield SparseFeatures(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), shape)

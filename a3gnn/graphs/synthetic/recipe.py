@@ -9,6 +9,21 @@ from typing import Any, Self
 
 from a3gnn.errors import UsageError, unknown_name
 
+_RANGES: dict[str, tuple[float, float]] = {
+    "nodes": (10, 2**31 - 1),
+    "degree": (1, 10_000),
+    "classes": (2, 1_000),
+    "features": (1, 100_000),
+    "power": (2.01, 10),
+    "homophily": (0, 1),
+    "mixing": (0, 1),
+    "noise": (0.01, 100),
+    "density": (1e-5, 1),
+    "train": (0, 1),
+    "val": (0, 1),
+    "seed": (0, 2**63 - 1),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -80,19 +95,3 @@ class Recipe:
                 wanted = "an integer" if kind is int else "a number"
                 raise UsageError(f"synthetic: {key} must be {wanted} (default {fields[key]}), got {value!r}") from None
         return cls(**values)
-
-
-_RANGES: dict[str, tuple[float, float]] = {
-    "nodes": (10, 2**31 - 1),
-    "degree": (1, 10_000),
-    "classes": (2, 1_000),
-    "features": (1, 100_000),
-    "power": (2.01, 10),
-    "homophily": (0, 1),
-    "mixing": (0, 1),
-    "noise": (0.01, 100),
-    "density": (1e-5, 1),
-    "train": (0, 1),
-    "val": (0, 1),
-    "seed": (0, 2**63 - 1),
-}

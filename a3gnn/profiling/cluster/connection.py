@@ -20,23 +20,6 @@ from a3gnn.profiling.cluster.kinds import START, MachineKind, machine_kinds
 
 #: Bytes of one piece of a graph, which lies in Ray's object stores while it is sent. Guess.
 PIECE_BYTES = 16 << 20
-
-
-class GraphSource:
-    """An actor on the study's machine, from which other machines fetch a graph."""
-
-    def read(self, folder: str, name: str, offset: int) -> bytes:
-        """Returns up to `PIECE_BYTES` of the file `name` in the converted graph's folder, from byte `offset` on."""
-        with (Path(folder) / name).open("rb") as file:
-            file.seek(offset)
-            return file.read(PIECE_BYTES)
-
-
-def graph_files(folder: Path) -> dict[str, int]:
-    """Returns the graph's own files in `folder` with their sizes in bytes, without files derived from them."""
-    return {path.name: path.stat().st_size for path in [*sorted(folder.glob("*.npy")), folder / "meta.json"]}
-
-
 #: Ray's namespace of all studies' actors.
 _NAMESPACE = "a3gnn"
 #: Scheme of Ray's addresses for clients outside of the cluster.
@@ -131,6 +114,21 @@ class Connection:
                 f"no Ray cluster can be used {where}: {str(error).strip()}; docs/ray.md says how to start one: first "
                 f"ray start --head, then on each machine for trials {START}; {option('ray_address')} takes HOST:PORT"
             ) from error
+
+
+class GraphSource:
+    """An actor on the study's machine, from which other machines fetch a graph."""
+
+    def read(self, folder: str, name: str, offset: int) -> bytes:
+        """Returns up to `PIECE_BYTES` of the file `name` in the converted graph's folder, from byte `offset` on."""
+        with (Path(folder) / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(PIECE_BYTES)
+
+
+def graph_files(folder: Path) -> dict[str, int]:
+    """Returns the graph's own files in `folder` with their sizes in bytes, without files derived from them."""
+    return {path.name: path.stat().st_size for path in [*sorted(folder.glob("*.npy")), folder / "meta.json"]}
 
 
 @contextmanager

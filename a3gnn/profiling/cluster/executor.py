@@ -25,6 +25,12 @@ from a3gnn.task import Task
 _SETTLE_S = 0.5
 #: A study stays at its machine after this many choices. Guess: few studies begin meanwhile.
 _MOST_CHOICES = 8
+#: Seconds after which a waiting user gets the reason. Guess.
+_PATIENCE_S = 3.0
+#: Seconds between two looks for a machine's messages. Guess.
+_POLL_S = 1.0
+#: Machines that may be lost before an order other than a trial is given up. Guess.
+_MOST_LOST = 3
 
 
 class Place(NamedTuple):
@@ -37,39 +43,6 @@ class Place(NamedTuple):
 
     machine: ClusterNode
     source: Any
-
-
-def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Collection[str]) -> Place:
-    """Returns a place on the machine with the fewest studies; machines that were `lost` come last.
-
-    Studies that begin together do not see each other, and choose the same machine. So a study looks again once its own
-    actor is listed. It leaves if more studies began before it on its machine than run on another one.
-    Names of earlier studies sort first, so all studies agree on who leaves.
-    """
-    choices = 0
-    while True:
-        machine = min(machines, key=lambda one: (one.node in lost, cluster.studies(one.node), one.name))
-        others = [one.node for one in machines if one != machine and one.node not in lost]
-        name, source = cluster.start_source(machine.node)
-        choices += 1
-        try:
-            if not others or choices == _MOST_CHOICES:
-                return Place(machine, source)
-            time.sleep(_SETTLE_S)
-            if cluster.studies(machine.node, before=name) <= min(map(cluster.studies, others)):
-                return Place(machine, source)
-        except BaseException:
-            cluster.end_source(source)
-            raise
-        cluster.end_source(source)
-
-
-#: Seconds after which a waiting user is told the reason. Guess.
-_PATIENCE_S = 3.0
-#: Seconds between two looks for a machine's messages. Guess.
-_POLL_S = 1.0
-#: Machines that may be lost before an order other than a trial is given up. Guess.
-_MOST_LOST = 3
 
 
 class _LostError(Exception):
@@ -275,6 +248,31 @@ class RayExecutor:
         if not request.curve_state or curve is None or curve.whole:
             return None
         return kept_state.sent(Path(request.curve_state), self._cluster.ray, self._notify)
+
+
+def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Collection[str]) -> Place:
+    """Returns a place on the machine with the fewest studies; machines that were `lost` come last.
+
+    Studies that begin together do not see each other, and choose the same machine. So a study looks again once its own
+    actor is listed. It leaves if more studies began before it on its machine than run on another one.
+    Names of earlier studies sort first, so all studies agree on who leaves.
+    """
+    choices = 0
+    while True:
+        machine = min(machines, key=lambda one: (one.node in lost, cluster.studies(one.node), one.name))
+        others = [one.node for one in machines if one != machine and one.node not in lost]
+        name, source = cluster.start_source(machine.node)
+        choices += 1
+        try:
+            if not others or choices == _MOST_CHOICES:
+                return Place(machine, source)
+            time.sleep(_SETTLE_S)
+            if cluster.studies(machine.node, before=name) <= min(map(cluster.studies, others)):
+                return Place(machine, source)
+        except BaseException:
+            cluster.end_source(source)
+            raise
+        cluster.end_source(source)
 
 
 def _no_memory(home: ClusterNode, error: Exception) -> str:

@@ -41,6 +41,38 @@ from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.units import format_size
 from a3gnn.version import __version__
 
+#: began: the machine was free. line: a line for people. result: the order's result. refused: the message of an
+#: `A3GNNError`. broken: the traceback of any other error.
+NodeMessage = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
+Notify = Callable[[str], None]
+
+#: Ray sets it to the cores that it counts, which may differ from the cores of a local trial.
+_SET_BY_RAY = "OMP_NUM_THREADS"
+
+
+def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[NodeMessage]:
+    """Carries out `order`, and yields its messages; the last one is the result or an error.
+
+    Args:
+        order: The task ("probe", "make_ready" or "run_trial") and its arguments, as JSON types, with the hardware's
+            fingerprint and the versions from `expected`.
+        source: The `GraphSource` actor that has the graph.
+    """
+    die_with_parent()  # Ray's own check takes an ended parent for a running one if nobody reaps it
+    said: SimpleQueue[NodeMessage] = SimpleQueue()
+    threading.Thread(target=_carry_out, args=(order, source, said), daemon=True).start()
+    yield "began", None
+    last = False
+    while not last:
+        answer = said.get()
+        last = answer[0] != "line"
+        yield answer
+
+
+def expected(fingerprint: str) -> dict[str, Any]:
+    """Returns the part of an order that names the hardware and versions that may carry it out."""
+    return {"fingerprint": fingerprint, "versions": _versions()}
+
 
 def received(
     fingerprint: str, files: Mapping[str, int], read: Callable[[str, int], bytes], notify: Callable[[str], None]
@@ -77,42 +109,6 @@ def received(
     return folder
 
 
-def _holds(folder: Path, fingerprint: str) -> bool:
-    try:
-        return read_folder(folder).fingerprint == fingerprint
-    except GraphError:
-        return False
-
-
-def _fetch(path: Path, size: int, read: Callable[[str, int], bytes]) -> None:
-    with path.open("xb") as file:
-        while (offset := file.tell()) < size:
-            piece = read(path.name, offset)
-            if not piece:
-                raise GraphError(f"{path.name} has {size} bytes, but only {offset} arrived: it changed meanwhile")
-            file.write(piece)
-
-
-def _check(folder: Path, fingerprint: str) -> None:
-    problems = [f"{finding.name}: {finding.problem}" for finding in verify(folder) if finding.problem]
-    if not problems and (found := read_folder(folder).fingerprint) != fingerprint:
-        problems = [f"its fingerprint must be {fingerprint}, got {found}"]
-    if problems:
-        raise GraphError(
-            f"what arrived is not the graph that was sent: {'; '.join(problems)}; a3gnn graph verify says whether it "
-            "is damaged where it was sent from, else try again"
-        )
-
-
-#: began: the machine was free. line: a line for people. result: the order's result. refused: the message of an
-#: `A3GNNError`. broken: the traceback of any other error.
-NodeMessage = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
-Notify = Callable[[str], None]
-
-#: Ray sets it to the cores that it counts, which may differ from the cores of a local trial.
-_SET_BY_RAY = "OMP_NUM_THREADS"
-
-
 class _Here:
     """The state that this process keeps between orders."""
 
@@ -121,30 +117,6 @@ class _Here:
         self.executor = LocalExecutor(lambda line: self.notify(line))
         self.machine = bare_machine(self.executor.worker)
         call_this_process(f"a trial through Ray, on the machine {self.machine.label or self.machine.fingerprint}")
-
-
-def carry_out(order: Mapping[str, Any], source: Any = None) -> Iterator[NodeMessage]:
-    """Carries out `order`, and yields its messages; the last one is the result or an error.
-
-    Args:
-        order: The task ("probe", "make_ready" or "run_trial") and its arguments, as JSON types, with the hardware's
-            fingerprint and the versions from `expected`.
-        source: The `GraphSource` actor that has the graph.
-    """
-    die_with_parent()  # Ray's own check takes an ended parent for a running one if nobody reaps it
-    said: SimpleQueue[NodeMessage] = SimpleQueue()
-    threading.Thread(target=_carry_out, args=(order, source, said), daemon=True).start()
-    yield "began", None
-    last = False
-    while not last:
-        answer = said.get()
-        last = answer[0] != "line"
-        yield answer
-
-
-def expected(fingerprint: str) -> dict[str, Any]:
-    """Returns the part of an order that names the hardware and versions that may carry it out."""
-    return {"fingerprint": fingerprint, "versions": _versions()}
 
 
 def _carry_out(order: Mapping[str, Any], source: Any, said: SimpleQueue[NodeMessage]) -> None:
@@ -248,3 +220,30 @@ def _undo_threads() -> None:
         given = {entry.partition(b"=")[0] for entry in file.read().split(b"\0")}
     if _SET_BY_RAY.encode() not in given:
         os.environ.pop(_SET_BY_RAY, None)
+
+
+def _holds(folder: Path, fingerprint: str) -> bool:
+    try:
+        return read_folder(folder).fingerprint == fingerprint
+    except GraphError:
+        return False
+
+
+def _fetch(path: Path, size: int, read: Callable[[str, int], bytes]) -> None:
+    with path.open("xb") as file:
+        while (offset := file.tell()) < size:
+            piece = read(path.name, offset)
+            if not piece:
+                raise GraphError(f"{path.name} has {size} bytes, but only {offset} arrived: it changed meanwhile")
+            file.write(piece)
+
+
+def _check(folder: Path, fingerprint: str) -> None:
+    problems = [f"{finding.name}: {finding.problem}" for finding in verify(folder) if finding.problem]
+    if not problems and (found := read_folder(folder).fingerprint) != fingerprint:
+        problems = [f"its fingerprint must be {fingerprint}, got {found}"]
+    if problems:
+        raise GraphError(
+            f"what arrived is not the graph that was sent: {'; '.join(problems)}; a3gnn graph verify says whether it "
+            "is damaged where it was sent from, else try again"
+        )

@@ -27,6 +27,49 @@ _OPTIONAL = {"id"}
 _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "str": (str,), "bool": (bool,)}
 #: Metrics that must be positive, because their logarithm is fitted.
 _POSITIVE = ("throughput_epochs_per_s", "peak_host_bytes")
+#: The row of a fault that concerns the whole file.
+_FILE = "file"
+#: Most faults named in an error. Guess.
+_NAMED = 5
+
+
+class Fault(NamedTuple):
+    """A fault of a row.
+
+    Attributes:
+        row: `line 17` of a file, `row 17` of a store, or `file`.
+        reason: The rule, and the value found.
+    """
+
+    row: str
+    reason: str
+
+    def describe(self) -> str:
+        """Returns the fault as one line."""
+        return f"{self.row}: {self.reason}"
+
+
+class Checked(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        sound: The measurements without faults by row, in order.
+        faults: The faults of other rows, and of the whole file.
+    """
+
+    sound: dict[str, Measurement]
+    faults: tuple[Fault, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of checked rows."""
+        return len(self.sound) + len({fault.row for fault in self.faults} - {_FILE})
+
+    def with_faults(self, faults: Iterable[Fault]) -> Checked:
+        """Returns the result with further `faults`; their rows no longer count as sound."""
+        more = tuple(faults)
+        wrong = {fault.row for fault in more}
+        return Checked({row: one for row, one in self.sound.items() if row not in wrong}, (*self.faults, *more))
 
 
 class ExaminedRow(NamedTuple):
@@ -39,6 +82,33 @@ class ExaminedRow(NamedTuple):
 
     measurement: Measurement | None
     faults: tuple[str, ...] = ()
+
+
+def check_file(path: str | Path) -> Checked:
+    """Checks a file of measurements, also against the hashes in its provenance if it has one.
+
+    Raises:
+        StoreError: The file can't be read.
+    """
+    provenance, lines = read_lines(path)
+    checked = _checked((f"line {number}", text) for number, text in lines.items())
+    return checked if provenance is None else checked.with_faults(_changed(provenance, lines))
+
+
+def check_store(store: ProfileStore) -> Checked:
+    """Checks the rows of a store, and the columns by which they are found.
+
+    Raises:
+        StoreError: The store can't be read.
+    """
+    rows = {f"row {row['id']}": row for row in store.raw_rows()}
+    checked = _checked((name, row["payload"]) for name, row in rows.items())
+    return checked.with_faults(
+        Fault(name, f"column {column} must be {own}, of what the row holds, got {rows[name][column]}")
+        for name, measurement in checked.sound.items()
+        for column, own in key_columns(measurement).items()
+        if rows[name][column] != own
+    )
 
 
 def examine_row(text: str) -> ExaminedRow:
@@ -64,6 +134,64 @@ def examine_row(text: str) -> ExaminedRow:
         return ExaminedRow(None, (f"must have the field {error}",))
     faults = tuple(_mistyped(measurement)) or (*_out_of_range(measurement), *_hashes(measurement, fields))
     return ExaminedRow(None if faults else measurement, faults)
+
+
+def export_rows(store: ProfileStore, path: Path) -> int:
+    """Writes every row of `store` to `path`, with provenance, and returns the number of rows.
+
+    Raises:
+        StoreError: A row has a fault, or the file can't be written; nothing was changed.
+    """
+    found = check_store(store)
+    _refuse(found, "nothing was exported; a3gnn profiles check names every fault")
+    return write_measurements(path, found.sound.values(), provenance=True)
+
+
+def import_rows(path: Path, place: str) -> tuple[int, int]:
+    """Adds the rows of a file to a store, all or none; returns the number of added rows, and of rows in the file.
+
+    A store holds one row per configuration, task, graph, hardware and version. An existing row stays, and a new one
+    with the same key is left out.
+
+    Args:
+        path: The file.
+        place: The store's path or SQLAlchemy URL. A missing store is made if the file is sound.
+
+    Raises:
+        StoreError: The file or a row has a fault, or the store can't be written; the store is unchanged.
+    """
+    found = check_file(path)
+    _refuse(found, f"nothing was imported; a3gnn profiles check {path} names every fault")
+    with ProfileStore.open(place) as store:
+        return store.add_missing(found.sound.values()), len(found.sound)
+
+
+def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
+    """Checks `rows`, pairs of a name and a text."""
+    sound: dict[str, Measurement] = {}
+    faults: list[Fault] = []
+    first: dict[str, tuple[str, str]] = {}
+    for name, text in rows:
+        measurement, reasons = examine_row(text)
+        if measurement is not None:
+            content = json.dumps(measurement.to_dict(), sort_keys=True)
+            before, same = first.setdefault(measurement.id, (name, content))
+            if same == content:
+                sound[name] = measurement
+            else:
+                reasons = (f"must have an id of its own, got {measurement.id}, that of {before}, which differs",)
+        faults += [Fault(name, reason) for reason in reasons]
+    return Checked(sound, tuple(faults))
+
+
+def _changed(provenance: Provenance, lines: dict[int, str]) -> Iterator[Fault]:
+    """Yields rows that were not exported as they are now, and the number of missing rows."""
+    exported = set(provenance.hashes)
+    for number, text in lines.items():
+        if line_hash(text) not in exported:
+            yield Fault(f"line {number}", f"must be as it was exported, got another content: {line_hash(text)}")
+    if len(provenance.hashes) != len(lines):
+        yield Fault(_FILE, f"must hold the {len(provenance.hashes):,} rows that were exported, got {len(lines):,}")
 
 
 def _names(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -142,138 +270,6 @@ def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
     ):
         if stored != own:
             yield f"{name} must be {own}, the hash of what the row holds, got {stored}"
-
-
-#: The row of a fault that concerns the whole file.
-_FILE = "file"
-
-
-class Fault(NamedTuple):
-    """A fault of a row.
-
-    Attributes:
-        row: `line 17` of a file, `row 17` of a store, or `file`.
-        reason: The rule, and the value found.
-    """
-
-    row: str
-    reason: str
-
-    def describe(self) -> str:
-        """Returns the fault as one line."""
-        return f"{self.row}: {self.reason}"
-
-
-class Checked(NamedTuple):
-    """The result of a check.
-
-    Attributes:
-        sound: The measurements without faults by row, in order.
-        faults: The faults of other rows, and of the whole file.
-    """
-
-    sound: dict[str, Measurement]
-    faults: tuple[Fault, ...]
-
-    @property
-    def num_rows(self) -> int:
-        """Number of checked rows."""
-        return len(self.sound) + len({fault.row for fault in self.faults} - {_FILE})
-
-    def with_faults(self, faults: Iterable[Fault]) -> Checked:
-        """Returns the result with further `faults`; their rows no longer count as sound."""
-        more = tuple(faults)
-        wrong = {fault.row for fault in more}
-        return Checked({row: one for row, one in self.sound.items() if row not in wrong}, (*self.faults, *more))
-
-
-def check_file(path: str | Path) -> Checked:
-    """Checks a file of measurements, also against the hashes in its provenance if it has one.
-
-    Raises:
-        StoreError: The file can't be read.
-    """
-    provenance, lines = read_lines(path)
-    checked = _checked((f"line {number}", text) for number, text in lines.items())
-    return checked if provenance is None else checked.with_faults(_changed(provenance, lines))
-
-
-def check_store(store: ProfileStore) -> Checked:
-    """Checks the rows of a store, and the columns by which they are found.
-
-    Raises:
-        StoreError: The store can't be read.
-    """
-    rows = {f"row {row['id']}": row for row in store.raw_rows()}
-    checked = _checked((name, row["payload"]) for name, row in rows.items())
-    return checked.with_faults(
-        Fault(name, f"column {column} must be {own}, of what the row holds, got {rows[name][column]}")
-        for name, measurement in checked.sound.items()
-        for column, own in key_columns(measurement).items()
-        if rows[name][column] != own
-    )
-
-
-def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
-    """Checks `rows`, pairs of a name and a text."""
-    sound: dict[str, Measurement] = {}
-    faults: list[Fault] = []
-    first: dict[str, tuple[str, str]] = {}
-    for name, text in rows:
-        measurement, reasons = examine_row(text)
-        if measurement is not None:
-            content = json.dumps(measurement.to_dict(), sort_keys=True)
-            before, same = first.setdefault(measurement.id, (name, content))
-            if same == content:
-                sound[name] = measurement
-            else:
-                reasons = (f"must have an id of its own, got {measurement.id}, that of {before}, which differs",)
-        faults += [Fault(name, reason) for reason in reasons]
-    return Checked(sound, tuple(faults))
-
-
-def _changed(provenance: Provenance, lines: dict[int, str]) -> Iterator[Fault]:
-    """Yields rows that were not exported as they are now, and the number of missing rows."""
-    exported = set(provenance.hashes)
-    for number, text in lines.items():
-        if line_hash(text) not in exported:
-            yield Fault(f"line {number}", f"must be as it was exported, got another content: {line_hash(text)}")
-    if len(provenance.hashes) != len(lines):
-        yield Fault(_FILE, f"must hold the {len(provenance.hashes):,} rows that were exported, got {len(lines):,}")
-
-
-#: Most faults named in an error. Guess.
-_NAMED = 5
-
-
-def export_rows(store: ProfileStore, path: Path) -> int:
-    """Writes every row of `store` to `path`, with provenance, and returns the number of rows.
-
-    Raises:
-        StoreError: A row has a fault, or the file can't be written; nothing was changed.
-    """
-    found = check_store(store)
-    _refuse(found, "nothing was exported; a3gnn profiles check names every fault")
-    return write_measurements(path, found.sound.values(), provenance=True)
-
-
-def import_rows(path: Path, place: str) -> tuple[int, int]:
-    """Adds the rows of a file to a store, all or none; returns the number of added rows, and of rows in the file.
-
-    A store holds one row per configuration, task, graph, hardware and version. An existing row stays, and a new one
-    with the same key is left out.
-
-    Args:
-        path: The file.
-        place: The store's path or SQLAlchemy URL. A missing store is made if the file is sound.
-
-    Raises:
-        StoreError: The file or a row has a fault, or the store can't be written; the store is unchanged.
-    """
-    found = check_file(path)
-    _refuse(found, f"nothing was imported; a3gnn profiles check {path} names every fault")
-    with ProfileStore.open(place) as store:
-        return store.add_missing(found.sound.values()), len(found.sound)
 
 
 def _refuse(found: Checked, remedy: str) -> None:

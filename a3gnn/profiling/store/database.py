@@ -25,55 +25,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.25
 #: SQLite's primary result codes for a lock held by another connection.
 _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
-
-def make_whole(path: Path, fill: Callable[[Path], None]) -> None:
-    """Makes a missing database at `path`: it appears with everything that `fill` writes, or not at all.
-
-    If several processes do so at once, the first one's database stays. On a file system without links nothing is made.
-
-    Args:
-        path: The file.
-        fill: Fills a new database at the given path, and closes it.
-
-    Raises:
-        OSError: The folder can't be written.
-    """
-    if path.exists():
-        return
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
-        draft = Path(scratch) / path.name
-        fill(draft)
-        with suppress(OSError):  # another process was first, or the file system has no links
-            os.link(draft, path)
-
-
-def write_ahead(connection: sqlite3.Connection) -> None:
-    """Turns on SQLite's write-ahead log (readers beside a writer, no torn rows) and a sync at every commit."""
-    with closing(connection.cursor()) as cursor:
-        # To change the mode needs the file alone. SQLite refuses at once, whatever the connection's timeout.
-        if patiently(lambda: cursor.execute("PRAGMA journal_mode").fetchone())[0] != "wal":
-            patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
-        cursor.execute("PRAGMA synchronous=FULL")
-
-
-def patiently(function: Callable[[], T]) -> T:
-    """Returns the result of `function`, which is called again while the database is locked, for at most a minute."""
-    end, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE_S
-    while True:
-        try:
-            return function()
-        except Exception as error:
-            if not _is_held(error) or time.monotonic() > end:
-                raise
-        time.sleep(pause * random.uniform(0.5, 1.5))
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def _is_held(error: Any) -> bool:
-    cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's error
-    return isinstance(cause, sqlite3.OperationalError) and cause.sqlite_errorcode & 0xFF in _HELD
-
-
 #: Version of the tables below; a store of another version is refused.
 STORE_SCHEMA_VERSION = 1
 #: PostgreSQL's advisory lock while tables are made. Any number does that no other program uses.
@@ -170,6 +121,49 @@ def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreEr
     )
 
 
+def patiently(function: Callable[[], T]) -> T:
+    """Returns the result of `function`, which is called again while the database is locked, for at most a minute."""
+    end, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE_S
+    while True:
+        try:
+            return function()
+        except Exception as error:
+            if not _is_held(error) or time.monotonic() > end:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def make_whole(path: Path, fill: Callable[[Path], None]) -> None:
+    """Makes a missing database at `path`: it appears with everything that `fill` writes, or not at all.
+
+    If several processes do so at once, the first one's database stays. On a file system without links nothing is made.
+
+    Args:
+        path: The file.
+        fill: Fills a new database at the given path, and closes it.
+
+    Raises:
+        OSError: The folder can't be written.
+    """
+    if path.exists():
+        return
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as scratch:
+        draft = Path(scratch) / path.name
+        fill(draft)
+        with suppress(OSError):  # another process was first, or the file system has no links
+            os.link(draft, path)
+
+
+def write_ahead(connection: sqlite3.Connection) -> None:
+    """Turns on SQLite's write-ahead log (readers beside a writer, no torn rows) and a sync at every commit."""
+    with closing(connection.cursor()) as cursor:
+        # To change the mode needs the file alone. SQLite refuses at once, whatever the connection's timeout.
+        if patiently(lambda: cursor.execute("PRAGMA journal_mode").fetchone())[0] != "wal":
+            patiently(lambda: cursor.execute("PRAGMA journal_mode=WAL"))
+        cursor.execute("PRAGMA synchronous=FULL")
+
+
 def _engine(url: sa.URL, sqlite: bool) -> sa.Engine:
     engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_SECONDS} if sqlite else {})
     if sqlite:
@@ -228,3 +222,8 @@ def _make_crash_safe(connection: Any, record: object) -> None:
 def _begin(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("a3gnn_writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _is_held(error: Any) -> bool:
+    cause = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's error
+    return isinstance(cause, sqlite3.OperationalError) and cause.sqlite_errorcode & 0xFF in _HELD

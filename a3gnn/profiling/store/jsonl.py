@@ -85,13 +85,6 @@ def read_measurements(path: str | Path) -> Iterator[Measurement]:
         yield _parse(line, f"{path}, line {number}")
 
 
-def _parse(line: str, place: str) -> Measurement:
-    try:
-        return Measurement.from_dict(json.loads(line))
-    except (A3GNNError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{place}: not a measurement of this version of a3gnn: {error}") from error
-
-
 def shipped_profiles() -> Path | None:
     """Returns the folder of the shipped profiles, in a built package or beside it in a checkout; None if missing."""
     package = Path(__file__).parents[2]
@@ -104,3 +97,10 @@ def shipped_measurements() -> list[Measurement]:
     folder = shipped_profiles()
     files = sorted(folder.glob("*.jsonl.gz")) if folder else []
     return distinct(measurement for file in files for measurement in read_measurements(file))
+
+
+def _parse(line: str, place: str) -> Measurement:
+    try:
+        return Measurement.from_dict(json.loads(line))
+    except (A3GNNError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{place}: not a measurement of this version of a3gnn: {error}") from error

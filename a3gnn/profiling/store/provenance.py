@@ -17,6 +17,8 @@ from a3gnn.measurement import Measurement
 from a3gnn.units import count, format_size
 from a3gnn.version import __version__
 
+_NAME = "provenance"
+
 
 class Holding(NamedTuple):
     """The stored measurements of one graph and model on one machine.
@@ -42,32 +44,6 @@ class Holding(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, with the machine's fingerprint as `hardware`."""
         return self._asdict() | {"hardware": self.hardware.fingerprint}
-
-
-def holdings(measurements: Iterable[Measurement]) -> list[Holding]:
-    """Groups measurements by graph, model and machine, in the order of their first rows."""
-    groups: dict[tuple[str, str, str], list[Measurement]] = {}
-    for row in measurements:
-        setting = row.setting
-        key = (setting.graph.fingerprint, setting.task.model, setting.hardware.fingerprint)
-        groups.setdefault(key, []).append(row)
-    return [_holding(rows) for rows in groups.values()]
-
-
-def _holding(rows: list[Measurement]) -> Holding:
-    made = sorted(row.created for row in rows)
-    return Holding(
-        graph=rows[0].setting.graph.name,
-        model=rows[0].setting.task.model,
-        hardware=rows[0].setting.hardware,
-        rows=len(rows),
-        failed=sum(row.metrics is None for row in rows),
-        versions=tuple(sorted({row.version for row in rows})),
-        measured=(made[0], made[-1]),
-    )
-
-
-_NAME = "provenance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +107,16 @@ class Provenance:
             ) from error
 
 
+def holdings(measurements: Iterable[Measurement]) -> list[Holding]:
+    """Groups measurements by graph, model and machine, in the order of their first rows."""
+    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    for row in measurements:
+        setting = row.setting
+        key = (setting.graph.fingerprint, setting.task.model, setting.hardware.fingerprint)
+        groups.setdefault(key, []).append(row)
+    return [_holding(rows) for rows in groups.values()]
+
+
 def line_hash(line: str) -> str:
     """Returns a hash of a row's line, without its end."""
     return hashlib.blake2b(line.encode(), digest_size=8).hexdigest()
@@ -143,4 +129,17 @@ def describe_machine(hardware: Hardware) -> str:
     return (
         f"{hardware.fingerprint} {hardware.cpu}, {count(hardware.num_cores, 'core')}, "
         f"{format_size(hardware.host_memory_bytes)}, {device}{label}"
+    )
+
+
+def _holding(rows: list[Measurement]) -> Holding:
+    made = sorted(row.created for row in rows)
+    return Holding(
+        graph=rows[0].setting.graph.name,
+        model=rows[0].setting.task.model,
+        hardware=rows[0].setting.hardware,
+        rows=len(rows),
+        failed=sum(row.metrics is None for row in rows),
+        versions=tuple(sorted({row.version for row in rows})),
+        measured=(made[0], made[-1]),
     )

@@ -1,4 +1,4 @@
-"""`TrialRequest`: the request for a trial, with its plan."""
+"""`TrialRequest`: the request for a trial, with its plan; `failure_of`: the failure of a trial, from its error."""
 
 from __future__ import annotations
 
@@ -22,17 +22,6 @@ _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory",
 _INVALID = (ConfigError, GraphError, DeviceError, MissingDependencyError)
 #: Characters kept of a traceback; its end shows the error.
 DETAIL_CHARACTERS = 2000
-
-
-def failure_of(error: BaseException) -> Failure:
-    """Returns `error` as a failure: out of memory, an impossible configuration, or a crash with its traceback."""
-    text = f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError) or any(phrase in text for phrase in _OUT_OF_MEMORY):
-        return Failure(FailureKind.OUT_OF_MEMORY, text[-DETAIL_CHARACTERS:])
-    if isinstance(error, _INVALID):
-        return Failure(FailureKind.INVALID, str(error))
-    trace = "".join(traceback.format_exception(error))
-    return Failure(FailureKind.CRASHED, trace[-DETAIL_CHARACTERS:])
 
 
 class Hurdle(NamedTuple):
@@ -185,3 +174,14 @@ class TrialRequest:
             known_curve=LearningCurve.from_dict(known) if known else None,
             curve_state=fields["curve_state"],
         )
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Returns `error` as a failure: out of memory, an impossible configuration, or a crash with its traceback."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError) or any(phrase in text for phrase in _OUT_OF_MEMORY):
+        return Failure(FailureKind.OUT_OF_MEMORY, text[-DETAIL_CHARACTERS:])
+    if isinstance(error, _INVALID):
+        return Failure(FailureKind.INVALID, str(error))
+    trace = "".join(traceback.format_exception(error))
+    return Failure(FailureKind.CRASHED, trace[-DETAIL_CHARACTERS:])

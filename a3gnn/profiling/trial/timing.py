@@ -17,6 +17,16 @@ from a3gnn.threads.stolen_time import stretch
 
 Step = TypeVar("Step")
 
+#: Most windows timed beyond the plan's because of disturbances. Guess: by default, a trial on a machine that is never
+#: quiet then takes twice as long.
+MOST_REPEATS = 0 if QUICK else 3
+#: Other processes disturb a window in which they take more than this share of the machine's cores,
+_DISTURBING_SHARE = 0.1
+#: and more than these core-seconds, because the kernel counts in ticks of a hundredth on each core. Guess.
+_LEAST_DISTURBING_S = 0.05
+#: Stolen time is subtracted from a window. Beyond this share of the cores that is too rough: it disturbs too. Guess.
+_DISTURBING_STOLEN_SHARE = 0.3
+
 
 @dataclass(frozen=True, slots=True)
 class Epochs(Generic[Step]):
@@ -116,17 +126,6 @@ class Window(Generic[Step]):
     @property
     def _first_are_slower(self) -> bool:
         return bool(self.first and self.other) and fmean(self.first) > fmean(self.other)
-
-
-#: Most windows timed beyond the plan's because of disturbances. Guess: by default, a trial on a machine that is never
-#: quiet then takes twice as long.
-MOST_REPEATS = 0 if QUICK else 3
-#: Other processes disturb a window in which they take more than this share of the machine's cores,
-_DISTURBING_SHARE = 0.1
-#: and more than these core-seconds, because the kernel counts in ticks of a hundredth on each core. Guess.
-_LEAST_DISTURBING_S = 0.05
-#: Stolen time is subtracted from a window. Beyond this share of the cores that is too rough: it disturbs too. Guess.
-_DISTURBING_STOLEN_SHARE = 0.3
 
 
 class Clocks(NamedTuple):

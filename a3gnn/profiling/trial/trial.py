@@ -33,45 +33,6 @@ from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
-def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[str, Any]:
-    """Trains the learning curve, and returns its fields of `Metrics` as JSON types.
-
-    The known curve is extended as far as `rules` allow, by at least one point if the plan `trains`. If nothing is
-    trained, one point is evaluated all the same, so that the trial's peak includes validation and a copy of the best
-    weights. A whole curve is trained from its start and keeps no state, because the stored state may be further.
-
-    Args:
-        trainer: The trainer, which may have trained before.
-        rules: Rules for the curve's end.
-        request: The trial's request.
-    """
-    whole = rules.plan.whole
-    first = first_point(trainer)
-    known = NO_CURVE if whole else request.known_curve or NO_CURVE
-    reached = rules.cut(known, first)
-    if reached is not None and not request.plan.trains:
-        CurveState(batches=first).add(trainer.validate(), trainer)
-        return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict(), "curve_first": first}
-    state = Path(request.curve_state) if request.curve_state and not whole else None
-    asked = count()
-
-    def should_end(curve: LearningCurve, due: int) -> CurveEnd | None:
-        if request.plan.trains and next(asked) == 0:
-            return None
-        return rules.end(curve, due) if reached is None else reached.ended
-
-    found = train_curve(trainer, known, first=first, should_end=should_end, state=state, whole=whole)
-    if not found.eval_seconds:  # the stored state was further than the known curve
-        trainer.validate()
-    return {
-        "curve": found.curve.to_dict(),
-        "curve_train_seconds": found.train_seconds,
-        "curve_eval_seconds": found.eval_seconds,
-        "curve_first": first,
-        "test_accuracy": found.test_accuracy(trainer) if whole else None,
-    }
-
-
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
     """Carries out `argument["request"]`, a `TrialRequest`, with scratch files in the folder `argument["scratch"]`.
 
@@ -120,6 +81,45 @@ def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
         return {"seconds": halves_seconds(graph, graph.features, "features")}
     except Exception as error:
         return {"failure": failure_of(error).to_dict()}
+
+
+def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[str, Any]:
+    """Trains the learning curve, and returns its fields of `Metrics` as JSON types.
+
+    The known curve is extended as far as `rules` allow, by at least one point if the plan `trains`. If nothing is
+    trained, one point is evaluated all the same, so that the trial's peak includes validation and a copy of the best
+    weights. A whole curve is trained from its start and keeps no state, because the stored state may be further.
+
+    Args:
+        trainer: The trainer, which may have trained before.
+        rules: Rules for the curve's end.
+        request: The trial's request.
+    """
+    whole = rules.plan.whole
+    first = first_point(trainer)
+    known = NO_CURVE if whole else request.known_curve or NO_CURVE
+    reached = rules.cut(known, first)
+    if reached is not None and not request.plan.trains:
+        CurveState(batches=first).add(trainer.validate(), trainer)
+        return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict(), "curve_first": first}
+    state = Path(request.curve_state) if request.curve_state and not whole else None
+    asked = count()
+
+    def should_end(curve: LearningCurve, due: int) -> CurveEnd | None:
+        if request.plan.trains and next(asked) == 0:
+            return None
+        return rules.end(curve, due) if reached is None else reached.ended
+
+    found = train_curve(trainer, known, first=first, should_end=should_end, state=state, whole=whole)
+    if not found.eval_seconds:  # the stored state was further than the known curve
+        trainer.validate()
+    return {
+        "curve": found.curve.to_dict(),
+        "curve_train_seconds": found.train_seconds,
+        "curve_eval_seconds": found.eval_seconds,
+        "curve_first": first,
+        "test_accuracy": found.test_accuracy(trainer) if whole else None,
+    }
 
 
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:
