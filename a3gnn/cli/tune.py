@@ -20,6 +20,9 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
+#: Options of `a3gnn tune` that are not options of a study on a server.
+_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
+
 
 def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
     """Tunes on each kind of machines, and prints the best kind and the results of each kind's choice.
@@ -52,10 +55,6 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
         click.echo(err=True)
     for line in machines_lines(found):
         click.echo(line)
-
-
-#: Options of `a3gnn tune` that are not options of a study on a server.
-_OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 
 
 def tune_on_server(

@@ -21,6 +21,30 @@ MEDIA_TYPES = {
     "study.css": "text/css; charset=utf-8",
     "plotly.min.js": "text/javascript; charset=utf-8",
 }
+#: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
+_POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
+#: Start of every page, inside its head.
+BEGIN = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+"""
+_PAGE = (
+    BEGIN
+    + """<title>{title}</title>
+{head}
+</head>
+<body{live}>
+{body}
+<script type="application/json" id="views">{views}</script>
+{scripts}
+</body>
+</html>
+"""
+)
 
 
 def static_file(name: str) -> str:
@@ -58,32 +82,6 @@ def _plotly() -> str:
 
     library: str = get_plotlyjs()
     return library
-
-
-#: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
-_POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
-#: Start of every page, inside its head.
-BEGIN = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-"""
-_PAGE = (
-    BEGIN
-    + """<title>{title}</title>
-{head}
-</head>
-<body{live}>
-{body}
-<script type="application/json" id="views">{views}</script>
-{scripts}
-</body>
-</html>
-"""
-)
 
 
 def study_html(views: Mapping[str, Any], live: str | None = None, before: str = "", static: str = "/static") -> str:

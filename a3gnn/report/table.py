@@ -16,6 +16,12 @@ from a3gnn.units import format_size
 WIDTH = 80
 #: Widths in characters of a row's label and of a cell.
 _LABEL, _CELL = 24, 28
+#: Footnote of a table in which only some rows were timed in the play-off.
+_TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
+#: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
+_PALE = ' style="opacity:0.5"'
+_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
+_INDENT = " " * 4
 
 
 def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
@@ -41,13 +47,6 @@ def row(label: str, *cells: str) -> str:
     above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
     *first, last = cells
     return above + f"{label:<{_LABEL - 1}} {''.join(f'{cell:<{_CELL - 1}} ' for cell in first)}{last}".rstrip()
-
-
-#: Footnote of a table in which only some rows were timed in the play-off.
-_TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
-#: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
-_PALE = ' style="opacity:0.5"'
-_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
 
 
 class FrontCells(NamedTuple):
@@ -130,9 +129,6 @@ def _title(front: Front) -> str:
     limit = f", limit {format_size(front.limit_bytes)}" if front.limit_bytes else ""
     kind = "device memory" if front.memory == "peak_device_bytes" else "host memory"
     return f"Pareto front: {count} of {len(front.rows)} measured configurations ({kind}{limit})"
-
-
-_INDENT = " " * 4
 
 
 def front_lines(front: Front, everything: bool = False) -> Iterator[str]:

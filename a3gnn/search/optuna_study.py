@@ -17,6 +17,9 @@ from a3gnn.search.random_search import CandidatePool
 from a3gnn.seeding import derive
 from a3gnn.space import SearchSpace
 
+#: Suggestions per new row; after these, random new rows are told to the study instead. Guess.
+_TRIES = 4
+
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
@@ -27,10 +30,6 @@ def quiet_optuna() -> Iterator[None]:
         yield
     finally:
         optuna.logging.set_verbosity(verbosity)
-
-
-#: Suggestions per new row; after these, random new rows are told to the study instead. Guess.
-_TRIES = 4
 
 
 def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:

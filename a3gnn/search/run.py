@@ -20,6 +20,10 @@ from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
 #: The reference point, in costs scaled so that the ideal point is 0 and the nadir point 1. Guess: close to 1, so the
 #: ends of a front do not outweigh its middle.
 REFERENCE = 1.1
+#: Rows requested at a time. Guess.
+_BATCH = 64
+#: Number of least violating rows to return if nothing is feasible. Guess.
+_NUM_LEAST_VIOLATING = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,6 @@ class NormalisedHypervolume:
         return hypervolume(scaled, np.full(costs.shape[1], REFERENCE))
 
 
-#: Rows requested at a time. Guess.
-_BATCH = 64
-
-
 def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
     """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
     while len(cache) < evaluations:
@@ -57,10 +57,6 @@ def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
         if not len(rows):
             break
         searcher.tell(rows, cache(rows))
-
-
-#: Number of least violating rows to return if nothing is feasible. Guess.
-_NUM_LEAST_VIOLATING = 16
 
 
 def run_search(

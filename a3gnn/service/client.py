@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Bytes per read of a download.
 _PIECE = 1 << 20
+#: Seconds for which `wait` retries while the server restarts. Guess.
+_PATIENCE_S = 60.0
 
 
 class ServerAwayError(A3GNNError):
@@ -179,10 +181,6 @@ def error_of(problem: dict[str, Any]) -> A3GNNError:
     if made is InfeasibleError:
         return InfeasibleError(problem["detail"], problem.get("smallest_limit_bytes"))
     return made(problem["detail"])
-
-
-#: Seconds for which `wait` retries while the server restarts. Guess.
-_PATIENCE_S = 60.0
 
 
 class Client:

@@ -13,6 +13,27 @@ from a3gnn._imports import optional
 from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
 
+TABLES = sa.MetaData()
+JOBS = sa.Table(
+    "a3gnn_jobs",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("graph", sa.Integer, nullable=False, index=True),
+    sa.Column("study", sa.Integer, index=True),
+    sa.Column("arguments", sa.Text, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False, index=True),
+    sa.Column("stop_asked", sa.Boolean, nullable=False),
+    sa.Column("home", sa.String(32), index=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("started", sa.Float),
+    sa.Column("ended", sa.Float),
+    sa.Column("error", sa.Text),
+    sa.Column("summary", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
 
 class PathText(sa.TypeDecorator[str]):
     """A path as text. Bytes that are not UTF-8 are stored as `//` and two hex digits, which no path contains.
@@ -32,8 +53,6 @@ class PathText(sa.TypeDecorator[str]):
         return value and re.sub("//([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), value)
 
 
-TABLES = sa.MetaData()
-
 GRAPHS = sa.Table(
     "a3gnn_graphs",
     TABLES,
@@ -46,26 +65,6 @@ GRAPHS = sa.Table(
     sa.Column("home", sa.String(32)),
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("about", sa.Text, nullable=False),
-    sqlite_autoincrement=True,
-)
-
-JOBS = sa.Table(
-    "a3gnn_jobs",
-    TABLES,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("name", sa.String(200), nullable=False),
-    sa.Column("graph", sa.Integer, nullable=False, index=True),
-    sa.Column("study", sa.Integer, index=True),
-    sa.Column("arguments", sa.Text, nullable=False),
-    sa.Column("status", sa.String(16), nullable=False, index=True),
-    sa.Column("stop_asked", sa.Boolean, nullable=False),
-    sa.Column("home", sa.String(32), index=True),
-    sa.Column("created", sa.Float, nullable=False),
-    sa.Column("started", sa.Float),
-    sa.Column("ended", sa.Float),
-    sa.Column("error", sa.Text),
-    sa.Column("summary", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
 

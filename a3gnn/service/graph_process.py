@@ -33,6 +33,9 @@ from a3gnn.units import format_size
 
 #: Most members of a graph's file: its arrays, and some that are not read.
 _MOST_MEMBERS = 64
+#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, plus `_MOST_BYTES`. Guesses: libraries take
+#: half a GiB, and sorting edges makes copies.
+_MOST_BYTES, _TIMES = 2 << 30, 4
 
 
 def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int) -> None:
@@ -90,11 +93,6 @@ def check_bound(what: str, found: int, most: int, shown: str = "") -> None:
     if found > most:
         name = "--max-upload" if what == "bytes" else f"--max-{what}"
         raise GraphError(f"a graph may have {most:,} {what} here, got {found:,}{shown}; a3gnn serve {name} sets that")
-
-
-#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, plus `_MOST_BYTES`. Guesses: libraries take
-#: half a GiB, and sorting edges makes copies.
-_MOST_BYTES, _TIMES = 2 << 30, 4
 
 
 def main() -> None:

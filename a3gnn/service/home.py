@@ -25,6 +25,7 @@ _REQUEST = r"(?P<request>\b(?:GET|POST|DELETE) /(?:graphs|studies|trainings|docs
 _BEFORE = r"(?:(?<![a-zA-Z0-9_.~-])|(?<=\\[ntr]))"
 #: The folder alone or with a path below it, but not as the beginning of another name. A final dot ends it, too.
 _AFTER = r"(?:(?P<below>/+(?=[\w.~-]))|(?!\.*[\w~-]|\.+/))"
+_MARK = "home-id"
 
 
 class Places:
@@ -61,9 +62,6 @@ class Places:
         if isinstance(value, list | tuple):
             return [self.shown_in(one) for one in value]
         return value
-
-
-_MARK = "home-id"
 
 
 class JobFolder:

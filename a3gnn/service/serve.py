@@ -17,6 +17,10 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 #: Freed blocks of at least this size go back to the system. This is glibc's first value, which glibc itself raises to
 #: the largest block that was freed.
 _MAPPED_BYTES = 128 << 10
+#: Seconds that open requests get to end when the server ends. Guess.
+_LEAVE_S = 3
+#: Most connections that wait to be accepted; uvicorn's default.
+_BACKLOG = 2048
 
 
 def keep_one_heap() -> None:
@@ -30,12 +34,6 @@ def keep_one_heap() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_ARENA_MAX, 1)
         mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
-
-
-#: Seconds that open requests get to end when the server ends. Guess.
-_LEAVE_S = 3
-#: Most connections that wait to be accepted; uvicorn's default.
-_BACKLOG = 2048
 
 
 def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:

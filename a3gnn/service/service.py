@@ -31,6 +31,8 @@ from a3gnn.service.worker import QueueWorker
 
 #: Seconds between two looks at a log that has readers, and seconds of silence before a keep-alive message. Guesses.
 _STREAM_POLL_S, _SILENT_S = 0.2, 15.0
+#: Seconds for which a stop request waits for the job to end, and seconds between two looks at it.
+_STOP_S, _POLL_S = 2.0, 0.05
 
 
 class EventStreams:
@@ -132,10 +134,6 @@ class Profiles:
         if self._held[0] != stand:
             self._held = stand, holdings(ProfileStore(self._engine).rows(version=None))
         return self._held[1]
-
-
-#: Seconds for which a stop request waits for the job to end, and seconds between two looks at it.
-_STOP_S, _POLL_S = 2.0, 0.05
 
 
 class Service:

@@ -28,6 +28,9 @@ from a3gnn.units import format_size
 #: Seconds from asking a process to end until it is killed. Guess.
 _GRACE_S = 20.0
 _LOST = "its process ended before the tune did"
+#: Seconds between two checks of the tunes and for a file named stop. Guess.
+_POLL_S = 0.2
+_HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
 class MachineTune:
@@ -92,10 +95,6 @@ class MachineTune:
                     notify(said)
                 else:
                     self.error, self.code = said["error"], ExitCode(said["code"])
-
-
-#: Seconds between two checks of the tunes and for a file named stop. Guess.
-_POLL_S = 0.2
 
 
 class TunedMachine(NamedTuple):
@@ -286,9 +285,6 @@ def _score(tune: ToldTune, target: float | None, without_memory: bool) -> float:
     request, hardware = tune.request, tune.setting.hardware
     limits = request.limits(hardware, target)
     return float(Objectives(limits, request.priority, hardware.has_device).measured_score([figures])[0])
-
-
-_HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
 def machines_lines(found: Sequence[TunedMachine]) -> Iterator[str]:

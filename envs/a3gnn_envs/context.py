@@ -22,6 +22,11 @@ MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
 _UTOPIAN_UTILITY = 1.2
 #: Weight of the sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
 _AUGMENTATION = 0.05
+#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.context`). Guess.
+SCALE_SAMPLE_SIZE = 128
+#: Observed features are clipped to this many standard deviations. Guess.
+FEATURE_BOUND = 10.0
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,6 @@ def _gains(prediction: Prediction, has_device: bool, speed: str) -> NDArray[np.f
     memory, found = prediction.column(memory_metric(has_device)), prediction.column(speed)
     fast = 1 / found if speed == "seconds_to_accuracy" else found
     return np.stack([fast, -memory, prediction.column("val_accuracy")], axis=1)
-
-
-#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.context`). Guess.
-SCALE_SAMPLE_SIZE = 128
-#: Observed features are clipped to this many standard deviations. Guess.
-FEATURE_BOUND = 10.0
-NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)

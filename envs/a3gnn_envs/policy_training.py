@@ -25,6 +25,21 @@ from a3gnn_envs.context_episodes import PREFERENCE_CONCENTRATION
 from a3gnn_envs.one_shot import OneShotEpisodes
 from a3gnn_envs.vec_env import BatchedVecEnv
 
+# Guesses, kept from a simulation that is not part of this repository.
+#: Environments per rollout; fewer if there are few evaluations, so that there are some updates.
+_MAX_ENVS, _MIN_ENVS = 512, 32
+_STEPS_PER_ROLLOUT = 2
+_WANTED_ROLLOUTS = 32
+#: Rollouts below which a policy learns too little to be worth its evaluations.
+_MIN_ROLLOUTS = 4
+#: The learning rate falls linearly from the first to the second.
+_FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
+_MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
+#: Layers of the actor and of the critic.
+_NET_ARCH = [192, 192]
+#: The fewest evaluations that `train_policy` takes.
+MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
+
 
 @contextmanager
 def isolated_torch() -> Iterator[None]:
@@ -81,22 +96,6 @@ class Policy:
         logits = [knob.logits.numpy() for knob in actor.distribution]
         rows = [np.argmax(knob + random.gumbel(size=knob.shape), axis=1) for knob in logits]  # the Gumbel-max trick
         return self.context.space.canonical(np.stack(rows, axis=1).astype(np.int64))
-
-
-# Guesses, kept from a simulation that is not part of this repository.
-#: Environments per rollout; fewer if there are few evaluations, so that there are some updates.
-_MAX_ENVS, _MIN_ENVS = 512, 32
-_STEPS_PER_ROLLOUT = 2
-_WANTED_ROLLOUTS = 32
-#: Rollouts below which a policy learns too little to be worth its evaluations.
-_MIN_ROLLOUTS = 4
-#: The learning rate falls linearly from the first to the second.
-_FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
-_MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
-#: Layers of the actor and of the critic.
-_NET_ARCH = [192, 192]
-#: The fewest evaluations that `train_policy` takes.
-MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
 def train_policy(context: Context, evaluations: int, seed: int, go_on: Callable[[int], bool] | None = None) -> Policy:

@@ -27,6 +27,17 @@ _LOST_EDGES_LOSS = 0.01
 _FORGETTING_LOSS = 0.12
 #: Drop of a trial of a single step; it falls with the square root of the number of steps.
 _SINGLE_STEP_LOSS = 0.25
+# Guesses, all of them; the powers are rounded from a censored regression over the shipped rows, made once by hand.
+#: Epochs grow with the seeds per mini-batch to this power. McCandlish et al., "An Empirical Model of Large-Batch
+#: Training" (2018): steps = S_min (1 + B_crit / B), so that the epochs, steps times B, do not depend on B far below
+#: B_crit and grow as B far above it.
+_SEEDS_EXPONENT = 0.6
+#: They fall with the learning rate to this power, and the more so the larger the mini-batch.
+_RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
+#: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
+_SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
+#: Logarithm of the factor on epochs that makes up for a drop of 1; a point of accuracy costs a fifth more.
+_EPOCHS_PER_DROP = 20.0
 
 
 def accuracy_drop(at_equal_steps: Array, graph: GraphCharacteristics, progress: Array) -> Array:
@@ -80,19 +91,6 @@ def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bo
             unlike = columns[knob.name] != knob.coded(knob.default)
             same &= ~(unlike & knob.learns.holds(columns) & (~knob.idle).holds(columns))
     return np.asarray(same)
-
-
-# Guesses, all of them; the powers are rounded from a censored regression over the shipped rows, made once by hand.
-#: Epochs grow with the seeds per mini-batch to this power. McCandlish et al., "An Empirical Model of Large-Batch
-#: Training" (2018): steps = S_min (1 + B_crit / B), so that the epochs, steps times B, do not depend on B far below
-#: B_crit and grow as B far above it.
-_SEEDS_EXPONENT = 0.6
-#: They fall with the learning rate to this power, and the more so the larger the mini-batch.
-_RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
-#: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
-_SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
-#: Logarithm of the factor on epochs that makes up for a drop of 1; a point of accuracy costs a fifth more.
-_EPOCHS_PER_DROP = 20.0
 
 
 def log_epochs_ratio(to_learn: Array, drop: Array) -> Array:

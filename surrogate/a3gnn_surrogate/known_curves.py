@@ -26,6 +26,17 @@ from a3gnn.where import NEVER
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 
+#: The knobs that decide what is learned.
+_LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
+#: A row's target is the default's accuracy less this, a share of 1. Guess: what `a3gnn tune` allows by default.
+_MAX_DROP = 0.01
+#: A configuration that missed the target within a whole budget is assumed to need at least this many times as long.
+#: Leaving it out would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
+#: 1979, put the expected value in its place). Guess.
+_LONGER = 1.5
+#: No configuration is assumed to need more budgets: one that learns nothing would outweigh all others. Guess.
+_MOST_BUDGETS = 10.0
+
 
 def expected_batches(curve: LearningCurve, default: LearningCurve, target: float) -> float:
     """Returns the mini-batches after which `curve` is expected to reach `target`, which it has not.
@@ -77,10 +88,6 @@ def _rising(curve: LearningCurve) -> tuple[Array, Array]:
     return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])
 
 
-#: The knobs that decide what is learned.
-_LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
-
-
 @dataclass(frozen=True, slots=True)
 class KnownCurve:
     """The curve of one learning key.
@@ -126,16 +133,6 @@ def learning_values(config: TrainConfig) -> tuple[Any, ...]:
 def learning_columns(columns: Columns) -> list[NDArray[Any]]:
     """Returns the `learning_values` of canonical `columns`: an array of shape (n_configs,) per value."""
     return [np.where(knob.learns.holds(columns), columns[knob.name], knob.coded(knob.default)) for knob in _LEARNING]
-
-
-#: A row's target is the default's accuracy less this, a share of 1. Guess: what `a3gnn tune` allows by default.
-_MAX_DROP = 0.01
-#: A configuration that missed the target within a whole budget is assumed to need at least this many times as long.
-#: Leaving it out would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
-#: 1979, put the expected value in its place). Guess.
-_LONGER = 1.5
-#: No configuration is assumed to need more budgets: one that learns nothing would outweigh all others. Guess.
-_MOST_BUDGETS = 10.0
 
 
 class Learnt(NamedTuple):

@@ -14,18 +14,6 @@ from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns, as_columns, cached_share, knob_values
 
-
-def setting_key(setting: Setting) -> str:
-    """Returns the key of a setting: task, graph and machine."""
-    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
-
-
-@lru_cache(maxsize=1024)  # a fit asks once per row and fold
-def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
-    """Returns the key of a task on a graph."""
-    return f"{task.key()}|{graph.fingerprint}"
-
-
 #: Knobs whose inputs `knob_points` scales one by one.
 _SCALED: tuple[str, ...] = (
     *("batch_size", "num_partitions", "bias_rate", "sampling_device", "num_workers", "cache_bytes"),
@@ -52,6 +40,17 @@ _PACE = (
 )
 #: The inputs that affect what is learned, bool, shape (n_points,).
 LEARNING_POINTS: NDArray[np.bool_] = np.array([name not in _PACE for name in POINT_NAMES])
+
+
+def setting_key(setting: Setting) -> str:
+    """Returns the key of a setting: task, graph and machine."""
+    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
+
+
+@lru_cache(maxsize=1024)  # a fit asks once per row and fold
+def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
+    """Returns the key of a task on a graph."""
+    return f"{task.key()}|{graph.fingerprint}"
 
 
 def knob_points(columns: Columns, setting: Setting) -> Array:

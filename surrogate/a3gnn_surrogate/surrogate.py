@@ -35,6 +35,8 @@ from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
+#: Configurations per chunk of a prediction, which bounds its memory. Guess.
+_CHUNK = 32_768
 
 
 def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
@@ -60,10 +62,6 @@ def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mappi
         machine: float(np.sqrt((_PRIOR_DEGREES * prior**2 + squares[machine]) / (_PRIOR_DEGREES + degrees[machine])))
         for machine in squares
     }
-
-
-#: Configurations per chunk of a prediction, which bounds its memory. Guess.
-_CHUNK = 32_768
 
 
 class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types

@@ -35,6 +35,11 @@ _LFU_SETTLED = 0.5
 # Numerics of the search for the characteristic time, in mini-batches.
 _BISECTIONS = 50
 _MAX_CHARACTERISTIC_TIME = 1e9
+#: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
+_PACKING_LOSS = 0.3
+#: Share of its nodes that a small mini-batch with seeds by proximity saves on a graph without hubs. Fitted by hand;
+#: least squares over the rows of `python -m benchmarks.analytic_model caches` at commit 10d4978 gives 0.45.
+_PROXIMITY_SAVING = 0.43
 
 
 def dynamic_hit_rate(
@@ -124,12 +129,6 @@ class _PartitionGain(NamedTuple):
 # commit 10d4978 prints the remaining errors. Least squares over its rows gives (1.16, 0.09, 0.23) and
 # (1.23, 0.15, 0.76), and misses the gain on a graph that is left out by 0.1.
 _PARTITION_GAIN = {"metis": _PartitionGain(1.16, 0.08, 0.29), "blocks": _PartitionGain(1.25, 0.15, 0.82)}
-#: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
-_PACKING_LOSS = 0.3
-
-#: Share of its nodes that a small mini-batch with seeds by proximity saves on a graph without hubs. Fitted by hand;
-#: least squares over the rows of `python -m benchmarks.analytic_model caches` at commit 10d4978 gives 0.45.
-_PROXIMITY_SAVING = 0.43
 
 
 @dataclass(frozen=True, slots=True)

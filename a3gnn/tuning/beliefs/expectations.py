@@ -25,6 +25,10 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Seconds of a trial beside its training and timing, until one is measured: its process, the graph, the first
 #: mini-batches. Guess.
 _START_S = 2.0
+#: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
+_SAMPLE_SIZE = 20_000
+#: See `fit_surrogate`. Guess.
+_CORPUS_SHARE = 4
 
 
 class TrialCost(NamedTuple):
@@ -80,12 +84,6 @@ def _rows(history: History, trials: Iterable[Trial]) -> set[bytes]:
 
 def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
     return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY
-
-
-#: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
-_SAMPLE_SIZE = 20_000
-#: See `fit_surrogate`. Guess.
-_CORPUS_SHARE = 4
 
 
 def fit_surrogate(history: History, like: Surrogate | None = None) -> Surrogate:

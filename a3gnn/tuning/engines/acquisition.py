@@ -19,6 +19,8 @@ from a3gnn_envs.normal import gain_per_second
 from a3gnn_surrogate.posterior import rbf_kernel
 
 Item = TypeVar("Item")
+#: A trial that is not expected to improve on the best by this share serves the front instead of the priority. Guess.
+MIN_GAIN = 0.01
 
 
 def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainConfig], count: int) -> list[Item]:
@@ -37,10 +39,6 @@ def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainCo
         if len(different) == count:
             break
     return [*different, *others][:count]
-
-
-#: A trial that is not expected to improve on the best by this share serves the front instead of the priority. Guess.
-MIN_GAIN = 0.01
 
 
 class Candidate(NamedTuple):

@@ -40,6 +40,9 @@ _PRUNED = {
     CurveEnd.SLOWER: "its configuration could no longer beat the best so far",
     CurveEnd.LOST: "it could no longer keep the least accuracy",
 }
+#: The user attribute that marks a study as an export; its value is the tune's folder.
+_MARK = "a3gnn_tune"
+_PERIOD_S = 2.0
 
 
 def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
@@ -177,11 +180,6 @@ def _constraints(tune: KeptTune, judged: JudgedTrial) -> list[float]:
         else float(getattr(figures, f"peak_{name}") - getattr(own, name))
         for name in constraint_names(tune.history.objectives)
     ]
-
-
-#: The user attribute that marks a study as an export; its value is the tune's folder.
-_MARK = "a3gnn_tune"
-_PERIOD_S = 2.0
 
 
 class Exported(NamedTuple):

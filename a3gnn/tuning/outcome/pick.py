@@ -29,6 +29,9 @@ from a3gnn.tuning.study.trial import JudgedTrial
 from a3gnn.tuning.tell.infeasible import nothing_fits
 from a3gnn.units import count
 
+#: The value that removes a limit of the tune.
+NO_LIMIT = "none"
+
 
 def doubts(
     tune: KeptTune,
@@ -106,10 +109,6 @@ def _untold_by_memory(tune: KeptTune, asked: History) -> int:
 
 def _breaks_accuracy_alone(limits: Limits, one: JudgedTrial) -> bool:
     return [breach.limit for breach in limits.broken_by(one.figures)] == ["least_accuracy"]
-
-
-#: The value that removes a limit of the tune.
-NO_LIMIT = "none"
 
 
 def pick(

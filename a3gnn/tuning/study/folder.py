@@ -29,6 +29,14 @@ from a3gnn.version import __version__
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: a larger budget continues a finished tune.
 _MAY_CHANGE = {"budget"}
+_FILE = "product_speeds.json"
+_NAMES = (
+    "gemm_flops_per_s",
+    "bf16_gemm_flops_per_s",
+    "device_gemm_flops_per_s",
+    "device_bf16_gemm_flops_per_s",
+)
+_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
 def check_folder(folder: Path, resume: bool) -> None:
@@ -159,15 +167,6 @@ def _differences(before: Hardware, now: Hardware) -> str:
     return ", ".join(f"{name} was {old!r} and is {new!r}" for name, old, new in pairs if old != new)
 
 
-_FILE = "product_speeds.json"
-_NAMES = (
-    "gemm_flops_per_s",
-    "bf16_gemm_flops_per_s",
-    "device_gemm_flops_per_s",
-    "device_bf16_gemm_flops_per_s",
-)
-
-
 def keep_product_speeds(folder: Path, hardware: Hardware) -> None:
     """Writes the speeds of matrix products of `hardware` into the folder of a new tune."""
     write_text(folder / _FILE, json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}))
@@ -193,9 +192,6 @@ def with_kept_speeds(folder: Path, hardware: Hardware) -> Hardware:
         ) from error
     profile = MachineProfile.from_dict(hardware.profile.to_dict() | speeds)
     return dataclasses.replace(hardware, profile=profile)
-
-
-_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
 def versions() -> dict[str, str]:

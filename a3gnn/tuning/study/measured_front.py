@@ -20,6 +20,11 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Predicted, predicted_row
 
 _FILE = "predicted_front.json"
+#: Why a trial that keeps the limits is not chosen.
+LATE = "at the target later than the default"
+#: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
+#: this. Guess.
+_REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 
 def keep_predicted_front(folder: Path, search: SearchResult) -> None:
@@ -43,18 +48,9 @@ def read_predicted_front(folder: Path) -> list[Predicted] | None:
     return rows
 
 
-#: Why a trial that keeps the limits is not chosen.
-LATE = "at the target later than the default"
-
-
 def outside_note() -> str:
     """Returns why a configuration outside the space, as the default may be, is not chosen."""
     return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
-
-
-#: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
-#: this. Guess.
-_REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 
 def measured_front(history: History, choice: Choice | None = None) -> Front:

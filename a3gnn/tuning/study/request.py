@@ -24,6 +24,9 @@ from a3gnn.space import SearchSpace
 from a3gnn.storage.host_memory import evaluation_bytes
 from a3gnn.task import Task
 
+#: The memory limit that allows the measured peak of the default configuration.
+DEFAULT_PEAK: Literal["default"] = "default"
+
 
 def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None:
     """Raises a `UsageError` if no value of a knob can run in `setting`, or `engine` can't search `space`."""
@@ -51,10 +54,6 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
         )
     if engine == "exhaustive":
         check_enumerable(space)
-
-
-#: The memory limit that allows the measured peak of the default configuration.
-DEFAULT_PEAK: Literal["default"] = "default"
 
 
 @dataclass(frozen=True, slots=True)

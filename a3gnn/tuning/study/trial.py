@@ -13,6 +13,11 @@ from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.tuning.study.drift import SpeedTiming, at_reference_pace, check_drift, drift_at
 
+#: Reasons of trials that do not count against the budget.
+UNCOUNTED = ("default", "smallest")
+#: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
+Predicted = dict[str, dict[str, float]]
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -30,12 +35,6 @@ class Proposal:
     def for_priority(self) -> bool:
         """Whether it is proposed as the best by the priority, not to explore the rest of the front."""
         return self.reason == "best"
-
-
-#: Reasons of trials that do not count against the budget.
-UNCOUNTED = ("default", "smallest")
-#: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
-Predicted = dict[str, dict[str, float]]
 
 
 def predicted_row(prediction: Prediction, row: int) -> Predicted:

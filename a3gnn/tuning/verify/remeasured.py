@@ -13,6 +13,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.tuning.study.choice import Judged
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair, best_accuracy, seconds_in_turns, trained_alike
 
+_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
+
 
 class Parted(NamedTuple):
     """Alternations that count in the comparison of speeds, and others."""
@@ -38,9 +40,6 @@ def parted(alternations: Sequence[Pair]) -> Parted:
 def enough_undisturbed(alternations: Sequence[Pair]) -> bool:
     """Whether at least `ALTERNATIONS` of `alternations` are undisturbed."""
     return sum(not pair.disturbed for pair in alternations) >= ALTERNATIONS
-
-
-_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
 
 def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:

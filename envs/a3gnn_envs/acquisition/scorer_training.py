@@ -19,6 +19,16 @@ from a3gnn_envs.vec_env import BatchedVecEnv
 
 #: Units of the critic's hidden layers. Guess.
 _CRITIC_HIDDEN = 64
+# Guesses.
+_NUM_ENVS, _STEPS_PER_ROLLOUT = 64, 16
+_BATCH_SIZE, _EPOCHS = 256, 4
+#: The learning rate falls linearly from the first to the second.
+_FIRST_RATE, _LAST_RATE = 1e-3, 1e-4
+#: An update ends if the policy has moved this far, because it starts from a good one.
+_MOST_DIVERGENCE = 0.02
+_GAE_LAMBDA = 0.95
+#: Trials of a rollout; `train_scorer` rounds its `steps` down to whole rollouts.
+ROLLOUT = _NUM_ENVS * _STEPS_PER_ROLLOUT
 
 
 class TruthfulCritic(nn.Module):
@@ -53,18 +63,6 @@ class ScorerPolicy(ActorCritic):
     def get_distribution(self, obs: PyTorchObs) -> Distribution:
         """Returns the distribution of actions."""
         return CategoricalDistribution(int(self.action_space.n)).proba_distribution(self.scorer(obs))  # type: ignore[attr-defined]
-
-
-# Guesses.
-_NUM_ENVS, _STEPS_PER_ROLLOUT = 64, 16
-_BATCH_SIZE, _EPOCHS = 256, 4
-#: The learning rate falls linearly from the first to the second.
-_FIRST_RATE, _LAST_RATE = 1e-3, 1e-4
-#: An update ends if the policy has moved this far, because it starts from a good one.
-_MOST_DIVERGENCE = 0.02
-_GAE_LAMBDA = 0.95
-#: Trials of a rollout; `train_scorer` rounds its `steps` down to whole rollouts.
-ROLLOUT = _NUM_ENVS * _STEPS_PER_ROLLOUT
 
 
 def train_scorer(

@@ -22,6 +22,12 @@ from a3gnn_envs.vec_env import BatchedVecEnv
 _HIDDEN = 64
 #: Logit of the action of Algorithm 1, which an untrained policy takes nine times out of ten. Guess.
 PRIOR = 5.5
+# Guesses.
+#: Parts of a rollout, and how often each part is learned from.
+_PARTS, _EPOCHS = 4, 6
+_RATE, _ENTROPY_COEFFICIENT, _GAE_LAMBDA = 7e-4, 0.003, 0.9
+#: An update ends if the policy has moved this far, because it starts from Algorithm 1.
+_MOST_DIVERGENCE = 0.03
 
 
 def _perceptron(inputs: int, outputs: int) -> nn.Sequential:
@@ -45,14 +51,6 @@ class ManagerPolicy(ActorCritic):
         assert isinstance(obs, torch.Tensor), "observations are arrays"
         logits = self.actor(obs) + PRIOR * obs[:, -self.num_actions :]
         return CategoricalDistribution(self.num_actions).proba_distribution(logits)
-
-
-# Guesses.
-#: Parts of a rollout, and how often each part is learned from.
-_PARTS, _EPOCHS = 4, 6
-_RATE, _ENTROPY_COEFFICIENT, _GAE_LAMBDA = 7e-4, 0.003, 0.9
-#: An update ends if the policy has moved this far, because it starts from Algorithm 1.
-_MOST_DIVERGENCE = 0.03
 
 
 class ManagerTraining:
