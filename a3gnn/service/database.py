@@ -14,25 +14,6 @@ from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
 
 TABLES = sa.MetaData()
-JOBS = sa.Table(
-    "a3gnn_jobs",
-    TABLES,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("name", sa.String(200), nullable=False),
-    sa.Column("graph", sa.Integer, nullable=False, index=True),
-    sa.Column("study", sa.Integer, index=True),
-    sa.Column("arguments", sa.Text, nullable=False),
-    sa.Column("status", sa.String(16), nullable=False, index=True),
-    sa.Column("stop_asked", sa.Boolean, nullable=False),
-    sa.Column("home", sa.String(32), index=True),
-    sa.Column("created", sa.Float, nullable=False),
-    sa.Column("started", sa.Float),
-    sa.Column("ended", sa.Float),
-    sa.Column("error", sa.Text),
-    sa.Column("summary", sa.Text, nullable=False),
-    sqlite_autoincrement=True,
-)
 
 
 class PathText(sa.TypeDecorator[str]):
@@ -67,14 +48,25 @@ GRAPHS = sa.Table(
     sa.Column("about", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
-
-
-def inserted_id(result: sa.CursorResult[Any]) -> int:
-    """Returns the number of the row just added."""
-    key = result.inserted_primary_key
-    assert key is not None, "the table has one"
-    number: int = key[0]
-    return number
+JOBS = sa.Table(
+    "a3gnn_jobs",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("graph", sa.Integer, nullable=False, index=True),
+    sa.Column("study", sa.Integer, index=True),
+    sa.Column("arguments", sa.Text, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False, index=True),
+    sa.Column("stop_asked", sa.Boolean, nullable=False),
+    sa.Column("home", sa.String(32), index=True),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("started", sa.Float),
+    sa.Column("ended", sa.Float),
+    sa.Column("error", sa.Text),
+    sa.Column("summary", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
 
 
 def open_service_database(place: str) -> sa.Engine:
@@ -113,3 +105,11 @@ def _upgrade(connection: sa.Connection) -> None:
             f"the service's tables in {place} must be of this a3gnn's schema or an older one: {error}; use the a3gnn "
             "that wrote them, or another database"
         ) from error
+
+
+def inserted_id(result: sa.CursorResult[Any]) -> int:
+    """Returns the number of the row just added."""
+    key = result.inserted_primary_key
+    assert key is not None, "the table has one"
+    number: int = key[0]
+    return number

@@ -23,24 +23,6 @@ Item = TypeVar("Item")
 MIN_GAIN = 0.01
 
 
-def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainConfig], count: int) -> list[Item]:
-    """Returns the first `count` items with distinct learning keys; if there are fewer, adds the first duplicates.
-
-    Args:
-        items: Most wanted first; not read further than needed.
-        config: Returns an item's configuration.
-        count: Most items to return.
-    """
-    seen, different, others = set(), list[Item](), list[Item]()
-    for item in items:
-        key = config(item).learning_key()
-        (others if key in seen else different).append(item)
-        seen.add(key)
-        if len(different) == count:
-            break
-    return [*different, *others][:count]
-
-
 class Candidate(NamedTuple):
     """A row to measure.
 
@@ -141,3 +123,21 @@ def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float6
     """
     noise = expected.noise / np.log(2) * objectives.priority.throughput
     return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))
+
+
+def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainConfig], count: int) -> list[Item]:
+    """Returns the first `count` items with distinct learning keys; if there are fewer, adds the first duplicates.
+
+    Args:
+        items: Most wanted first; not read further than needed.
+        config: Returns an item's configuration.
+        count: Most items to return.
+    """
+    seen, different, others = set(), list[Item](), list[Item]()
+    for item in items:
+        key = config(item).learning_key()
+        (others if key in seen else different).append(item)
+        seen.add(key)
+        if len(different) == count:
+            break
+    return [*different, *others][:count]

@@ -39,6 +39,25 @@ _NAMES = (
 _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
+def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
+    """Returns the journal in `folder`; creates the folder and an empty journal unless the tune is resumed.
+
+    Raises:
+        UsageError: The folder can't be made. Or it is not empty and `resume` is off. Or it holds no tune to resume, or
+            the tune of another request.
+    """
+    check_folder(folder, resume)
+    if resume:
+        check_request(folder, request)
+        return Journal(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
+    write_request(folder, request)
+    return Journal.start(folder)
+
+
 def check_folder(folder: Path, resume: bool) -> None:
     """Raises a `UsageError` if a tune can't start in `folder`, or can't be resumed there; writes nothing."""
     if resume:
@@ -85,25 +104,6 @@ def check_same(trials: Sequence[Trial], setting: Setting) -> None:
                 f"{option('resume')} goes on with the graph and the machine of the first run: {'; '.join(changes)}; "
                 f"start again in another {option('out')}"
             )
-
-
-def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
-    """Returns the journal in `folder`; creates the folder and an empty journal unless the tune is resumed.
-
-    Raises:
-        UsageError: The folder can't be made. Or it is not empty and `resume` is off. Or it holds no tune to resume, or
-            the tune of another request.
-    """
-    check_folder(folder, resume)
-    if resume:
-        check_request(folder, request)
-        return Journal(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
-    write_request(folder, request)
-    return Journal.start(folder)
 
 
 def write_request(folder: Path, request: TuneRequest) -> None:

@@ -37,15 +37,6 @@ class Proposal:
         return self.reason == "best"
 
 
-def predicted_row(prediction: Prediction, row: int) -> Predicted:
-    """Returns `row` of `prediction` as JSON types, without seconds to accuracy if they are not in seconds."""
-    return {
-        metric: {bound: float(getattr(prediction, bound)[row, j]) for bound in ("mean", "low", "high")}
-        for j, metric in enumerate(METRICS)
-        if metric != "seconds_to_accuracy" or prediction.budget_s is not None
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One trial of a tune.
@@ -110,3 +101,12 @@ class JudgedTrial(NamedTuple):
     trial: Trial
     metrics: Metrics
     figures: Figures
+
+
+def predicted_row(prediction: Prediction, row: int) -> Predicted:
+    """Returns `row` of `prediction` as JSON types, without seconds to accuracy if they are not in seconds."""
+    return {
+        metric: {bound: float(getattr(prediction, bound)[row, j]) for bound in ("mean", "low", "high")}
+        for j, metric in enumerate(METRICS)
+        if metric != "seconds_to_accuracy" or prediction.budget_s is not None
+    }

@@ -42,23 +42,6 @@ def enough_undisturbed(alternations: Sequence[Pair]) -> bool:
     return sum(not pair.disturbed for pair in alternations) >= ALTERNATIONS
 
 
-def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
-    """Returns `metrics` with the pace of `timed`, and the largest peaks of `metrics`, `timed` and `seen`.
-
-    Throughput and set-up are the medians of `timed` alone, so the speed of the machine during the trial of `metrics`
-    does not matter.
-    """
-    throughput = [one.throughput_epochs_per_s for one in timed]
-    peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
-    return dataclasses.replace(
-        metrics,
-        throughput_epochs_per_s=median(throughput),
-        throughput_replicates=tuple(throughput),
-        setup_seconds=median(one.setup_seconds for one in timed),
-        **peaks,
-    )
-
-
 def judged_in_turns(
     seeds: Sequence[Pair],
     counted: Sequence[Pair],
@@ -144,3 +127,20 @@ def judged_over(
     if accuracy is None and whole.curve is not None:
         accuracy = next(iter(whole.curve.val_accuracy), None)
     return Judged(metrics, dataclasses.replace(later, val_accuracy=accuracy, complete=figures.complete))
+
+
+def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
+    """Returns `metrics` with the pace of `timed`, and the largest peaks of `metrics`, `timed` and `seen`.
+
+    Throughput and set-up are the medians of `timed` alone, so the speed of the machine during the trial of `metrics`
+    does not matter.
+    """
+    throughput = [one.throughput_epochs_per_s for one in timed]
+    peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
+    return dataclasses.replace(
+        metrics,
+        throughput_epochs_per_s=median(throughput),
+        throughput_replicates=tuple(throughput),
+        setup_seconds=median(one.setup_seconds for one in timed),
+        **peaks,
+    )
