@@ -21,27 +21,6 @@ from a3gnn.space import SearchSpace
 _TRIES = 4
 
 
-@contextmanager
-def quiet_optuna() -> Iterator[None]:
-    """Hides Optuna's messages below the level of warnings inside the context."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-
-
-def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Returns Optuna's distributions of the knobs' indices: ordered integers, or categories for choices."""
-    return {
-        knob.name: CategoricalDistribution(range(len(knob.values)))
-        if knob.scale == "choice"
-        else IntDistribution(0, len(knob.values) - 1)
-        for knob in space.knobs
-    }
-
-
 class OptunaSearcher:
     """Asks an Optuna sampler for three costs under the constraint `violation <= 0`.
 
@@ -123,3 +102,24 @@ class TpeSearcher(OptunaSearcher):
         # One joint model builds three times as fast as the default for several objectives, a model per knob.
         sampler = optuna.samplers.TPESampler(multivariate=True, seed=derive(seed, "tpe") % 2**32)
         super().__init__(problem, seed, sampler)
+
+
+def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
+    """Returns Optuna's distributions of the knobs' indices: ordered integers, or categories for choices."""
+    return {
+        knob.name: CategoricalDistribution(range(len(knob.values)))
+        if knob.scale == "choice"
+        else IntDistribution(0, len(knob.values) - 1)
+        for knob in space.knobs
+    }
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Hides Optuna's messages below the level of warnings inside the context."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)

@@ -26,39 +26,6 @@ _BATCH = 64
 _NUM_LEAST_VIOLATING = 16
 
 
-@dataclass(frozen=True, slots=True)
-class NormalisedHypervolume:
-    """Measures the hypervolume of fronts in costs scaled by the ideal and nadir points of a comparison front.
-
-    Attributes:
-        ideal: Least cost of each objective, float64, shape (n_objectives,).
-        span: Nadir minus ideal, or 1 if they are equal, float64, shape (n_objectives,).
-    """
-
-    ideal: NDArray[np.float64]
-    span: NDArray[np.float64]
-
-    @classmethod
-    def fit(cls, front: NDArray[np.float64]) -> Self:
-        """Returns the scale with the ideal and nadir points of `front`, costs of shape (n, n_objectives), n > 0."""
-        span = np.ptp(front, axis=0)
-        return cls(front.min(axis=0), np.where(span > 0, span, 1.0))
-
-    def measure(self, costs: NDArray[np.float64]) -> float:
-        """Returns the hypervolume of `costs`, shape (n, n_objectives), up to `REFERENCE` in each scaled objective."""
-        scaled = (costs - self.ideal) / self.span
-        return hypervolume(scaled, np.full(costs.shape[1], REFERENCE))
-
-
-def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
-    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
-    while len(cache) < evaluations:
-        rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
-        if not len(rows):
-            break
-        searcher.tell(rows, cache(rows))
-
-
 def run_search(
     engine: str, problem: Problem, evaluations: int, seed: int, *, beside_random: bool = True
 ) -> SearchResult:
@@ -98,6 +65,15 @@ def run_search(
         baseline = cache if everything else EvaluationCache(problem)
         play(make_searcher("random", problem, seed), baseline, len(cache))
     return _result(engine, seed, problem, cache, baseline, grid, seconds)
+
+
+def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
+    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
+    while len(cache) < evaluations:
+        rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
+        if not len(rows):
+            break
+        searcher.tell(rows, cache(rows))
 
 
 def _result(
@@ -154,3 +130,27 @@ def _hypervolumes(
         return 0.0, 0.0, 0.0
     volume = NormalisedHypervolume.fit(scale[non_dominated(scale)])
     return volume.measure(front), volume.measure(random_front), volume.measure(true_front)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedHypervolume:
+    """Measures the hypervolume of fronts in costs scaled by the ideal and nadir points of a comparison front.
+
+    Attributes:
+        ideal: Least cost of each objective, float64, shape (n_objectives,).
+        span: Nadir minus ideal, or 1 if they are equal, float64, shape (n_objectives,).
+    """
+
+    ideal: NDArray[np.float64]
+    span: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, front: NDArray[np.float64]) -> Self:
+        """Returns the scale with the ideal and nadir points of `front`, costs of shape (n, n_objectives), n > 0."""
+        span = np.ptp(front, axis=0)
+        return cls(front.min(axis=0), np.where(span > 0, span, 1.0))
+
+    def measure(self, costs: NDArray[np.float64]) -> float:
+        """Returns the hypervolume of `costs`, shape (n, n_objectives), up to `REFERENCE` in each scaled objective."""
+        scaled = (costs - self.ideal) / self.span
+        return hypervolume(scaled, np.full(costs.shape[1], REFERENCE))

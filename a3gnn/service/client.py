@@ -23,7 +23,6 @@ from a3gnn.units import format_size, printable
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
-
 #: Bytes per read of a download.
 _PIECE = 1 << 20
 #: Seconds for which `wait` retries while the server restarts. Guess.
@@ -36,6 +35,18 @@ class ServerAwayError(A3GNNError):
 
 class AbsentError(A3GNNError):
     """The server does not have the requested object, or does not have it yet."""
+
+
+#: The error to raise for each kind of problem. Other kinds raise an `A3GNNError`.
+_ERRORS: dict[str, type[A3GNNError]] = {
+    "usage": UsageError,
+    "request": UsageError,
+    "graph": GraphError,
+    "infeasible": InfeasibleError,
+    "store": StoreError,
+    "rows": StoreError,
+    "not-found": AbsentError,
+}
 
 
 class HttpClient:
@@ -160,18 +171,6 @@ class HttpClient:
     @property
     def _where(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc}"
-
-
-#: The error to raise for each kind of problem. Other kinds raise an `A3GNNError`.
-_ERRORS: dict[str, type[A3GNNError]] = {
-    "usage": UsageError,
-    "request": UsageError,
-    "graph": GraphError,
-    "infeasible": InfeasibleError,
-    "store": StoreError,
-    "rows": StoreError,
-    "not-found": AbsentError,
-}
 
 
 def error_of(problem: dict[str, Any]) -> A3GNNError:

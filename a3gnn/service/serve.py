@@ -23,19 +23,6 @@ _LEAVE_S = 3
 _BACKLOG = 2048
 
 
-def keep_one_heap() -> None:
-    """Makes glibc use one heap for all threads, and take large blocks from the system. Call it before threads start.
-
-    By default glibc has up to 8 heaps per core, and each keeps the memory that its threads have freed. Answers are made
-    in 40 threads and freed in another. One heap costs no time, because Python's lock lets only one thread allocate at a
-    time anyway. Other C libraries are left as they are.
-    """
-    with suppress(OSError, AttributeError):  # no such library or function
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_ARENA_MAX, 1)
-        mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
-
-
 def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     """Serves until SIGINT or SIGTERM. Jobs that ran then continue when the next server starts.
 
@@ -86,3 +73,16 @@ def _listen(settings: ServiceSettings) -> socket.socket:
         listening.close()
         raise cannot_listen(settings.host, settings.port, error) from error
     return listening
+
+
+def keep_one_heap() -> None:
+    """Makes glibc use one heap for all threads, and take large blocks from the system. Call it before threads start.
+
+    By default glibc has up to 8 heaps per core, and each keeps the memory that its threads have freed. Answers are made
+    in 40 threads and freed in another. One heap costs no time, because Python's lock lets only one thread allocate at a
+    time anyway. Other C libraries are left as they are.
+    """
+    with suppress(OSError, AttributeError):  # no such library or function
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, 1)
+        mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)

@@ -29,6 +29,62 @@ FEATURE_BOUND = 10.0
 NO_LIMITS = Limits()
 
 
+@dataclass(frozen=True)
+class Context:
+    """What an episode is about; constant during the episode.
+
+    Attributes:
+        space: The configurations.
+        predict: Returns the `Prediction` of encoded rows.
+        limits: Limits that a feasible configuration keeps.
+        has_device: Whether the memory objective is the device's.
+        features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
+        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy. It is not observed:
+            a configuration that is fast by one is mostly fast by the other.
+    """
+
+    space: SearchSpace
+    predict: Predict
+    limits: Limits = NO_LIMITS
+    has_device: bool = False
+    features: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    speed: str = "throughput_epochs_per_s"
+
+    @cached_property
+    def scale_sample(self) -> Prediction:
+        """Predictions of `SCALE_SAMPLE_SIZE` random configurations, the same ones at every call."""
+        return self.predict(self.space.sample(SCALE_SAMPLE_SIZE, seed=0))
+
+    @cached_property
+    def scale(self) -> UtilityScale:
+        """The scale of utilities, fitted to `scale_sample`."""
+        return UtilityScale.fit(self.scale_sample, self.has_device, self.speed)
+
+    @cached_property
+    def observation(self) -> NDArray[np.float32]:
+        """The features, log10 of the memory limit in GB, and the smallest memory of `scale_sample` over it, float32.
+
+        Without a limit on the memory objective, the largest memory of `scale_sample` takes its place.
+        """
+        memory = self.scale_sample.with_probability(memory_metric(self.has_device), FEASIBLE)
+        limit = self.limits.device_bytes if self.has_device else self.limits.host_bytes
+        bound = float(limit if limit is not None else max(memory.max(), 1.0))
+        tail = (math.log10(bound) - 9, float(memory.min()) / bound)
+        observed = np.append(self.features, tail).astype(np.float32)
+        return np.clip(observed, -FEATURE_BOUND, FEATURE_BOUND)
+
+    def slack(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the unused share of the tightest memory limit, in [-1, 1], float64, shape (n_configs,)."""
+        left = np.ones(len(prediction))
+        for metric, limit in (
+            ("peak_host_bytes", self.limits.host_bytes),
+            ("peak_device_bytes", self.limits.device_bytes),
+        ):
+            if limit is not None:
+                left = np.minimum(left, 1 - prediction.with_probability(metric, FEASIBLE) / limit)
+        return np.clip(left, -1, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class UtilityScale:
     """Maps speed, -memory and accuracy to utilities: comparable numbers around [0, 1], larger is better.
@@ -85,59 +141,3 @@ def _gains(prediction: Prediction, has_device: bool, speed: str) -> NDArray[np.f
     memory, found = prediction.column(memory_metric(has_device)), prediction.column(speed)
     fast = 1 / found if speed == "seconds_to_accuracy" else found
     return np.stack([fast, -memory, prediction.column("val_accuracy")], axis=1)
-
-
-@dataclass(frozen=True)
-class Context:
-    """What an episode is about; constant during the episode.
-
-    Attributes:
-        space: The configurations.
-        predict: Returns the `Prediction` of encoded rows.
-        limits: Limits that a feasible configuration keeps.
-        has_device: Whether the memory objective is the device's.
-        features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
-        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy. It is not observed:
-            a configuration that is fast by one is mostly fast by the other.
-    """
-
-    space: SearchSpace
-    predict: Predict
-    limits: Limits = NO_LIMITS
-    has_device: bool = False
-    features: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    speed: str = "throughput_epochs_per_s"
-
-    @cached_property
-    def scale_sample(self) -> Prediction:
-        """Predictions of `SCALE_SAMPLE_SIZE` random configurations, the same ones at every call."""
-        return self.predict(self.space.sample(SCALE_SAMPLE_SIZE, seed=0))
-
-    @cached_property
-    def scale(self) -> UtilityScale:
-        """The scale of utilities, fitted to `scale_sample`."""
-        return UtilityScale.fit(self.scale_sample, self.has_device, self.speed)
-
-    @cached_property
-    def observation(self) -> NDArray[np.float32]:
-        """The features, log10 of the memory limit in GB, and the smallest memory of `scale_sample` over it, float32.
-
-        Without a limit on the memory objective, the largest memory of `scale_sample` takes its place.
-        """
-        memory = self.scale_sample.with_probability(memory_metric(self.has_device), FEASIBLE)
-        limit = self.limits.device_bytes if self.has_device else self.limits.host_bytes
-        bound = float(limit if limit is not None else max(memory.max(), 1.0))
-        tail = (math.log10(bound) - 9, float(memory.min()) / bound)
-        observed = np.append(self.features, tail).astype(np.float32)
-        return np.clip(observed, -FEATURE_BOUND, FEATURE_BOUND)
-
-    def slack(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns the unused share of the tightest memory limit, in [-1, 1], float64, shape (n_configs,)."""
-        left = np.ones(len(prediction))
-        for metric, limit in (
-            ("peak_host_bytes", self.limits.host_bytes),
-            ("peak_device_bytes", self.limits.device_bytes),
-        ):
-            if limit is not None:
-                left = np.minimum(left, 1 - prediction.with_probability(metric, FEASIBLE) / limit)
-        return np.clip(left, -1, 1)

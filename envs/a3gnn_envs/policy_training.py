@@ -41,35 +41,6 @@ _NET_ARCH = [192, 192]
 MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
-@contextmanager
-def isolated_torch() -> Iterator[None]:
-    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
-    threads = torch.get_num_threads()
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-
-
-def quiet_ppo(policy: str | type[ActorCriticPolicy], env: VecEnv, seed: int, **options: Any) -> PPO:
-    """Returns PPO (Schulman et al., 2017) on the CPU, which writes nothing anywhere.
-
-    Args:
-        policy: Name or class of the policy, as stable-baselines3 takes it.
-        env: The training environment.
-        seed: Any integer >= 0.
-        options: Further options of stable-baselines3's `PPO`.
-    """
-    made = PPO(policy, env, seed=seed % 2**32, device="cpu", **options)
-    made.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
-    return made
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A trained actor-critic network.
@@ -151,3 +122,32 @@ class _StopTraining(BaseCallback):
 
     def _on_step(self) -> bool:
         return self._go_on is None or self._go_on(self._num_envs)
+
+
+def quiet_ppo(policy: str | type[ActorCriticPolicy], env: VecEnv, seed: int, **options: Any) -> PPO:
+    """Returns PPO (Schulman et al., 2017) on the CPU, which writes nothing anywhere.
+
+    Args:
+        policy: Name or class of the policy, as stable-baselines3 takes it.
+        env: The training environment.
+        seed: Any integer >= 0.
+        options: Further options of stable-baselines3's `PPO`.
+    """
+    made = PPO(policy, env, seed=seed % 2**32, device="cpu", **options)
+    made.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
+    return made
+
+
+@contextmanager
+def isolated_torch() -> Iterator[None]:
+    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
+    threads = torch.get_num_threads()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002

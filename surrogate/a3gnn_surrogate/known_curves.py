@@ -38,56 +38,6 @@ _LONGER = 1.5
 _MOST_BUDGETS = 10.0
 
 
-def expected_batches(curve: LearningCurve, default: LearningCurve, target: float) -> float:
-    """Returns the mini-batches after which `curve` is expected to reach `target`, which it has not.
-
-    Args:
-        curve: A trained curve with points.
-        default: The default configuration's curve on the same task, which reaches `target`.
-        target: Validation accuracy, in [0, 1].
-
-    Returns:
-        At least the mini-batches of the next point; infinite if nothing is learned yet.
-    """
-    alike = _reaching(default, max(curve.val_accuracy))
-    least = next_point(curve.trained, curve.batches[0])
-    return max(curve.trained * _reaching(default, target) / alike, least) if alike > 0 else float("inf")
-
-
-def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
-    """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
-
-    It is at least the best so far, and at most what the default's curve reached, if that is more.
-
-    Args:
-        curve: As in `expected_batches`.
-        default: As in `expected_batches`.
-        batches: At least the mini-batches that `curve` was trained for.
-    """
-    best = max(curve.val_accuracy)
-    if best >= max(default.val_accuracy):
-        return best
-    counts, rising = _rising(default)
-    return max(best, float(np.interp(_reaching(default, best) * batches / curve.trained, counts, rising)))
-
-
-def _reaching(curve: LearningCurve, accuracy: float) -> float:
-    """Returns the mini-batches after which `curve` reaches `accuracy`, interpolating its best so far."""
-    counts, rising = _rising(curve)
-    after = int(np.searchsorted(rising, accuracy))
-    if after == 0:
-        return 0.0
-    if after == len(rising):
-        return float(counts[-1])
-    share = (accuracy - rising[after - 1]) / (rising[after] - rising[after - 1])
-    return float(counts[after - 1] + share * (counts[after] - counts[after - 1]))
-
-
-def _rising(curve: LearningCurve) -> tuple[Array, Array]:
-    """Returns the counts of mini-batches from 0 on, and the best quality up to each, from 0, float64, (points + 1,)."""
-    return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])
-
-
 @dataclass(frozen=True, slots=True)
 class KnownCurve:
     """The curve of one learning key.
@@ -293,3 +243,53 @@ def _learnt(metrics: Metrics | None, known: KnownCurve | None, curves: KnownCurv
     if figures.complete:  # a whole budget was not enough
         expected_s = max(expected_s, _LONGER * max(reference.budget_s, pace.seconds(curve.trained)))
     return Learnt(exact, np.nan, expected, min(expected_s, _MOST_BUDGETS * reference.budget_s))
+
+
+def expected_batches(curve: LearningCurve, default: LearningCurve, target: float) -> float:
+    """Returns the mini-batches after which `curve` is expected to reach `target`, which it has not.
+
+    Args:
+        curve: A trained curve with points.
+        default: The default configuration's curve on the same task, which reaches `target`.
+        target: Validation accuracy, in [0, 1].
+
+    Returns:
+        At least the mini-batches of the next point; infinite if nothing is learned yet.
+    """
+    alike = _reaching(default, max(curve.val_accuracy))
+    least = next_point(curve.trained, curve.batches[0])
+    return max(curve.trained * _reaching(default, target) / alike, least) if alike > 0 else float("inf")
+
+
+def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
+    """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
+
+    It is at least the best so far, and at most what the default's curve reached, if that is more.
+
+    Args:
+        curve: As in `expected_batches`.
+        default: As in `expected_batches`.
+        batches: At least the mini-batches that `curve` was trained for.
+    """
+    best = max(curve.val_accuracy)
+    if best >= max(default.val_accuracy):
+        return best
+    counts, rising = _rising(default)
+    return max(best, float(np.interp(_reaching(default, best) * batches / curve.trained, counts, rising)))
+
+
+def _reaching(curve: LearningCurve, accuracy: float) -> float:
+    """Returns the mini-batches after which `curve` reaches `accuracy`, interpolating its best so far."""
+    counts, rising = _rising(curve)
+    after = int(np.searchsorted(rising, accuracy))
+    if after == 0:
+        return 0.0
+    if after == len(rising):
+        return float(counts[-1])
+    share = (accuracy - rising[after - 1]) / (rising[after] - rising[after - 1])
+    return float(counts[after - 1] + share * (counts[after] - counts[after - 1]))
+
+
+def _rising(curve: LearningCurve) -> tuple[Array, Array]:
+    """Returns the counts of mini-batches from 0 on, and the best quality up to each, from 0, float64, (points + 1,)."""
+    return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])

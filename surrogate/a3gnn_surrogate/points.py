@@ -42,17 +42,6 @@ _PACE = (
 LEARNING_POINTS: NDArray[np.bool_] = np.array([name not in _PACE for name in POINT_NAMES])
 
 
-def setting_key(setting: Setting) -> str:
-    """Returns the key of a setting: task, graph and machine."""
-    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
-
-
-@lru_cache(maxsize=1024)  # a fit asks once per row and fold
-def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
-    """Returns the key of a task on a graph."""
-    return f"{task.key()}|{graph.fingerprint}"
-
-
 def knob_points(columns: Columns, setting: Setting) -> Array:
     """Returns `columns` as points, float64, shape (n_configs, n_points), columns `POINT_NAMES`."""
     graph, task, default = setting.graph, setting.task, as_columns([TrainConfig()])
@@ -71,3 +60,14 @@ def knob_points(columns: Columns, setting: Setting) -> Array:
         *((knob_values(knob, columns, task) - knob_values(knob, default, task)) / 2 for knob in _NUMBERS),
     ]
     return np.stack(values, axis=1).astype(np.float64)
+
+
+def setting_key(setting: Setting) -> str:
+    """Returns the key of a setting: task, graph and machine."""
+    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
+
+
+@lru_cache(maxsize=1024)  # a fit asks once per row and fold
+def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
+    """Returns the key of a task on a graph."""
+    return f"{task.key()}|{graph.fingerprint}"

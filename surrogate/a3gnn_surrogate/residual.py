@@ -27,7 +27,6 @@ _MIN_SETTING_ROWS = 3
 _NOISE_SHARE = 0.1
 #: Factor on half-widths when all rows are of one graph: its errors say little about another graph.
 _SINGLE_GRAPH_WIDENING = 2.0
-# fmt: on
 _PRIOR_COVERAGE = 0.9
 
 
@@ -58,6 +57,7 @@ _PRIORS = {
     "accuracy_drop":           _Prior( 0.8,     1.2,    0.3,   2.8,    2.3),
     "epochs_to_accuracy":      _Prior( 0.2,     0.4,    0.05,  1.0,    0.8),
 }
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
