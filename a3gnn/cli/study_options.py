@@ -40,7 +40,7 @@ from a3gnn.task import Task
 from a3gnn.units import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
-
+#: Help of --dataset.
 _GRAPHS = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
 _OPTIONS = (
     click.option("--dataset", type=DATASET, required=True, help=_GRAPHS),

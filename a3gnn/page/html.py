@@ -32,6 +32,7 @@ BEGIN = """<!DOCTYPE html>
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 """
+#: A study's page.
 _PAGE = (
     BEGIN
     + """<title>{title}</title>

@@ -1,4 +1,4 @@
-"""The status of a study: its request, the time that it took, and the gain of its best configuration."""
+"""The status of a study: its request, its time, the gain of the best configuration, and the time of each stage."""
 
 from __future__ import annotations
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-
 _KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_version")
 _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "compared")
 #: Figures that a record has besides the metrics.

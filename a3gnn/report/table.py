@@ -13,6 +13,7 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
 from a3gnn.units import format_size
 
+#: Columns of a line in a terminal.
 WIDTH = 80
 #: Widths in characters of a row's label and of a cell.
 _LABEL, _CELL = 24, 28

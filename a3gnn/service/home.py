@@ -25,6 +25,7 @@ _REQUEST = r"(?P<request>\b(?:GET|POST|DELETE) /(?:graphs|studies|trainings|docs
 _BEFORE = r"(?:(?<![a-zA-Z0-9_.~-])|(?<=\\[ntr]))"
 #: The folder alone or with a path below it, but not as the beginning of another name. A final dot ends it, too.
 _AFTER = r"(?:(?P<below>/+(?=[\w.~-]))|(?!\.*[\w~-]|\.+/))"
+#: The file with the id of a home folder.
 _MARK = "home-id"
 
 

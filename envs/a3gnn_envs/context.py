@@ -1,4 +1,4 @@
-"""The context of a contextual environment: one graph on one machine under one set of limits."""
+"""The context of a contextual environment, and the scale of its rewards: one graph, one machine, one set of limits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
 
+NO_LIMITS = Limits()
+#: Random configurations whose predictions set the scale of a context's utilities. Guess.
+SCALE_SAMPLE_SIZE = 128
+#: Observed features are clipped to this many standard deviations. Guess.
+FEATURE_BOUND = 10.0
 # Guesses, kept from a simulation that is not part of this repository.
 #: Utilities are clipped to this range; 0 is the 5 % quantile of random configurations and 1 their best.
 MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
@@ -22,11 +27,6 @@ MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
 _UTOPIAN_UTILITY = 1.2
 #: Weight of the sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
 _AUGMENTATION = 0.05
-#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.context`). Guess.
-SCALE_SAMPLE_SIZE = 128
-#: Observed features are clipped to this many standard deviations. Guess.
-FEATURE_BOUND = 10.0
-NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)

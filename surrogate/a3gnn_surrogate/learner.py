@@ -1,4 +1,4 @@
-"""The learners of residuals, by name: boosted trees, A3GNN's baselines (III-C), and one that learns nothing."""
+"""The learners of residuals, by name, the folds of their cross-validation, and half-widths from held-out errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FIXED = {
 }
 _RIDGE_ALPHA = 1.0
 _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
-#: Guess: the usual number.
+#: Most folds of a cross-validation. Guess: the usual number.
 _MAX_FOLDS = 5
 
 

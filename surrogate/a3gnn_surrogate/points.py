@@ -1,4 +1,4 @@
-"""Configurations as points: the inputs of the Gaussian process over the knobs."""
+"""Configurations as points, which the Gaussian process over the knobs takes, and keys of their settings."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ _PACKING_LOSS = 0.3
 #: Share of its nodes that a small mini-batch with seeds by proximity saves on a graph without hubs. Fitted by hand;
 #: least squares over the rows of `python -m benchmarks.analytic_model caches` at commit 10d4978 gives 0.45.
 _PROXIMITY_SAVING = 0.43
+
 # Numerics of the search for the characteristic time, in mini-batches.
 _BISECTIONS = 50
 _MAX_CHARACTERISTIC_TIME = 1e9

@@ -27,7 +27,7 @@ from a3gnn_surrogate.surrogate import Surrogate
 _START_S = 2.0
 #: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
 _SAMPLE_SIZE = 20_000
-#: See `fit_surrogate`. Guess.
+#: `fit_surrogate` reuses slow parts while the corpus has this many rows per row of the tune. Guess.
 _CORPUS_SHARE = 4
 
 

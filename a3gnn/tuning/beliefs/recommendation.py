@@ -1,4 +1,4 @@
-"""`Recommendation`: the result of `recommend`: a configuration, with predictions for it and for the default."""
+"""`Recommendation`: the result of `recommend`, a configuration with forecasts for it and for the default."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ _FIGURES = (
 )
 #: Fields of a tune that other columns of the CSV replace.
 _NESTED = ("config", "default", "choice", "over_default", "no_gain", "differs")
+#: Ratios to the default that are columns of the CSV, each with these bounds.
 _RATIOS = ("throughput", "time", "accuracy")
 _BOUNDS = ("median", "low", "high")
 #: A label, and a cell per tune.

@@ -31,6 +31,7 @@ from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn.units import count, printable
 
+#: Limits that are exported as constraints, in their order.
 _LIMITS = ("host_bytes", "device_bytes", "least_accuracy")
 #: The system attribute of a trial's constraints. Every version of Optuna reads a list there. Optuna 5 has named
 #: constraints as well, but optuna-dashboard 0.21 does not read them.
@@ -42,6 +43,7 @@ _PRUNED = {
 }
 #: The user attribute that marks a study as an export; its value is the tune's folder.
 _MARK = "a3gnn_tune"
+#: Seconds between two progress messages. Guess.
 _PERIOD_S = 2.0
 
 

@@ -24,6 +24,7 @@ from a3gnn.units import format_size
 
 #: The file name of a pick in the folder of its tune.
 PICKED = "picked.json"
+#: Memory limits, each with the metric that it bounds.
 _MEMORY = {"device_bytes": "peak_device_bytes", "host_bytes": "peak_host_bytes"}
 
 

@@ -17,6 +17,7 @@ PLAY_OFF_SHARE = 1 / 3
 STOP_FILE = "stop"
 #: Seconds between two checks for the file. Guess: a stop should take effect at once.
 _POLL_S = 0.2
+#: Message of `StopAsked`.
 _ASKED = "a file named stop is in the tune's folder"
 
 

@@ -1,4 +1,4 @@
-"""Opens the folder of a tune, new or of an earlier run of the same request; stores and checks the tune's options."""
+"""Opens the folder of a new or resumed tune, and stores what a resumed run must repeat: options, speeds, versions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from a3gnn.tuning.study.trial import Trial
 from a3gnn.units import count
 from a3gnn.version import __version__
 
+#: The file with the options of the tune.
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: a larger budget continues a finished tune.
 _MAY_CHANGE = {"budget"}
+#: The file with the speeds of matrix products that the tune started with, and the stored fields of the machine.
 _FILE = "product_speeds.json"
 _NAMES = (
     "gemm_flops_per_s",
@@ -36,6 +38,7 @@ _NAMES = (
     "device_gemm_flops_per_s",
     "device_bf16_gemm_flops_per_s",
 )
+#: Packages that influence results.
 _VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 

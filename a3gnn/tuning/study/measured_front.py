@@ -1,4 +1,4 @@
-"""The front of a tune's measurements, and the hypervolume that it dominates."""
+"""The measured front of a tune, its hypervolume, and the stored front that the search predicted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Predicted, predicted_row
 
+#: The file with the predicted front.
 _FILE = "predicted_front.json"
 #: Why a trial that keeps the limits is not chosen.
 LATE = "at the target later than the default"

@@ -1,4 +1,4 @@
-"""`Trial`: one measurement of a tune, with its prediction."""
+"""`Proposal`: a configuration to measure next; `Trial`: its measurement, with the prediction."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.tuning.study.choice import Judged
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair, best_accuracy, seconds_in_turns, trained_alike
 
+#: Peaks of memory, of which the largest measurement counts.
 _PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
 
 
