@@ -1,4 +1,4 @@
-"""`a3gnn train`: trains with the configuration that tune or recommend chose, and prints a summary."""
+"""`a3gnn train`: trains with the configuration that tune or recommend chose, by one or more processes; prints a summary."""
 
 from __future__ import annotations
 

@@ -67,15 +67,6 @@ def run_search(
     return _result(engine, seed, problem, cache, baseline, grid, seconds)
 
 
-def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
-    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
-    while len(cache) < evaluations:
-        rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
-        if not len(rows):
-            break
-        searcher.tell(rows, cache(rows))
-
-
 def _result(
     engine: str,
     seed: int,
@@ -130,6 +121,15 @@ def _hypervolumes(
         return 0.0, 0.0, 0.0
     volume = NormalisedHypervolume.fit(scale[non_dominated(scale)])
     return volume.measure(front), volume.measure(random_front), volume.measure(true_front)
+
+
+def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
+    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
+    while len(cache) < evaluations:
+        rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
+        if not len(rows):
+            break
+        searcher.tell(rows, cache(rows))
 
 
 @dataclass(frozen=True, slots=True)

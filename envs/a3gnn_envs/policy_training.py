@@ -1,4 +1,4 @@
-"""Training of the policy with PPO (Schulman et al., 2017)."""
+"""Training of the policy with PPO (Schulman et al., 2017), and the set-up of PPO that all trainings share."""
 
 from __future__ import annotations
 

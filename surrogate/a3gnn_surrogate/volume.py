@@ -1,11 +1,4 @@
-"""How much a mini-batch holds: nodes, edges and cache hits, expected from the graph's characteristics alone.
-
-Under the independent reference model, a node that a mini-batch needs with probability q is cached with probability
-q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU and, approximately, CLOCK. T is the characteristic time in
-mini-batches: such that the expected number of cached nodes equals the cache's rows (Che et al., 2002; Martina et al.,
-2014). A mini-batch reads each node once. If it needs more rows than the cache holds, LRU has no recency to use, and
-equals FIFO.
-"""
+"""How much a mini-batch holds: nodes, edges and cache hits, expected from the graph's characteristics alone."""
 
 from __future__ import annotations
 
@@ -247,6 +240,12 @@ def dynamic_hit_rate(
     columns: Columns, graph: GraphCharacteristics, static: Array, batch_nodes: Array, nodes: Array, rows: Array
 ) -> Array:
     """Returns the share of input rows that a configuration's cache serves, float64, shape (n_configs,).
+
+    Under the independent reference model, a node that a mini-batch needs with probability q is cached with probability
+    q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU and, approximately, CLOCK. T is the characteristic time in
+    mini-batches, at which the expected number of cached nodes equals the cache's rows (Che et al., 2002; Martina et
+    al., 2014). A mini-batch reads each node once. If it needs more rows than the cache holds, LRU has no recency to
+    use, and equals FIFO.
 
     LFU is halfway from LRU to a static cache before its counts have settled, and `auto` takes the best of all. Seeds by
     proximity stay within the components that their sequences are in, as if the graph were smaller.
