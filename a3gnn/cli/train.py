@@ -1,4 +1,4 @@
-"""`a3gnn train`: trains with the configuration that tune or recommend chose, by one or more processes; prints a summary."""
+"""`a3gnn train`: trains with the configuration that tune or recommend chose, by one process or more, and reports it."""
 
 from __future__ import annotations
 
