@@ -17,6 +17,23 @@ from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, names_fa
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
+METRIC = click.Choice((AUTO, *METRIC_NAMES))
+METRICS_HELP = "What models are judged by; auto chooses by the labels."
+LOSS = click.Choice(LOSSES)
+LOSS_HELP = "Of values that are predicted (a regression)."
+SCHEDULE = click.Choice(SCHEDULES)
+SCHEDULE_HELP = "How the learning rate falls, to 0."
+LR_EPOCHS = click.IntRange(1)
+LR_EPOCHS_HELP = "Epochs over which it does."
+NORM = click.Choice(NORMS)
+NORM_HELP = "What normalises rows between layers."
+RESIDUAL_HELP = "Every layer but the first adds its own input rows to its output."
+WEIGHTS = click.Choice(CLASS_WEIGHTS)
+WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
+MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
+FANOUTS_HELP = "Neighbours per node, one per layer."
+LAYERS = click.IntRange(1)
+LAYERS_HELP = "Layers of the model."
 
 
 class SizeType(click.ParamType[int]):
@@ -170,21 +187,7 @@ def split_options(command: F) -> F:
     return click.option("--split", type=SharesType(), metavar="TRAIN,VAL,TEST", help=shares)(command)
 
 
-METRIC = click.Choice((AUTO, *METRIC_NAMES))
-METRICS_HELP = "What models are judged by; auto chooses by the labels."
-LOSS = click.Choice(LOSSES)
-LOSS_HELP = "Of values that are predicted (a regression)."
-SCHEDULE = click.Choice(SCHEDULES)
-SCHEDULE_HELP = "How the learning rate falls, to 0."
-LR_EPOCHS = click.IntRange(1)
-LR_EPOCHS_HELP = "Epochs over which it does."
-NORM = click.Choice(NORMS)
-NORM_HELP = "What normalises rows between layers."
-RESIDUAL_HELP = "Every layer but the first adds its own input rows to its output."
-WEIGHTS = click.Choice(CLASS_WEIGHTS)
-WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
 MODEL = ModelType()
-MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
 SIZE = SizeType()
 SIZE_LIMIT = SizeLimit()
 LIMIT = Limit()
@@ -194,9 +197,6 @@ BUDGET = BudgetType()
 FANOUTS = Fanouts()
 SHARES = Integers("shares are integers separated by commas, one per trainer, such as 700,324", "n1,n2,...")
 DEPTHS = Integers("depths are three integers separated by commas, such as 1,1,1", "n1,n2,n3")
-FANOUTS_HELP = "Neighbours per node, one per layer."
-LAYERS = click.IntRange(1)
-LAYERS_HELP = "Layers of the model."
 
 
 def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:

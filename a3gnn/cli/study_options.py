@@ -40,7 +40,7 @@ from a3gnn.task import Task
 from a3gnn.units import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
-
+#: Help of --dataset.
 _GRAPHS = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
 _OPTIONS = (
     click.option("--dataset", type=DATASET, required=True, help=_GRAPHS),
@@ -58,33 +58,6 @@ _OPTIONS = (
     click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
     click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
 )
-
-
-def task_options(command: F) -> F:
-    """Adds these options to a command; `take_task` makes a task from all except the data set and the metric."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return split_options(command)
-
-
-def take_task(options: dict[str, Any], seed: int) -> Task:
-    """Removes the task's options from `options`, and returns the task; the metric stays, because it needs the graph.
-
-    Raises:
-        ConfigError: An option is invalid.
-    """
-    return Task(
-        model=options.pop("model"),
-        fanouts=asked_fanouts(options.pop("layers"), options.pop("fanouts")) or Task().fanouts,
-        hidden_channels=options.pop("hidden"),
-        norm=options.pop("norm"),
-        residual=options.pop("residual"),
-        lr_schedule=options.pop("lr_schedule"),
-        lr_epochs=options.pop("lr_epochs"),
-        seed=seed,
-        class_weights=options.pop("class_weights"),
-        loss=options.pop("loss"),
-    )
 
 
 def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[[F], F]:
@@ -160,3 +133,30 @@ def _value(flag: str, knob: str, text: str) -> Any:
         return parse_size(text, needs_unit=True) if knob in sizes and text != "0" else text
     except UsageError as error:
         raise UsageError(f"{flag} {knob}: {error}") from error
+
+
+def task_options(command: F) -> F:
+    """Adds these options to a command; `take_task` makes a task from all except the data set and the metric."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return split_options(command)
+
+
+def take_task(options: dict[str, Any], seed: int) -> Task:
+    """Removes the task's options from `options`, and returns the task; the metric stays, because it needs the graph.
+
+    Raises:
+        ConfigError: An option is invalid.
+    """
+    return Task(
+        model=options.pop("model"),
+        fanouts=asked_fanouts(options.pop("layers"), options.pop("fanouts")) or Task().fanouts,
+        hidden_channels=options.pop("hidden"),
+        norm=options.pop("norm"),
+        residual=options.pop("residual"),
+        lr_schedule=options.pop("lr_schedule"),
+        lr_epochs=options.pop("lr_epochs"),
+        seed=seed,
+        class_weights=options.pop("class_weights"),
+        loss=options.pop("loss"),
+    )

@@ -1,4 +1,4 @@
-"""`a3gnn train`: trains with the configuration that tune or recommend chose, and prints a summary."""
+"""`a3gnn train`: trains with the configuration that tune or recommend chose, by one process or more, and reports it."""
 
 from __future__ import annotations
 
@@ -57,147 +57,8 @@ if TYPE_CHECKING:
     from a3gnn.training.result import TrainResult
     from a3gnn.training.tuned import TunedConfig
 
-
 #: Share of stolen core time from which the summary reports it. Guess: it then costs a tenth.
 _MUCH_STOLEN = 0.05
-
-
-def summary(result: TrainResult, promised: TunedConfig | None) -> str:
-    """Summarizes a result for people, compared with the tune's measurements, or predictions if nothing was measured."""
-    memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
-    speed, took, metric = result.throughput_epochs_per_s, getattr(result, memory), result.metric
-    lines = [
-        f"{result.graph}: {metric.show(result.test_accuracy)} test {metric.label} {_where(result)} "
-        f"(validation {metric.show(result.val_accuracy)}), in {format_duration(result.seconds)}",
-        *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
-        f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
-        *([] if result.nvtps is None else [f"traversed   {_traversed(result)}"]),
-        *([] if result.kj_per_epoch is None else [f"energy      {_energy(result)}"]),
-        f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
-        *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
-        *([] if result.algorithm is None else [f"algorithm   {_algorithm(result.algorithm)}"]),
-        *([] if result.adapted is None else [f"adapted     {_adapted(result.adapted)}"]),
-        *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
-        *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
-        f"weights     {result.folder}/model.pt",
-    ]
-    return "\n".join(lines)
-
-
-def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
-    """Returns the tuned.json's value of `metric` and the ratio of `found` to it; empty if there is none."""
-    if promised is None:
-        return ""
-    if promised.measured is not None:
-        before = getattr(promised.measured, metric)
-        return f"; the tune measured {shown(before)} ({found / before:.2f} x)"
-    if metric not in promised.predicted:
-        return ""
-    mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
-    return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
-
-
-def _traversed(result: TrainResult) -> str:
-    """Returns NVTPS, also per bandwidth if that is known, and MTEPS."""
-    assert result.nvtps is not None
-    by_bandwidth = "" if result.nvtps_per_gb_per_s is None else f", {result.nvtps_per_gb_per_s / 1e3:.3g} K per GB/s"
-    return f"{result.nvtps / 1e6:.3g} M vertices/s (NVTPS{by_bandwidth}), {result.mteps:.3g} M edges/s (MTEPS)"
-
-
-def _energy(result: TrainResult) -> str:
-    return f"{result.kj_per_epoch:.3g} kJ per epoch ({result.energy})"
-
-
-def _stolen(result: TrainResult) -> str:
-    from a3gnn.threads.stolen_time import stretch
-
-    return (
-        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
-        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
-    )
-
-
-def _where(result: TrainResult) -> str:
-    if result.best_epoch is None:
-        return f"after {result.batches_to_accuracy} mini-batches"
-    return f"at epoch {result.best_epoch} of {result.epochs}"
-
-
-def _target(result: TrainResult, promised: TunedConfig | None) -> str:
-    """Returns the time to the target, and the tune's prediction of it."""
-    assert result.target_accuracy is not None, "there is a target"
-    accuracy = f"{result.metric.show(result.target_accuracy)} validation {result.metric.label}"
-    promise = None if promised is None else promised.seconds_to_accuracy
-    target = None if promised is None else promised.target_accuracy
-    said = ""
-    if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
-        median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
-        said = f"; the tune promised {median} ({low} to {high})"
-    if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
-        return f"{accuracy} not reached{said}"
-    whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
-    took = f"{format_duration(result.seconds_to_accuracy)} of training, {format_duration(whole)} with evaluations"
-    return f"{accuracy} in {took}{said}"
-
-
-def _trainers(told: dict[str, Any]) -> str:
-    """Returns the trainers' names and seeds, and the work that their shares repeat."""
-    work, pairs = told["repeated_work"], zip(told["names"], told["shares"], strict=True)
-    repeated = f"{work['rows']:.2f} x the rows of one are read, {work['sampled_edges']:.2f} x the edges sampled"
-    adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
-    seeds = ", ".join(f"{name} {share}" for name, share in pairs)
-    ahead = f", prefetch {','.join(map(str, told['prefetch']))}" if told["prefetch"] else ""
-    return f"{seeds} seeds{adapted}, {told['sampling']} sampling{ahead}; {repeated}"
-
-
-def _algorithm(told: dict[str, Any]) -> str:
-    """Returns the traffic of all ranks, summed over all epochs."""
-    from a3gnn.training.step import Traffic
-
-    total = Traffic.sum([Traffic.from_dict(one) for one in told["ranks"]])
-    moved = f"{format_size(total.host_bytes)} from the host's, {format_size(total.gradient_bytes)} of gradients"
-    if total.activation_bytes:
-        moved += f", {format_size(total.activation_bytes)} of activations"
-    where = f"{told['name']} on {count(len(told['ranks']), 'rank')}"
-    own = f"{where}: {total.beta:.1%} of the rows from their own memory (beta)"
-    return f"{own}, {moved}"
-
-
-def _adapted(told: dict[str, Any]) -> str:
-    """Returns the number of changes, and the final preparation of mini-batches."""
-    how, changes = told["preparation"], count(len(told["changes"]), "change")
-    ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
-    cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
-    return f"{changes}; in the end {how['mode']}{ahead}{cached}"
-
-
-def start_ranks(ranks: int | None) -> None:
-    """Replaces this process by a `torchrun` of this command with `ranks` processes, unless torchrun started this one.
-
-    Each process gets an equal part of the cores as threads, unless OMP_NUM_THREADS is set.
-
-    Args:
-        ranks: Number of processes; None does nothing.
-
-    Raises:
-        UsageError: `torchrun` has started another number of processes.
-    """
-    started = launch()
-    if ranks is None:
-        return
-    if started is not None:
-        if started.size != ranks:
-            raise UsageError(
-                f"{option('ranks')} must be the processes that torchrun started, {started.size}, got {ranks}; leave it "
-                "out under torchrun"
-            )
-        return
-    from a3gnn.threads.pool import usable_cores
-
-    threads = str(max(1, usable_cores() // ranks))
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m", "a3gnn"]
-    sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *words, *sys.argv[1:]], {"OMP_NUM_THREADS": threads, **os.environ})
 
 
 @click.command()
@@ -401,3 +262,141 @@ def train(
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
         show(summary(result, tuned))
+
+
+def start_ranks(ranks: int | None) -> None:
+    """Replaces this process by a `torchrun` of this command with `ranks` processes, unless torchrun started this one.
+
+    Each process gets an equal part of the cores as threads, unless OMP_NUM_THREADS is set.
+
+    Args:
+        ranks: Number of processes; None does nothing.
+
+    Raises:
+        UsageError: `torchrun` has started another number of processes.
+    """
+    started = launch()
+    if ranks is None:
+        return
+    if started is not None:
+        if started.size != ranks:
+            raise UsageError(
+                f"{option('ranks')} must be the processes that torchrun started, {started.size}, got {ranks}; leave it "
+                "out under torchrun"
+            )
+        return
+    from a3gnn.threads.pool import usable_cores
+
+    threads = str(max(1, usable_cores() // ranks))
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m", "a3gnn"]
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *words, *sys.argv[1:]], {"OMP_NUM_THREADS": threads, **os.environ})
+
+
+def summary(result: TrainResult, promised: TunedConfig | None) -> str:
+    """Summarizes a result for people, compared with the tune's measurements, or predictions if nothing was measured."""
+    memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
+    speed, took, metric = result.throughput_epochs_per_s, getattr(result, memory), result.metric
+    lines = [
+        f"{result.graph}: {metric.show(result.test_accuracy)} test {metric.label} {_where(result)} "
+        f"(validation {metric.show(result.val_accuracy)}), in {format_duration(result.seconds)}",
+        *([] if result.target_accuracy is None else [f"target      {_target(result, promised)}"]),
+        f"throughput  {speed:.3g} epochs/s{_beside(speed, promised, 'throughput_epochs_per_s', '{:.3g}'.format)}",
+        *([] if result.nvtps is None else [f"traversed   {_traversed(result)}"]),
+        *([] if result.kj_per_epoch is None else [f"energy      {_energy(result)}"]),
+        f"memory      {format_size(took)}{_beside(took, promised, memory, format_size)}",
+        *([] if result.trainers is None else [f"trainers    {_trainers(result.trainers)}"]),
+        *([] if result.algorithm is None else [f"algorithm   {_algorithm(result.algorithm)}"]),
+        *([] if result.adapted is None else [f"adapted     {_adapted(result.adapted)}"]),
+        *([f"{metric.label:<11} is computed from {result.evaluation}"] if result.task.is_own else []),
+        *([] if result.stolen_share < _MUCH_STOLEN else [f"stolen      {_stolen(result)}"]),
+        f"weights     {result.folder}/model.pt",
+    ]
+    return "\n".join(lines)
+
+
+def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
+    """Returns the tuned.json's value of `metric` and the ratio of `found` to it; empty if there is none."""
+    if promised is None:
+        return ""
+    if promised.measured is not None:
+        before = getattr(promised.measured, metric)
+        return f"; the tune measured {shown(before)} ({found / before:.2f} x)"
+    if metric not in promised.predicted:
+        return ""
+    mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
+    return f"; predicted were {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f} x)"
+
+
+def _traversed(result: TrainResult) -> str:
+    """Returns NVTPS, also per bandwidth if that is known, and MTEPS."""
+    assert result.nvtps is not None
+    by_bandwidth = "" if result.nvtps_per_gb_per_s is None else f", {result.nvtps_per_gb_per_s / 1e3:.3g} K per GB/s"
+    return f"{result.nvtps / 1e6:.3g} M vertices/s (NVTPS{by_bandwidth}), {result.mteps:.3g} M edges/s (MTEPS)"
+
+
+def _energy(result: TrainResult) -> str:
+    return f"{result.kj_per_epoch:.3g} kJ per epoch ({result.energy})"
+
+
+def _stolen(result: TrainResult) -> str:
+    from a3gnn.threads.stolen_time import stretch
+
+    return (
+        f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "
+        f"{1 / stretch(result.stolen_share):.2f} of its time, which is what a tune tells"
+    )
+
+
+def _where(result: TrainResult) -> str:
+    if result.best_epoch is None:
+        return f"after {result.batches_to_accuracy} mini-batches"
+    return f"at epoch {result.best_epoch} of {result.epochs}"
+
+
+def _target(result: TrainResult, promised: TunedConfig | None) -> str:
+    """Returns the time to the target, and the tune's prediction of it."""
+    assert result.target_accuracy is not None, "there is a target"
+    accuracy = f"{result.metric.show(result.target_accuracy)} validation {result.metric.label}"
+    promise = None if promised is None else promised.seconds_to_accuracy
+    target = None if promised is None else promised.target_accuracy
+    said = ""
+    if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
+        median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
+        said = f"; the tune promised {median} ({low} to {high})"
+    if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
+        return f"{accuracy} not reached{said}"
+    whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
+    took = f"{format_duration(result.seconds_to_accuracy)} of training, {format_duration(whole)} with evaluations"
+    return f"{accuracy} in {took}{said}"
+
+
+def _trainers(told: dict[str, Any]) -> str:
+    """Returns the trainers' names and seeds, and the work that their shares repeat."""
+    work, pairs = told["repeated_work"], zip(told["names"], told["shares"], strict=True)
+    repeated = f"{work['rows']:.2f} x the rows of one are read, {work['sampled_edges']:.2f} x the edges sampled"
+    adapted = f" after {count(len(told['changes']), 'change')}" if "changes" in told else ""
+    seeds = ", ".join(f"{name} {share}" for name, share in pairs)
+    ahead = f", prefetch {','.join(map(str, told['prefetch']))}" if told["prefetch"] else ""
+    return f"{seeds} seeds{adapted}, {told['sampling']} sampling{ahead}; {repeated}"
+
+
+def _algorithm(told: dict[str, Any]) -> str:
+    """Returns the traffic of all ranks, summed over all epochs."""
+    from a3gnn.training.step import Traffic
+
+    total = Traffic.sum([Traffic.from_dict(one) for one in told["ranks"]])
+    moved = f"{format_size(total.host_bytes)} from the host's, {format_size(total.gradient_bytes)} of gradients"
+    if total.activation_bytes:
+        moved += f", {format_size(total.activation_bytes)} of activations"
+    where = f"{told['name']} on {count(len(told['ranks']), 'rank')}"
+    own = f"{where}: {total.beta:.1%} of the rows from their own memory (beta)"
+    return f"{own}, {moved}"
+
+
+def _adapted(told: dict[str, Any]) -> str:
+    """Returns the number of changes, and the final preparation of mini-batches."""
+    how, changes = told["preparation"], count(len(told["changes"]), "change")
+    ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
+    cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
+    return f"{changes}; in the end {how['mode']}{ahead}{cached}"

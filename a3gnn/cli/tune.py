@@ -20,87 +20,8 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
-
-def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
-    """Tunes on each kind of machines, and prints the best kind and the results of each kind's choice.
-
-    Args:
-        choice: The cluster, and the kinds.
-        asked: The command's options as arguments of `tune`.
-        quiet: Whether to omit progress.
-        as_json: Whether to print one JSON object.
-
-    Raises:
-        A3GNNError: None of the tunes has chosen a configuration.
-        UsageError: An option is invalid.
-    """
-    from a3gnn.tuning.machines import machines_lines, ranked, why_no_best
-    from a3gnn.tuning.machines import tune_machines as run
-    from a3gnn.tuning.study.arguments import check_places
-
-    arguments = {**asked, "task": asked["task"].to_dict()}
-    resume = arguments.pop("resume")
-    out: Path | None = arguments.pop("out")
-    if out is None:
-        check_places(out, asked["store"], resume)
-    found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=progress(quiet))
-    if as_json:
-        machines = [one.to_dict() for one in ranked(found)]
-        click.echo(json.dumps({"machines": machines, "no_best": why_no_best(found)}, indent=2))
-        return
-    if not quiet:
-        click.echo(err=True)
-    for line in machines_lines(found):
-        click.echo(line)
-
-
 #: Options of `a3gnn tune` that are not options of a study on a server.
 _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
-
-
-def tune_on_server(
-    url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
-) -> TuneResult:
-    """Runs a study on the server and returns its result; the local folder gets the files of a local tune.
-
-    Args:
-        url: The server's address.
-        token: The server's access token; None if it needs none.
-        options: The command's options.
-        asked: The command's options as arguments of `tune`.
-        notify: Takes each line of output.
-
-    Raises:
-        UsageError: An option is invalid, or not available with a server.
-    """
-    from a3gnn.service.client import Client
-    from a3gnn.storage.claim import reserved_next
-    from a3gnn.tuning.study.folder import check_folder
-
-    if options["split"] is not None:
-        raise UsageError(
-            "--split means nothing with --server, which splits no graph: a3gnn graph convert GRAPH FOLDER --split "
-            f"{options['split']} makes a folder that it takes"
-        )
-    for name in ("store", "resume"):
-        if options[name]:
-            raise UsageError(
-                f"--{name} means nothing with --server, which keeps its own measurements and studies; Client(URL)"
-                ".study(N).resume() goes on with one"
-            )
-    if options["out"] is not None:
-        check_folder(options["out"], resume=False)
-    order = {name: value for name, value in options.items() if name not in _OWN}
-    order |= {name: asked[name] for name in ("fix", "ranges")}
-    if isinstance(order["budget"], float):
-        order["budget"] = f"{order['budget']}s"
-    study = Client(url, token).start(options["dataset"], **order)
-    notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
-    tuned = study.wait(notify)
-    out: Path = options["out"] or reserved_next(tuned.setting.graph.name)
-    result = study.save(out, options["dataset"], notify)
-    assert result is not None, "it has chosen"
-    return result
 
 
 @click.command()
@@ -161,3 +82,81 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
         for part in wrapped(line.strip(), indent, indent + "  "):
             click.echo(part)
     show_written(f"{result.folder}/tuned.json, front.csv and front.png are", f"{result.folder}/tuned.json")
+
+
+def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
+    """Tunes on each kind of machines, and prints the best kind and the results of each kind's choice.
+
+    Args:
+        choice: The cluster, and the kinds.
+        asked: The command's options as arguments of `tune`.
+        quiet: Whether to omit progress.
+        as_json: Whether to print one JSON object.
+
+    Raises:
+        A3GNNError: None of the tunes has chosen a configuration.
+        UsageError: An option is invalid.
+    """
+    from a3gnn.tuning.machines import machines_lines, ranked, why_no_best
+    from a3gnn.tuning.machines import tune_machines as run
+    from a3gnn.tuning.study.arguments import check_places
+
+    arguments = {**asked, "task": asked["task"].to_dict()}
+    resume = arguments.pop("resume")
+    out: Path | None = arguments.pop("out")
+    if out is None:
+        check_places(out, asked["store"], resume)
+    found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=progress(quiet))
+    if as_json:
+        machines = [one.to_dict() for one in ranked(found)]
+        click.echo(json.dumps({"machines": machines, "no_best": why_no_best(found)}, indent=2))
+        return
+    if not quiet:
+        click.echo(err=True)
+    for line in machines_lines(found):
+        click.echo(line)
+
+
+def tune_on_server(
+    url: str, token: str | None, options: Mapping[str, Any], asked: Mapping[str, Any], notify: Callable[[str], None]
+) -> TuneResult:
+    """Runs a study on the server and returns its result; the local folder gets the files of a local tune.
+
+    Args:
+        url: The server's address.
+        token: The server's access token; None if it needs none.
+        options: The command's options.
+        asked: The command's options as arguments of `tune`.
+        notify: Takes each line of output.
+
+    Raises:
+        UsageError: An option is invalid, or not available with a server.
+    """
+    from a3gnn.service.client import Client
+    from a3gnn.storage.claim import reserved_next
+    from a3gnn.tuning.study.folder import check_folder
+
+    if options["split"] is not None:
+        raise UsageError(
+            "--split means nothing with --server, which splits no graph: a3gnn graph convert GRAPH FOLDER --split "
+            f"{options['split']} makes a folder that it takes"
+        )
+    for name in ("store", "resume"):
+        if options[name]:
+            raise UsageError(
+                f"--{name} means nothing with --server, which keeps its own measurements and studies; Client(URL)"
+                ".study(N).resume() goes on with one"
+            )
+    if options["out"] is not None:
+        check_folder(options["out"], resume=False)
+    order = {name: value for name, value in options.items() if name not in _OWN}
+    order |= {name: asked[name] for name in ("fix", "ranges")}
+    if isinstance(order["budget"], float):
+        order["budget"] = f"{order['budget']}s"
+    study = Client(url, token).start(options["dataset"], **order)
+    notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
+    tuned = study.wait(notify)
+    out: Path = options["out"] or reserved_next(tuned.setting.graph.name)
+    result = study.save(out, options["dataset"], notify)
+    assert result is not None, "it has chosen"
+    return result

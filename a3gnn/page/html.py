@@ -21,45 +21,6 @@ MEDIA_TYPES = {
     "study.css": "text/css; charset=utf-8",
     "plotly.min.js": "text/javascript; charset=utf-8",
 }
-
-
-def static_file(name: str) -> str:
-    """Returns the text of a file that the page loads, one of `MEDIA_TYPES`.
-
-    Raises:
-        KeyError: There is no such file.
-        MissingDependencyError: The file is Plotly's, which is not installed.
-    """
-    if name not in MEDIA_TYPES:
-        raise KeyError(name)
-    if name == "plotly.min.js":
-        return _plotly()
-    return _script() if name == "study.js" else read_part(name)
-
-
-@cache
-def read_part(name: str) -> str:
-    """Returns the text of the file `name` beside this module, in static/."""
-    return (resources.files("a3gnn.page") / "static" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _script() -> str:
-    """Returns the script: its parts in one function, so that their names stay private."""
-    parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
-    return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
-
-
-@cache
-def _plotly() -> str:
-    """Returns Plotly's script from its Python package, about 5 MB."""
-    optional("plotly", "report", "The page of a study")
-    from plotly.offline import get_plotlyjs
-
-    library: str = get_plotlyjs()
-    return library
-
-
 #: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
 #: Start of every page, inside its head.
@@ -71,6 +32,7 @@ BEGIN = """<!DOCTYPE html>
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
 """
+#: A study's page.
 _PAGE = (
     BEGIN
     + """<title>{title}</title>
@@ -130,3 +92,40 @@ def _as_json(views: Mapping[str, Any]) -> str:
 
 def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def static_file(name: str) -> str:
+    """Returns the text of a file that the page loads, one of `MEDIA_TYPES`.
+
+    Raises:
+        KeyError: There is no such file.
+        MissingDependencyError: The file is Plotly's, which is not installed.
+    """
+    if name not in MEDIA_TYPES:
+        raise KeyError(name)
+    if name == "plotly.min.js":
+        return _plotly()
+    return _script() if name == "study.js" else read_part(name)
+
+
+@cache
+def read_part(name: str) -> str:
+    """Returns the text of the file `name` beside this module, in static/."""
+    return (resources.files("a3gnn.page") / "static" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _script() -> str:
+    """Returns the script: its parts in one function, so that their names stay private."""
+    parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
+
+
+@cache
+def _plotly() -> str:
+    """Returns Plotly's script from its Python package, about 5 MB."""
+    optional("plotly", "report", "The page of a study")
+    from plotly.offline import get_plotlyjs
+
+    library: str = get_plotlyjs()
+    return library

@@ -1,4 +1,4 @@
-"""The trials of a study as rows: configuration, figures, labels and notes, and the learning curve over seconds."""
+"""The measured part of a study's page: a row per trial, the knobs that vary, and the rule that chooses among trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a study: its request, the time that it took, and the gain of its best configuration."""
+"""The status of a study: its request, its time, the gain of the best configuration, and the time of each stage."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.measured_setting import MeasuredSetting
 from a3gnn_surrogate.stage_seconds import train_terms
 from a3gnn_surrogate.training_rows import OUTPUTS
+
+#: Display names of the parts of a step: three measured stages, and the parts of training.
+PARTS = (
+    *("sampling neighbours", "gathering rows", "copying to the device"),
+    *("matrix products", "sums over neighbours", "activations", "the optimiser", "starting operations"),
+)
+#: The least predicted gain of a named knob, and the most knobs that are named. Guesses.
+_LEAST_GAIN, _MOST_NAMED = 1.05, 4
 
 
 def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
@@ -159,15 +167,6 @@ def _of_trials(measured: Measured) -> list[Predicted]:
     kept = np.flatnonzero(objectives.limits.violation(prediction) == 0)
     kept = kept[non_dominated(objectives.costs(prediction)[kept])] if len(kept) else kept
     return [measured.trials[known[i]].predicted for i in kept]
-
-
-#: Display names of the parts of a step: three measured stages, and the parts of training.
-PARTS = (
-    *("sampling neighbours", "gathering rows", "copying to the device"),
-    *("matrix products", "sums over neighbours", "activations", "the optimiser", "starting operations"),
-)
-#: The least predicted gain of a named knob, and the most knobs that are named. Guesses.
-_LEAST_GAIN, _MOST_NAMED = 1.05, 4
 
 
 class _Step(NamedTuple):

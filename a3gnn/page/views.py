@@ -19,6 +19,11 @@ from a3gnn.units import printable
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
 VIEWS_VERSION = 1
+#: The views of trials before the first one.
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
+    **{name: [] for name in ("place", "knobs", "rows", "regret")},
+}
 
 
 def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
@@ -50,13 +55,6 @@ def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
         "summary": summary_view(measured),
         **(_NOTHING if measured is None else _of_trials(measured, spec)),
     }
-
-
-#: The views of trials before the first one.
-_NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
-    **{name: [] for name in ("place", "knobs", "rows", "regret")},
-}
 
 
 def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:

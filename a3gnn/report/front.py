@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-
 _KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_version")
 _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "compared")
 #: Figures that a record has besides the metrics.
@@ -39,6 +38,15 @@ _RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seco
 UNCOMPARED = "keeps the limits, but does not compare (its note says why, or it was only timed)"
 #: Start of the note of a row that failed, or broke a limit, in the play-off.
 REJECTED = "rejected in the play-off"
+#: Note of a faster feasible configuration that was not chosen.
+_OUTWEIGHED = "its memory or {label} outweighs its speed"
+#: Note of a configuration that lost to the default because no gain was measurable.
+NO_GAIN = "no measurable gain over the default"
+#: Notes of configurations with a better score that were not chosen.
+_IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
+_ONCE = "measured once, and the best of many single measurements is often a lucky one"
+#: Priorities whose best configurations are labeled.
+PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
 
 class MeasuredConfig(NamedTuple):
@@ -153,17 +161,6 @@ class FrontRow:
         flags = [self.on_front, self.feasible, " ".join(self.labels), broken, *known]
         values = [*(getattr(self.config, name) for name in _KNOBS), *measured, *predicted, *flags]
         return dict(zip(self.columns(), values, strict=True))
-
-
-#: Note of a faster feasible configuration that was not chosen.
-_OUTWEIGHED = "its memory or {label} outweighs its speed"
-#: Note of a configuration that lost to the default because no gain was measurable.
-NO_GAIN = "no measurable gain over the default"
-#: Notes of configurations with a better score that were not chosen.
-_IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
-_ONCE = "measured once, and the best of many single measurements is often a lucky one"
-#: Priorities whose best configurations are labeled.
-PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

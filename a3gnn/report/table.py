@@ -13,41 +13,16 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
 from a3gnn.units import format_size
 
+#: Columns of a line in a terminal.
 WIDTH = 80
 #: Widths in characters of a row's label and of a cell.
 _LABEL, _CELL = 24, 28
-
-
-def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
-    """Returns `text` as lines of at most `width` characters: `first` starts the first line, `rest` the others.
-
-    Words are not split: a longer word, such as a path, stays whole.
-    """
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
-    )
-
-
-def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterator[str]:
-    """Yields `config` in words after its `label`, broken between knobs."""
-    indent = max(13, len(label) + 2)
-    text = describe_config(config).replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
-    for line in wrapped(text, f"{label:<{indent}}", " " * indent, width):
-        yield line.replace("\xa0", " ")
-
-
-def row(label: str, *cells: str) -> str:
-    """Returns a label and cells in aligned columns; a label that is too long has a line of its own."""
-    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
-    *first, last = cells
-    return above + f"{label:<{_LABEL - 1}} {''.join(f'{cell:<{_CELL - 1}} ' for cell in first)}{last}".rstrip()
-
-
 #: Footnote of a table in which only some rows were timed in the play-off.
 _TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
 #: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
 _PALE = ' style="opacity:0.5"'
 _ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
+_INDENT = " " * 4
 
 
 class FrontCells(NamedTuple):
@@ -95,24 +70,6 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
     )
 
 
-def front_html(front: Front, everything: bool = False) -> str:
-    """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
-    cells = front_cells(front, everything)
-    head = _html_row("th", cells, cells.headings)
-    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(cells.rows, cells.feasible, strict=True)]
-    note = "" if cells.footnote is None else f"<p><small>{escape(cells.footnote)}</small></p>"
-    body = "\n".join(rows)
-    return (
-        f"<p><b>{escape(cells.title)}</b></p>\n"
-        f"<table>\n<thead>\n{head}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{note}"
-    )
-
-
-def _html_row(tag: str, cells: FrontCells, row: tuple[str, ...], feasible: bool = True) -> str:
-    said = (f'<{tag} style="{_ALIGN[i in cells.figures]}">{escape(text)}</{tag}>' for i, text in enumerate(row))
-    return f"<tr{'' if feasible else _PALE}>{''.join(said)}</tr>"
-
-
 def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
     """Returns the headings of the figures, the front's speed first, each with the function that shows it."""
     columns: list[tuple[str, Callable[[Figures], str]]] = [
@@ -132,7 +89,22 @@ def _title(front: Front) -> str:
     return f"Pareto front: {count} of {len(front.rows)} measured configurations ({kind}{limit})"
 
 
-_INDENT = " " * 4
+def front_html(front: Front, everything: bool = False) -> str:
+    """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
+    cells = front_cells(front, everything)
+    head = _html_row("th", cells, cells.headings)
+    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(cells.rows, cells.feasible, strict=True)]
+    note = "" if cells.footnote is None else f"<p><small>{escape(cells.footnote)}</small></p>"
+    body = "\n".join(rows)
+    return (
+        f"<p><b>{escape(cells.title)}</b></p>\n"
+        f"<table>\n<thead>\n{head}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{note}"
+    )
+
+
+def _html_row(tag: str, cells: FrontCells, row: tuple[str, ...], feasible: bool = True) -> str:
+    said = (f'<{tag} style="{_ALIGN[i in cells.figures]}">{escape(text)}</{tag}>' for i, text in enumerate(row))
+    return f"<tr{'' if feasible else _PALE}>{''.join(said)}</tr>"
 
 
 def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
@@ -159,3 +131,28 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
 
 def _aligned(texts: list[str], widths: list[int]) -> str:
     return "  " + "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+
+
+def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+    """Returns `text` as lines of at most `width` characters: `first` starts the first line, `rest` the others.
+
+    Words are not split: a longer word, such as a path, stays whole.
+    """
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterator[str]:
+    """Yields `config` in words after its `label`, broken between knobs."""
+    indent = max(13, len(label) + 2)
+    text = describe_config(config).replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
+    for line in wrapped(text, f"{label:<{indent}}", " " * indent, width):
+        yield line.replace("\xa0", " ")
+
+
+def row(label: str, *cells: str) -> str:
+    """Returns a label and cells in aligned columns; a label that is too long has a line of its own."""
+    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
+    *first, last = cells
+    return above + f"{label:<{_LABEL - 1}} {''.join(f'{cell:<{_CELL - 1}} ' for cell in first)}{last}".rstrip()

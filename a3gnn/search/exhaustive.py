@@ -13,6 +13,28 @@ from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import ENUMERABLE, Searchable, Space
 
 
+class ExhaustiveSearcher:
+    """Asks for every canonical row in sorted order.
+
+    Raises:
+        UsageError: The space is too large to enumerate.
+    """
+
+    def __init__(self, problem: Searchable, seed: int) -> None:
+        check_enumerable(problem.space)
+        self._rows = problem.space.enumerate()
+        self._next = 0
+
+    def ask(self, count: int) -> NDArray[np.int64]:
+        """Returns the next `count` rows, none after the last."""
+        rows = self._rows[self._next : self._next + count]
+        self._next += len(rows)
+        return rows
+
+    def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
+        """Learns nothing."""
+
+
 class Grid:
     """Every canonical row of an enumerable problem, with its prediction. As a `Predict`, it only looks rows up.
 
@@ -52,25 +74,3 @@ def check_enumerable(space: Space) -> None:
             f"a space must have at most {ENUMERABLE:,} configurations to be searched exhaustively, got "
             f"{space.num_distinct:,}; fix knobs, narrow ranges, or take another engine"
         )
-
-
-class ExhaustiveSearcher:
-    """Asks for every canonical row in sorted order.
-
-    Raises:
-        UsageError: The space is too large to enumerate.
-    """
-
-    def __init__(self, problem: Searchable, seed: int) -> None:
-        check_enumerable(problem.space)
-        self._rows = problem.space.enumerate()
-        self._next = 0
-
-    def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns the next `count` rows, none after the last."""
-        rows = self._rows[self._next : self._next + count]
-        self._next += len(rows)
-        return rows
-
-    def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
-        """Learns nothing."""

@@ -17,30 +17,8 @@ from a3gnn.search.random_search import CandidatePool
 from a3gnn.seeding import derive
 from a3gnn.space import SearchSpace
 
-
-@contextmanager
-def quiet_optuna() -> Iterator[None]:
-    """Hides Optuna's messages below the level of warnings inside the context."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(verbosity)
-
-
 #: Suggestions per new row; after these, random new rows are told to the study instead. Guess.
 _TRIES = 4
-
-
-def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Returns Optuna's distributions of the knobs' indices: ordered integers, or categories for choices."""
-    return {
-        knob.name: CategoricalDistribution(range(len(knob.values)))
-        if knob.scale == "choice"
-        else IntDistribution(0, len(knob.values) - 1)
-        for knob in space.knobs
-    }
 
 
 class OptunaSearcher:
@@ -124,3 +102,24 @@ class TpeSearcher(OptunaSearcher):
         # One joint model builds three times as fast as the default for several objectives, a model per knob.
         sampler = optuna.samplers.TPESampler(multivariate=True, seed=derive(seed, "tpe") % 2**32)
         super().__init__(problem, seed, sampler)
+
+
+def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
+    """Returns Optuna's distributions of the knobs' indices: ordered integers, or categories for choices."""
+    return {
+        knob.name: CategoricalDistribution(range(len(knob.values)))
+        if knob.scale == "choice"
+        else IntDistribution(0, len(knob.values) - 1)
+        for knob in space.knobs
+    }
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Hides Optuna's messages below the level of warnings inside the context."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)

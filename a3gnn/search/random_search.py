@@ -16,6 +16,20 @@ from a3gnn.seeding import derive, generator
 _ROUNDS = 4
 
 
+class RandomSearcher:
+    """Draws rows uniformly from the grid, without repetition."""
+
+    def __init__(self, problem: Searchable, seed: int) -> None:
+        self._candidates = CandidatePool(problem, seed)
+
+    def ask(self, count: int) -> NDArray[np.int64]:
+        """Returns `count` random rows; fewer only if the space is exhausted."""
+        return self._candidates.draw(count)
+
+    def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
+        """Learns nothing."""
+
+
 class CandidatePool:
     """Remembers the canonical rows that a searcher has asked for, and draws from the others."""
 
@@ -59,17 +73,3 @@ class CandidatePool:
     def _every(self) -> NDArray[np.int64]:
         """Every canonical row, in random order."""
         return generator(self._seed, "unasked.every").permutation(self._problem.space.enumerate())
-
-
-class RandomSearcher:
-    """Draws rows uniformly from the grid, without repetition."""
-
-    def __init__(self, problem: Searchable, seed: int) -> None:
-        self._candidates = CandidatePool(problem, seed)
-
-    def ask(self, count: int) -> NDArray[np.int64]:
-        """Returns `count` random rows; fewer only if the space is exhausted."""
-        return self._candidates.draw(count)
-
-    def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
-        """Learns nothing."""

@@ -20,45 +20,8 @@ from a3gnn.search.searcher import MAX_EVALUATIONS, Searcher, make_searcher
 #: The reference point, in costs scaled so that the ideal point is 0 and the nadir point 1. Guess: close to 1, so the
 #: ends of a front do not outweigh its middle.
 REFERENCE = 1.1
-
-
-@dataclass(frozen=True, slots=True)
-class NormalisedHypervolume:
-    """Measures the hypervolume of fronts in costs scaled by the ideal and nadir points of a comparison front.
-
-    Attributes:
-        ideal: Least cost of each objective, float64, shape (n_objectives,).
-        span: Nadir minus ideal, or 1 if they are equal, float64, shape (n_objectives,).
-    """
-
-    ideal: NDArray[np.float64]
-    span: NDArray[np.float64]
-
-    @classmethod
-    def fit(cls, front: NDArray[np.float64]) -> Self:
-        """Returns the scale with the ideal and nadir points of `front`, costs of shape (n, n_objectives), n > 0."""
-        span = np.ptp(front, axis=0)
-        return cls(front.min(axis=0), np.where(span > 0, span, 1.0))
-
-    def measure(self, costs: NDArray[np.float64]) -> float:
-        """Returns the hypervolume of `costs`, shape (n, n_objectives), up to `REFERENCE` in each scaled objective."""
-        scaled = (costs - self.ideal) / self.span
-        return hypervolume(scaled, np.full(costs.shape[1], REFERENCE))
-
-
 #: Rows requested at a time. Guess.
 _BATCH = 64
-
-
-def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
-    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
-    while len(cache) < evaluations:
-        rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
-        if not len(rows):
-            break
-        searcher.tell(rows, cache(rows))
-
-
 #: Number of least violating rows to return if nothing is feasible. Guess.
 _NUM_LEAST_VIOLATING = 16
 
@@ -158,3 +121,36 @@ def _hypervolumes(
         return 0.0, 0.0, 0.0
     volume = NormalisedHypervolume.fit(scale[non_dominated(scale)])
     return volume.measure(front), volume.measure(random_front), volume.measure(true_front)
+
+
+def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
+    """Runs `searcher` on `cache` until `cache` has so many evaluations, or the space is exhausted."""
+    while len(cache) < evaluations:
+        rows = searcher.ask(min(_BATCH, evaluations - len(cache)))
+        if not len(rows):
+            break
+        searcher.tell(rows, cache(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedHypervolume:
+    """Measures the hypervolume of fronts in costs scaled by the ideal and nadir points of a comparison front.
+
+    Attributes:
+        ideal: Least cost of each objective, float64, shape (n_objectives,).
+        span: Nadir minus ideal, or 1 if they are equal, float64, shape (n_objectives,).
+    """
+
+    ideal: NDArray[np.float64]
+    span: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, front: NDArray[np.float64]) -> Self:
+        """Returns the scale with the ideal and nadir points of `front`, costs of shape (n, n_objectives), n > 0."""
+        span = np.ptp(front, axis=0)
+        return cls(front.min(axis=0), np.where(span > 0, span, 1.0))
+
+    def measure(self, costs: NDArray[np.float64]) -> float:
+        """Returns the hypervolume of `costs`, shape (n, n_objectives), up to `REFERENCE` in each scaled objective."""
+        scaled = (costs - self.ideal) / self.span
+        return hypervolume(scaled, np.full(costs.shape[1], REFERENCE))

@@ -13,6 +13,20 @@ from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import Searchable
 
+#: Engines and their classes, which are imported on use.
+ENGINES = {
+    "local": "a3gnn.search.local_search:LocalSearch",
+    "ppo": "a3gnn.search.ppo:PpoSearcher",
+    "nsga2": "a3gnn.search.optuna_study:Nsga2Searcher",
+    "tpe": "a3gnn.search.optuna_study:TpeSearcher",
+    "random": "a3gnn.search.random_search:RandomSearcher",
+    "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
+}
+#: With more evaluations an engine may take ten seconds or longer, because Optuna's time per trial grows with the number
+#: of trials and of knobs. Measured with 12 to 14 knobs by `python -m benchmarks.search_engines`: nsga2 takes 3 to 9 s
+#: for 1,000 evaluations, and tpe up to 8 s for 300.
+MAX_EVALUATIONS = {"nsga2": 700, "tpe": 200}
+
 
 class Searcher(Protocol):
     """Asks for configurations and is told their predictions, in batches.
@@ -27,22 +41,6 @@ class Searcher(Protocol):
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
         """Takes the predictions of `rows`, which are all rows of the last `ask`."""
         ...
-
-
-#: Engines and their classes, which are imported on use.
-ENGINES = {
-    "local": "a3gnn.search.local_search:LocalSearch",
-    "ppo": "a3gnn.search.ppo:PpoSearcher",
-    "nsga2": "a3gnn.search.optuna_study:Nsga2Searcher",
-    "tpe": "a3gnn.search.optuna_study:TpeSearcher",
-    "random": "a3gnn.search.random_search:RandomSearcher",
-    "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
-}
-
-#: With more evaluations an engine may take ten seconds or longer, because Optuna's time per trial grows with the number
-#: of trials and of knobs. Measured with 12 to 14 knobs by `python -m benchmarks.search_engines`: nsga2 takes 3 to 9 s
-#: for 1,000 evaluations, and tpe up to 8 s for 300.
-MAX_EVALUATIONS = {"nsga2": 700, "tpe": 200}
 
 
 def make_searcher(engine: str, problem: Searchable, seed: int, **options: Any) -> Searcher:

@@ -23,9 +23,10 @@ from a3gnn.units import format_size, printable
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
-
 #: Bytes per read of a download.
 _PIECE = 1 << 20
+#: Seconds for which `wait` retries while the server restarts. Guess.
+_PATIENCE_S = 60.0
 
 
 class ServerAwayError(A3GNNError):
@@ -34,6 +35,18 @@ class ServerAwayError(A3GNNError):
 
 class AbsentError(A3GNNError):
     """The server does not have the requested object, or does not have it yet."""
+
+
+#: The error to raise for each kind of problem. Other kinds raise an `A3GNNError`.
+_ERRORS: dict[str, type[A3GNNError]] = {
+    "usage": UsageError,
+    "request": UsageError,
+    "graph": GraphError,
+    "infeasible": InfeasibleError,
+    "store": StoreError,
+    "rows": StoreError,
+    "not-found": AbsentError,
+}
 
 
 class HttpClient:
@@ -160,18 +173,6 @@ class HttpClient:
         return f"{self._parts.scheme}://{self._parts.netloc}"
 
 
-#: The error to raise for each kind of problem. Other kinds raise an `A3GNNError`.
-_ERRORS: dict[str, type[A3GNNError]] = {
-    "usage": UsageError,
-    "request": UsageError,
-    "graph": GraphError,
-    "infeasible": InfeasibleError,
-    "store": StoreError,
-    "rows": StoreError,
-    "not-found": AbsentError,
-}
-
-
 def error_of(problem: dict[str, Any]) -> A3GNNError:
     """Returns the error that the server turned into this problem."""
     kind = str(problem["type"]).rpartition(":")[2]
@@ -179,10 +180,6 @@ def error_of(problem: dict[str, Any]) -> A3GNNError:
     if made is InfeasibleError:
         return InfeasibleError(problem["detail"], problem.get("smallest_limit_bytes"))
     return made(problem["detail"])
-
-
-#: Seconds for which `wait` retries while the server restarts. Guess.
-_PATIENCE_S = 60.0
 
 
 class Client:

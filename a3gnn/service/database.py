@@ -13,6 +13,8 @@ from a3gnn._imports import optional
 from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
 
+TABLES = sa.MetaData()
+
 
 class PathText(sa.TypeDecorator[str]):
     """A path as text. Bytes that are not UTF-8 are stored as `//` and two hex digits, which no path contains.
@@ -32,8 +34,6 @@ class PathText(sa.TypeDecorator[str]):
         return value and re.sub("//([89a-f][0-9a-f])", lambda found: chr(0xDC00 + int(found[1], 16)), value)
 
 
-TABLES = sa.MetaData()
-
 GRAPHS = sa.Table(
     "a3gnn_graphs",
     TABLES,
@@ -48,7 +48,6 @@ GRAPHS = sa.Table(
     sa.Column("about", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
-
 JOBS = sa.Table(
     "a3gnn_jobs",
     TABLES,
@@ -68,14 +67,6 @@ JOBS = sa.Table(
     sa.Column("summary", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
-
-
-def inserted_id(result: sa.CursorResult[Any]) -> int:
-    """Returns the number of the row just added."""
-    key = result.inserted_primary_key
-    assert key is not None, "the table has one"
-    number: int = key[0]
-    return number
 
 
 def open_service_database(place: str) -> sa.Engine:
@@ -114,3 +105,11 @@ def _upgrade(connection: sa.Connection) -> None:
             f"the service's tables in {place} must be of this a3gnn's schema or an older one: {error}; use the a3gnn "
             "that wrote them, or another database"
         ) from error
+
+
+def inserted_id(result: sa.CursorResult[Any]) -> int:
+    """Returns the number of the row just added."""
+    key = result.inserted_primary_key
+    assert key is not None, "the table has one"
+    number: int = key[0]
+    return number

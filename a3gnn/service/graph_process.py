@@ -33,6 +33,54 @@ from a3gnn.units import format_size
 
 #: Most members of a graph's file: its arrays, and some that are not read.
 _MOST_MEMBERS = 64
+#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, plus `_MOST_BYTES`. Guesses: libraries take
+#: half a GiB, and sorting edges makes copies.
+_MOST_BYTES, _TIMES = 2 << 30, 4
+
+
+def main() -> None:
+    """Examines the graph named on stdin."""
+    order = take_order()
+    if order is None:
+        return
+    os.nice(10)
+    if order["max_bytes"] is not None:
+        most = _MOST_BYTES + _TIMES * order["max_bytes"]
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    answer = take_stdout()
+    try:
+        found = _examined(order)
+    except Exception as error:
+        problem = ProblemDetails.of(error)
+        if problem.kind == "internal":
+            traceback.print_exc()
+        problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # the path is private
+        found = {"error": problem.to_dict()}
+    os.write(answer, json.dumps(found).encode())
+
+
+def _examined(order: Mapping[str, Any]) -> dict[str, Any]:
+    from a3gnn.graphs.graph import Graph
+
+    spec = str(order["spec"])
+    if spec.endswith(".npz"):
+        check_npz(Path(spec), order["max_bytes"], order["max_nodes"], order["max_edges"])
+    graph = Graph.load(spec)
+    for what, found in (("nodes", graph.num_nodes), ("edges", graph.num_edges)):
+        check_bound(what, found, order[f"max_{what}"])
+    if order["folder"] is not None:
+        kept = graph.save(order["folder"])
+        spec = str(kept.folder)
+    else:
+        kept = graph.on_disk()
+    about = kept.characteristics().to_dict()
+    return {
+        "name": graph.name,
+        "spec": spec,
+        "fingerprint": graph.fingerprint,
+        "about": about,
+        "notes": list(graph.notes),
+    }
 
 
 def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int) -> None:
@@ -90,56 +138,6 @@ def check_bound(what: str, found: int, most: int, shown: str = "") -> None:
     if found > most:
         name = "--max-upload" if what == "bytes" else f"--max-{what}"
         raise GraphError(f"a graph may have {most:,} {what} here, got {found:,}{shown}; a3gnn serve {name} sets that")
-
-
-#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, plus `_MOST_BYTES`. Guesses: libraries take
-#: half a GiB, and sorting edges makes copies.
-_MOST_BYTES, _TIMES = 2 << 30, 4
-
-
-def main() -> None:
-    """Examines the graph named on stdin."""
-    order = take_order()
-    if order is None:
-        return
-    os.nice(10)
-    if order["max_bytes"] is not None:
-        most = _MOST_BYTES + _TIMES * order["max_bytes"]
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    answer = take_stdout()
-    try:
-        found = _examined(order)
-    except Exception as error:
-        problem = ProblemDetails.of(error)
-        if problem.kind == "internal":
-            traceback.print_exc()
-        problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # the path is private
-        found = {"error": problem.to_dict()}
-    os.write(answer, json.dumps(found).encode())
-
-
-def _examined(order: Mapping[str, Any]) -> dict[str, Any]:
-    from a3gnn.graphs.graph import Graph
-
-    spec = str(order["spec"])
-    if spec.endswith(".npz"):
-        check_npz(Path(spec), order["max_bytes"], order["max_nodes"], order["max_edges"])
-    graph = Graph.load(spec)
-    for what, found in (("nodes", graph.num_nodes), ("edges", graph.num_edges)):
-        check_bound(what, found, order[f"max_{what}"])
-    if order["folder"] is not None:
-        kept = graph.save(order["folder"])
-        spec = str(kept.folder)
-    else:
-        kept = graph.on_disk()
-    about = kept.characteristics().to_dict()
-    return {
-        "name": graph.name,
-        "spec": spec,
-        "fingerprint": graph.fingerprint,
-        "about": about,
-        "notes": list(graph.notes),
-    }
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from a3gnn.service.database import JOBS, inserted_id
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.problems import conflict, not_found, too_many
 
+#: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
+_FRESH_S, _PAGES = 0.2, 64
+
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
@@ -47,10 +50,6 @@ class JobFilter:
         if self.before is not None:
             conditions.append(JOBS.c.id < self.before)
         return sa.select(JOBS).where(*conditions).order_by(JOBS.c.id.desc()).limit(self.limit)
-
-
-#: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
-_FRESH_S, _PAGES = 0.2, 64
 
 
 class Jobs:

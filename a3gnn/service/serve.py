@@ -17,21 +17,6 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 #: Freed blocks of at least this size go back to the system. This is glibc's first value, which glibc itself raises to
 #: the largest block that was freed.
 _MAPPED_BYTES = 128 << 10
-
-
-def keep_one_heap() -> None:
-    """Makes glibc use one heap for all threads, and take large blocks from the system. Call it before threads start.
-
-    By default glibc has up to 8 heaps per core, and each keeps the memory that its threads have freed. Answers are made
-    in 40 threads and freed in another. One heap costs no time, because Python's lock lets only one thread allocate at a
-    time anyway. Other C libraries are left as they are.
-    """
-    with suppress(OSError, AttributeError):  # no such library or function
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_ARENA_MAX, 1)
-        mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)
-
-
 #: Seconds that open requests get to end when the server ends. Guess.
 _LEAVE_S = 3
 #: Most connections that wait to be accepted; uvicorn's default.
@@ -88,3 +73,16 @@ def _listen(settings: ServiceSettings) -> socket.socket:
         listening.close()
         raise cannot_listen(settings.host, settings.port, error) from error
     return listening
+
+
+def keep_one_heap() -> None:
+    """Makes glibc use one heap for all threads, and take large blocks from the system. Call it before threads start.
+
+    By default glibc has up to 8 heaps per core, and each keeps the memory that its threads have freed. Answers are made
+    in 40 threads and freed in another. One heap costs no time, because Python's lock lets only one thread allocate at a
+    time anyway. Other C libraries are left as they are.
+    """
+    with suppress(OSError, AttributeError):  # no such library or function
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, 1)
+        mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES)

@@ -31,109 +31,6 @@ from a3gnn.service.worker import QueueWorker
 
 #: Seconds between two looks at a log that has readers, and seconds of silence before a keep-alive message. Guesses.
 _STREAM_POLL_S, _SILENT_S = 0.2, 15.0
-
-
-class EventStreams:
-    """Follows the logs that have readers. Each reader of a silent log costs one look at its size, five times a second.
-
-    Attributes:
-        readers: Number of open streams.
-    """
-
-    def __init__(self) -> None:
-        self.readers = 0
-        self._closed = asyncio.Event()
-
-    def close(self) -> None:
-        """Ends all streams."""
-        self._closed.set()
-
-    async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """Yields the bytes that a reader gets after `place`, until the job has ended. A job that ended may be resumed.
-
-        Args:
-            log: The job's log.
-            place: The id of the last event that the reader has, or 0.
-            is_active: Returns whether the job waits or runs. Called in another thread while the log is silent.
-        """
-        self.readers += 1
-        try:
-            said = time.monotonic()
-            yield b"retry: 1000\n\n"
-            while not self._closed.is_set():
-                last = None
-                if log.size > place:
-                    for event in log.since(place):
-                        place, last = event.id, event
-                        yield _encoded(event)
-                    said = time.monotonic()
-                if last is not None and last.is_last:
-                    return
-                if time.monotonic() > said + _SILENT_S:
-                    said = time.monotonic()
-                    if not await to_thread.run_sync(is_active):
-                        return
-                    yield b": \n\n"
-                await asyncio.sleep(_STREAM_POLL_S)
-        finally:
-            self.readers -= 1
-
-
-def _encoded(event: LogLine) -> bytes:
-    return f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(event.data)}\n\n".encode()
-
-
-class Profiles:
-    """The profile store in the service's database.
-
-    Args:
-        engine: The service's database.
-        place: Its path or SQLAlchemy URL.
-    """
-
-    def __init__(self, engine: sa.Engine, place: str) -> None:
-        self._engine, self._place = engine, place
-        self._held: tuple[str, list[Holding]] = ("", [])
-
-    def count(self) -> int:
-        """Returns the number of measurements."""
-        with self._engine.connect() as connection:
-            return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
-
-    def stand(self) -> str:
-        """Returns a text that changes, all but surely, whenever the measurements change: their number and the last one.
-
-        The number alone would not change if a failed trial is forgotten and another one is added.
-        """
-        newest = sa.select(ROWS.c.id, ROWS.c.payload).order_by(ROWS.c.id.desc()).limit(1)
-        with self._engine.connect() as connection:
-            number, payload = connection.execute(newest).first() or (0, "")
-        return f"{self.count()} {number} {payload}"
-
-    def add(self, path: Path) -> tuple[int, int]:
-        """Adds the rows of a file written by `a3gnn profiles export`; returns the number of new rows, and of all.
-
-        Raises:
-            StoreError: A row is not valid; none is added.
-        """
-        return import_rows(path, self._place)
-
-    def held(self) -> list[dict[str, Any]]:
-        """Returns the stored measurements of each graph, model and machine."""
-        return [one.to_dict() for one in self._holdings()]
-
-    def machines(self) -> list[dict[str, Any]]:
-        """Returns the machines that have measurements."""
-        found = {one.hardware.fingerprint: one.hardware for one in self._holdings()}
-        return [machine.to_dict() for machine in found.values()]
-
-    def _holdings(self) -> list[Holding]:
-        stand = self.stand()
-        if self._held[0] != stand:
-            self._held = stand, holdings(ProfileStore(self._engine).rows(version=None))
-        return self._held[1]
-
-
 #: Seconds for which a stop request waits for the job to end, and seconds between two looks at it.
 _STOP_S, _POLL_S = 2.0, 0.05
 
@@ -248,3 +145,104 @@ class Service:
             folder.events.append("status", status=job.status)
         self.worker.wake()
         return job
+
+
+class EventStreams:
+    """Follows the logs that have readers. Each reader of a silent log costs one look at its size, five times a second.
+
+    Attributes:
+        readers: Number of open streams.
+    """
+
+    def __init__(self) -> None:
+        self.readers = 0
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """Ends all streams."""
+        self._closed.set()
+
+    async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
+        """Yields the bytes that a reader gets after `place`, until the job has ended. A job that ended may be resumed.
+
+        Args:
+            log: The job's log.
+            place: The id of the last event that the reader has, or 0.
+            is_active: Returns whether the job waits or runs. Called in another thread while the log is silent.
+        """
+        self.readers += 1
+        try:
+            said = time.monotonic()
+            yield b"retry: 1000\n\n"
+            while not self._closed.is_set():
+                last = None
+                if log.size > place:
+                    for event in log.since(place):
+                        place, last = event.id, event
+                        yield _encoded(event)
+                    said = time.monotonic()
+                if last is not None and last.is_last:
+                    return
+                if time.monotonic() > said + _SILENT_S:
+                    said = time.monotonic()
+                    if not await to_thread.run_sync(is_active):
+                        return
+                    yield b": \n\n"
+                await asyncio.sleep(_STREAM_POLL_S)
+        finally:
+            self.readers -= 1
+
+
+def _encoded(event: LogLine) -> bytes:
+    return f"id: {event.id}\nevent: {event.kind}\ndata: {json.dumps(event.data)}\n\n".encode()
+
+
+class Profiles:
+    """The profile store in the service's database.
+
+    Args:
+        engine: The service's database.
+        place: Its path or SQLAlchemy URL.
+    """
+
+    def __init__(self, engine: sa.Engine, place: str) -> None:
+        self._engine, self._place = engine, place
+        self._held: tuple[str, list[Holding]] = ("", [])
+
+    def count(self) -> int:
+        """Returns the number of measurements."""
+        with self._engine.connect() as connection:
+            return connection.execute(sa.select(sa.func.count()).select_from(ROWS)).scalar_one()
+
+    def stand(self) -> str:
+        """Returns a text that changes, all but surely, whenever the measurements change: their number and the last one.
+
+        The number alone would not change if a failed trial is forgotten and another one is added.
+        """
+        newest = sa.select(ROWS.c.id, ROWS.c.payload).order_by(ROWS.c.id.desc()).limit(1)
+        with self._engine.connect() as connection:
+            number, payload = connection.execute(newest).first() or (0, "")
+        return f"{self.count()} {number} {payload}"
+
+    def add(self, path: Path) -> tuple[int, int]:
+        """Adds the rows of a file written by `a3gnn profiles export`; returns the number of new rows, and of all.
+
+        Raises:
+            StoreError: A row is not valid; none is added.
+        """
+        return import_rows(path, self._place)
+
+    def held(self) -> list[dict[str, Any]]:
+        """Returns the stored measurements of each graph, model and machine."""
+        return [one.to_dict() for one in self._holdings()]
+
+    def machines(self) -> list[dict[str, Any]]:
+        """Returns the machines that have measurements."""
+        found = {one.hardware.fingerprint: one.hardware for one in self._holdings()}
+        return [machine.to_dict() for machine in found.values()]
+
+    def _holdings(self) -> list[Holding]:
+        stand = self.stand()
+        if self._held[0] != stand:
+            self._held = stand, holdings(ProfileStore(self._engine).rows(version=None))
+        return self._held[1]

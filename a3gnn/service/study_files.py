@@ -29,6 +29,7 @@ T = TypeVar("T")
 _KEPT = 64
 #: Most characters of the last line in a summary.
 _LINE_CHARACTERS = 300
+_one_makes_views = threading.Lock()
 
 
 class _Kept:
@@ -61,7 +62,6 @@ class _Kept:
 
 
 _kept = _Kept()
-_one_makes_views = threading.Lock()
 
 
 def trials(folder: JobFolder) -> list[dict[str, Any]]:

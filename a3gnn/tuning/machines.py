@@ -27,75 +27,12 @@ from a3gnn.units import format_size
 
 #: Seconds from asking a process to end until it is killed. Guess.
 _GRACE_S = 20.0
+#: Error of a tune whose process ended without a result.
 _LOST = "its process ended before the tune did"
-
-
-class MachineTune:
-    """Starts a tune in its own process, which ends with the thread that started it.
-
-    Args:
-        choice: Where the tune's trials run.
-        folder: The tune's folder.
-        arguments: Further arguments of `tune`, as JSON types.
-        flags: Whether messages name options as the command line does.
-        notify: Takes each line, in this object's own thread.
-
-    Attributes:
-        machines: The name of the kind of machines.
-        folder: The tune's folder.
-        error: Once the process has ended: why the tune chose nothing; "" if it chose.
-        code: The exit code of that error.
-    """
-
-    def __init__(
-        self,
-        choice: ExecutorChoice,
-        folder: Path,
-        arguments: Mapping[str, Any],
-        flags: bool,
-        notify: Callable[[str], None],
-    ) -> None:
-        assert choice.machines is not None
-        self.machines, self.folder = choice.machines, folder
-        self.error, self.code = _LOST, ExitCode.FAILED
-        order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
-        self._process = start_program("a3gnn.tuning.machine_process", order)
-        self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
-        self._thread.start()
-
-    def ended(self, patience_s: float) -> bool:
-        """Waits up to `patience_s` seconds, and returns whether it has ended; then `error` and `code` are known."""
-        self._thread.join(patience_s)
-        return not self._thread.is_alive()
-
-    def interrupt(self) -> None:
-        """Asks the process to end, as by Ctrl-C."""
-        self._process.terminate()
-
-    def end(self) -> None:
-        """Waits for the process to end, and kills it after `_GRACE_S` seconds."""
-        if not self.ended(_GRACE_S):
-            self._process.kill()
-        self._thread.join()
-        status = self._process.wait()
-        if self.error == _LOST:
-            self.error += f", with {described_status(status)}"
-
-    def _listen(self, notify: Callable[[str], None]) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stdout:
-            for line in stdout:
-                if not line.endswith(b"\n"):
-                    return  # it was killed as it wrote
-                said = json.loads(line)
-                if isinstance(said, str):
-                    notify(said)
-                else:
-                    self.error, self.code = said["error"], ExitCode(said["code"])
-
-
 #: Seconds between two checks of the tunes and for a file named stop. Guess.
 _POLL_S = 0.2
+#: Column headings of the comparison.
+_HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
 class TunedMachine(NamedTuple):
@@ -231,6 +168,70 @@ def _found(tunes: Sequence[MachineTune]) -> list[TunedMachine]:
     return found
 
 
+class MachineTune:
+    """Starts a tune in its own process, which ends with the thread that started it.
+
+    Args:
+        choice: Where the tune's trials run.
+        folder: The tune's folder.
+        arguments: Further arguments of `tune`, as JSON types.
+        flags: Whether messages name options as the command line does.
+        notify: Takes each line, in this object's own thread.
+
+    Attributes:
+        machines: The name of the kind of machines.
+        folder: The tune's folder.
+        error: Once the process has ended: why the tune chose nothing; "" if it chose.
+        code: The exit code of that error.
+    """
+
+    def __init__(
+        self,
+        choice: ExecutorChoice,
+        folder: Path,
+        arguments: Mapping[str, Any],
+        flags: bool,
+        notify: Callable[[str], None],
+    ) -> None:
+        assert choice.machines is not None
+        self.machines, self.folder = choice.machines, folder
+        self.error, self.code = _LOST, ExitCode.FAILED
+        order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
+        self._process = start_program("a3gnn.tuning.machine_process", order)
+        self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
+        self._thread.start()
+
+    def ended(self, patience_s: float) -> bool:
+        """Waits up to `patience_s` seconds, and returns whether it has ended; then `error` and `code` are known."""
+        self._thread.join(patience_s)
+        return not self._thread.is_alive()
+
+    def interrupt(self) -> None:
+        """Asks the process to end, as by Ctrl-C."""
+        self._process.terminate()
+
+    def end(self) -> None:
+        """Waits for the process to end, and kills it after `_GRACE_S` seconds."""
+        if not self.ended(_GRACE_S):
+            self._process.kill()
+        self._thread.join()
+        status = self._process.wait()
+        if self.error == _LOST:
+            self.error += f", with {described_status(status)}"
+
+    def _listen(self, notify: Callable[[str], None]) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stdout:
+            for line in stdout:
+                if not line.endswith(b"\n"):
+                    return  # it was killed as it wrote
+                said = json.loads(line)
+                if isinstance(said, str):
+                    notify(said)
+                else:
+                    self.error, self.code = said["error"], ExitCode(said["code"])
+
+
 def ranked(found: Sequence[TunedMachine]) -> list[TunedMachine]:
     """Returns `found` in the order that the priority prefers, best first; machines without a choice come last.
 
@@ -286,9 +287,6 @@ def _score(tune: ToldTune, target: float | None, without_memory: bool) -> float:
     request, hardware = tune.request, tune.setting.hardware
     limits = request.limits(hardware, target)
     return float(Objectives(limits, request.priority, hardware.has_device).measured_score([figures])[0])
-
-
-_HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
 
 def machines_lines(found: Sequence[TunedMachine]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The context of a contextual environment: one graph on one machine under one set of limits."""
+"""The context of a contextual environment, and the scale of its rewards: one graph, one machine, one set of limits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from a3gnn.objectives import memory_metric
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.space import SearchSpace
 
+NO_LIMITS = Limits()
+#: Random configurations whose predictions set the scale of a context's utilities. Guess.
+SCALE_SAMPLE_SIZE = 128
+#: Observed features are clipped to this many standard deviations. Guess.
+FEATURE_BOUND = 10.0
 # Guesses, kept from a simulation that is not part of this repository.
 #: Utilities are clipped to this range; 0 is the 5 % quantile of random configurations and 1 their best.
 MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
@@ -22,6 +27,62 @@ MIN_UTILITY, MAX_UTILITY = -0.5, 1.6
 _UTOPIAN_UTILITY = 1.2
 #: Weight of the sum in the augmented Chebyshev distance; it breaks ties between equal worst objectives.
 _AUGMENTATION = 0.05
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an episode is about; constant during the episode.
+
+    Attributes:
+        space: The configurations.
+        predict: Returns the `Prediction` of encoded rows.
+        limits: Limits that a feasible configuration keeps.
+        has_device: Whether the memory objective is the device's.
+        features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
+        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy. It is not observed:
+            a configuration that is fast by one is mostly fast by the other.
+    """
+
+    space: SearchSpace
+    predict: Predict
+    limits: Limits = NO_LIMITS
+    has_device: bool = False
+    features: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    speed: str = "throughput_epochs_per_s"
+
+    @cached_property
+    def scale_sample(self) -> Prediction:
+        """Predictions of `SCALE_SAMPLE_SIZE` random configurations, the same ones at every call."""
+        return self.predict(self.space.sample(SCALE_SAMPLE_SIZE, seed=0))
+
+    @cached_property
+    def scale(self) -> UtilityScale:
+        """The scale of utilities, fitted to `scale_sample`."""
+        return UtilityScale.fit(self.scale_sample, self.has_device, self.speed)
+
+    @cached_property
+    def observation(self) -> NDArray[np.float32]:
+        """The features, log10 of the memory limit in GB, and the smallest memory of `scale_sample` over it, float32.
+
+        Without a limit on the memory objective, the largest memory of `scale_sample` takes its place.
+        """
+        memory = self.scale_sample.with_probability(memory_metric(self.has_device), FEASIBLE)
+        limit = self.limits.device_bytes if self.has_device else self.limits.host_bytes
+        bound = float(limit if limit is not None else max(memory.max(), 1.0))
+        tail = (math.log10(bound) - 9, float(memory.min()) / bound)
+        observed = np.append(self.features, tail).astype(np.float32)
+        return np.clip(observed, -FEATURE_BOUND, FEATURE_BOUND)
+
+    def slack(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Returns the unused share of the tightest memory limit, in [-1, 1], float64, shape (n_configs,)."""
+        left = np.ones(len(prediction))
+        for metric, limit in (
+            ("peak_host_bytes", self.limits.host_bytes),
+            ("peak_device_bytes", self.limits.device_bytes),
+        ):
+            if limit is not None:
+                left = np.minimum(left, 1 - prediction.with_probability(metric, FEASIBLE) / limit)
+        return np.clip(left, -1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,66 +141,3 @@ def _gains(prediction: Prediction, has_device: bool, speed: str) -> NDArray[np.f
     memory, found = prediction.column(memory_metric(has_device)), prediction.column(speed)
     fast = 1 / found if speed == "seconds_to_accuracy" else found
     return np.stack([fast, -memory, prediction.column("val_accuracy")], axis=1)
-
-
-#: Random configurations whose predictions set the scale of a context's utilities (`a3gnn_envs.context`). Guess.
-SCALE_SAMPLE_SIZE = 128
-#: Observed features are clipped to this many standard deviations. Guess.
-FEATURE_BOUND = 10.0
-NO_LIMITS = Limits()
-
-
-@dataclass(frozen=True)
-class Context:
-    """What an episode is about; constant during the episode.
-
-    Attributes:
-        space: The configurations.
-        predict: Returns the `Prediction` of encoded rows.
-        limits: Limits that a feasible configuration keeps.
-        has_device: Whether the memory objective is the device's.
-        features: Graph and hardware as numbers, preferably z-scored over the contexts, float32, shape (n_features,).
-        speed: The metric of the speed objective: throughput_epochs_per_s or seconds_to_accuracy. It is not observed:
-            a configuration that is fast by one is mostly fast by the other.
-    """
-
-    space: SearchSpace
-    predict: Predict
-    limits: Limits = NO_LIMITS
-    has_device: bool = False
-    features: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    speed: str = "throughput_epochs_per_s"
-
-    @cached_property
-    def scale_sample(self) -> Prediction:
-        """Predictions of `SCALE_SAMPLE_SIZE` random configurations, the same ones at every call."""
-        return self.predict(self.space.sample(SCALE_SAMPLE_SIZE, seed=0))
-
-    @cached_property
-    def scale(self) -> UtilityScale:
-        """The scale of utilities, fitted to `scale_sample`."""
-        return UtilityScale.fit(self.scale_sample, self.has_device, self.speed)
-
-    @cached_property
-    def observation(self) -> NDArray[np.float32]:
-        """The features, log10 of the memory limit in GB, and the smallest memory of `scale_sample` over it, float32.
-
-        Without a limit on the memory objective, the largest memory of `scale_sample` takes its place.
-        """
-        memory = self.scale_sample.with_probability(memory_metric(self.has_device), FEASIBLE)
-        limit = self.limits.device_bytes if self.has_device else self.limits.host_bytes
-        bound = float(limit if limit is not None else max(memory.max(), 1.0))
-        tail = (math.log10(bound) - 9, float(memory.min()) / bound)
-        observed = np.append(self.features, tail).astype(np.float32)
-        return np.clip(observed, -FEATURE_BOUND, FEATURE_BOUND)
-
-    def slack(self, prediction: Prediction) -> NDArray[np.float64]:
-        """Returns the unused share of the tightest memory limit, in [-1, 1], float64, shape (n_configs,)."""
-        left = np.ones(len(prediction))
-        for metric, limit in (
-            ("peak_host_bytes", self.limits.host_bytes),
-            ("peak_device_bytes", self.limits.device_bytes),
-        ):
-            if limit is not None:
-                left = np.minimum(left, 1 - prediction.with_probability(metric, FEASIBLE) / limit)
-        return np.clip(left, -1, 1)

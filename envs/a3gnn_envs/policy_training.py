@@ -1,4 +1,4 @@
-"""Training of the policy with PPO (Schulman et al., 2017)."""
+"""Training of the policy with PPO (Schulman et al., 2017), and the set-up of PPO that all trainings share."""
 
 from __future__ import annotations
 
@@ -25,34 +25,20 @@ from a3gnn_envs.context_episodes import PREFERENCE_CONCENTRATION
 from a3gnn_envs.one_shot import OneShotEpisodes
 from a3gnn_envs.vec_env import BatchedVecEnv
 
-
-@contextmanager
-def isolated_torch() -> Iterator[None]:
-    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
-    threads = torch.get_num_threads()
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-
-
-def quiet_ppo(policy: str | type[ActorCriticPolicy], env: VecEnv, seed: int, **options: Any) -> PPO:
-    """Returns PPO (Schulman et al., 2017) on the CPU, which writes nothing anywhere.
-
-    Args:
-        policy: Name or class of the policy, as stable-baselines3 takes it.
-        env: The training environment.
-        seed: Any integer >= 0.
-        options: Further options of stable-baselines3's `PPO`.
-    """
-    made = PPO(policy, env, seed=seed % 2**32, device="cpu", **options)
-    made.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
-    return made
+# Guesses, kept from a simulation that is not part of this repository.
+#: Environments per rollout; fewer if there are few evaluations, so that there are some updates.
+_MAX_ENVS, _MIN_ENVS = 512, 32
+_STEPS_PER_ROLLOUT = 2
+_WANTED_ROLLOUTS = 32
+#: Rollouts below which a policy learns too little to be worth its evaluations.
+_MIN_ROLLOUTS = 4
+#: The learning rate falls linearly from the first to the second.
+_FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
+_MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
+#: Layers of the actor and of the critic.
+_NET_ARCH = [192, 192]
+#: The fewest evaluations that `train_policy` takes.
+MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +67,6 @@ class Policy:
         logits = [knob.logits.numpy() for knob in actor.distribution]
         rows = [np.argmax(knob + random.gumbel(size=knob.shape), axis=1) for knob in logits]  # the Gumbel-max trick
         return self.context.space.canonical(np.stack(rows, axis=1).astype(np.int64))
-
-
-# Guesses, kept from a simulation that is not part of this repository.
-#: Environments per rollout; fewer if there are few evaluations, so that there are some updates.
-_MAX_ENVS, _MIN_ENVS = 512, 32
-_STEPS_PER_ROLLOUT = 2
-_WANTED_ROLLOUTS = 32
-#: Rollouts below which a policy learns too little to be worth its evaluations.
-_MIN_ROLLOUTS = 4
-#: The learning rate falls linearly from the first to the second.
-_FIRST_RATE, _LAST_RATE = 2e-3, 5e-5
-_MAX_BATCH_SIZE, _EPOCHS, _ENTROPY_COEFFICIENT = 512, 4, 0.003
-#: Layers of the actor and of the critic.
-_NET_ARCH = [192, 192]
-#: The fewest evaluations that `train_policy` takes.
-MIN_EVALUATIONS = _MIN_ENVS * _STEPS_PER_ROLLOUT * _MIN_ROLLOUTS
 
 
 def train_policy(context: Context, evaluations: int, seed: int, go_on: Callable[[int], bool] | None = None) -> Policy:
@@ -152,3 +122,32 @@ class _StopTraining(BaseCallback):
 
     def _on_step(self) -> bool:
         return self._go_on is None or self._go_on(self._num_envs)
+
+
+def quiet_ppo(policy: str | type[ActorCriticPolicy], env: VecEnv, seed: int, **options: Any) -> PPO:
+    """Returns PPO (Schulman et al., 2017) on the CPU, which writes nothing anywhere.
+
+    Args:
+        policy: Name or class of the policy, as stable-baselines3 takes it.
+        env: The training environment.
+        seed: Any integer >= 0.
+        options: Further options of stable-baselines3's `PPO`.
+    """
+    made = PPO(policy, env, seed=seed % 2**32, device="cpu", **options)
+    made.set_logger(Logger(folder=None, output_formats=[]))  # SB3's default logger creates a temporary folder
+    return made
+
+
+@contextmanager
+def isolated_torch() -> Iterator[None]:
+    """Uses one torch thread, and afterwards restores it and the global generators, which SB3 seeds."""
+    threads = torch.get_num_threads()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - SB3 draws from the legacy generator
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002

@@ -1,4 +1,4 @@
-"""Expected drop of validation accuracy below the default configuration's (A3GNN, Eq. 1)."""
+"""Expected drop of validation accuracy below the default configuration's (A3GNN, Eq. 1), and epochs to the target."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from a3gnn.where import NEVER
 from a3gnn_surrogate.columns import Array, Columns, fanouts, reads_table
 from a3gnn_surrogate.volume import BatchVolume
 
-# All of these are guesses, chosen by hand with the shipped profiles in view. No command fits the formula. Its result is
-# a feature of the learner, and part of the predicted epochs to the target.
+# The drop of accuracy. All numbers are guesses, chosen by hand with the shipped profiles in view. No command fits the
+# formula. Its result is a feature of the learner, and part of the predicted epochs to the target.
 #: Drop after one epoch at full skew of the draws; it falls with the mean degree, in units of degree 10.
 _SKEW_LOSS, _DENSITY_EXPONENT, _UNIT_DEGREE = 0.08, 0.3, 10.0
 #: Drop after one epoch if the seeds of a mini-batch are close together and all neighbors have equal labels.
@@ -27,6 +27,18 @@ _LOST_EDGES_LOSS = 0.01
 _FORGETTING_LOSS = 0.12
 #: Drop of a trial of a single step; it falls with the square root of the number of steps.
 _SINGLE_STEP_LOSS = 0.25
+# The epochs to the target. All numbers are guesses; the powers are rounded from a censored regression over the shipped
+# rows, made once by hand.
+#: Epochs grow with the seeds per mini-batch to this power. McCandlish et al., "An Empirical Model of Large-Batch
+#: Training" (2018): steps = S_min (1 + B_crit / B), so that the epochs, steps times B, do not depend on B far below
+#: B_crit and grow as B far above it.
+_SEEDS_EXPONENT = 0.6
+#: They fall with the learning rate to this power, and the more so the larger the mini-batch.
+_RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
+#: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
+_SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
+#: Logarithm of the factor on epochs that makes up for a drop of 1; a point of accuracy costs a fifth more.
+_EPOCHS_PER_DROP = 20.0
 
 
 def accuracy_drop(at_equal_steps: Array, graph: GraphCharacteristics, progress: Array) -> Array:
@@ -80,19 +92,6 @@ def is_reference(columns: Columns, graph: GraphCharacteristics) -> NDArray[np.bo
             unlike = columns[knob.name] != knob.coded(knob.default)
             same &= ~(unlike & knob.learns.holds(columns) & (~knob.idle).holds(columns))
     return np.asarray(same)
-
-
-# Guesses, all of them; the powers are rounded from a censored regression over the shipped rows, made once by hand.
-#: Epochs grow with the seeds per mini-batch to this power. McCandlish et al., "An Empirical Model of Large-Batch
-#: Training" (2018): steps = S_min (1 + B_crit / B), so that the epochs, steps times B, do not depend on B far below
-#: B_crit and grow as B far above it.
-_SEEDS_EXPONENT = 0.6
-#: They fall with the learning rate to this power, and the more so the larger the mini-batch.
-_RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
-#: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
-_SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
-#: Logarithm of the factor on epochs that makes up for a drop of 1; a point of accuracy costs a fifth more.
-_EPOCHS_PER_DROP = 20.0
 
 
 def log_epochs_ratio(to_learn: Array, drop: Array) -> Array:

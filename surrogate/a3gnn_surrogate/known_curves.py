@@ -26,59 +26,16 @@ from a3gnn.where import NEVER
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 
-
-def expected_batches(curve: LearningCurve, default: LearningCurve, target: float) -> float:
-    """Returns the mini-batches after which `curve` is expected to reach `target`, which it has not.
-
-    Args:
-        curve: A trained curve with points.
-        default: The default configuration's curve on the same task, which reaches `target`.
-        target: Validation accuracy, in [0, 1].
-
-    Returns:
-        At least the mini-batches of the next point; infinite if nothing is learned yet.
-    """
-    alike = _reaching(default, max(curve.val_accuracy))
-    least = next_point(curve.trained, curve.batches[0])
-    return max(curve.trained * _reaching(default, target) / alike, least) if alike > 0 else float("inf")
-
-
-def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
-    """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
-
-    It is at least the best so far, and at most what the default's curve reached, if that is more.
-
-    Args:
-        curve: As in `expected_batches`.
-        default: As in `expected_batches`.
-        batches: At least the mini-batches that `curve` was trained for.
-    """
-    best = max(curve.val_accuracy)
-    if best >= max(default.val_accuracy):
-        return best
-    counts, rising = _rising(default)
-    return max(best, float(np.interp(_reaching(default, best) * batches / curve.trained, counts, rising)))
-
-
-def _reaching(curve: LearningCurve, accuracy: float) -> float:
-    """Returns the mini-batches after which `curve` reaches `accuracy`, interpolating its best so far."""
-    counts, rising = _rising(curve)
-    after = int(np.searchsorted(rising, accuracy))
-    if after == 0:
-        return 0.0
-    if after == len(rising):
-        return float(counts[-1])
-    share = (accuracy - rising[after - 1]) / (rising[after] - rising[after - 1])
-    return float(counts[after - 1] + share * (counts[after] - counts[after - 1]))
-
-
-def _rising(curve: LearningCurve) -> tuple[Array, Array]:
-    """Returns the counts of mini-batches from 0 on, and the best quality up to each, from 0, float64, (points + 1,)."""
-    return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])
-
-
 #: The knobs that decide what is learned.
 _LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
+#: A row's target is the default's accuracy less this, a share of 1. Guess: what `a3gnn tune` allows by default.
+_MAX_DROP = 0.01
+#: A configuration that missed the target within a whole budget is assumed to need at least this many times as long.
+#: Leaving it out would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
+#: 1979, put the expected value in its place). Guess.
+_LONGER = 1.5
+#: No configuration is assumed to need more budgets: one that learns nothing would outweigh all others. Guess.
+_MOST_BUDGETS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +83,6 @@ def learning_values(config: TrainConfig) -> tuple[Any, ...]:
 def learning_columns(columns: Columns) -> list[NDArray[Any]]:
     """Returns the `learning_values` of canonical `columns`: an array of shape (n_configs,) per value."""
     return [np.where(knob.learns.holds(columns), columns[knob.name], knob.coded(knob.default)) for knob in _LEARNING]
-
-
-#: A row's target is the default's accuracy less this, a share of 1. Guess: what `a3gnn tune` allows by default.
-_MAX_DROP = 0.01
-#: A configuration that missed the target within a whole budget is assumed to need at least this many times as long.
-#: Leaving it out would make others of its kind look fast (Buckley and James, "Linear Regression with Censored Data",
-#: 1979, put the expected value in its place). Guess.
-_LONGER = 1.5
-#: No configuration is assumed to need more budgets: one that learns nothing would outweigh all others. Guess.
-_MOST_BUDGETS = 10.0
 
 
 class Learnt(NamedTuple):
@@ -296,3 +243,53 @@ def _learnt(metrics: Metrics | None, known: KnownCurve | None, curves: KnownCurv
     if figures.complete:  # a whole budget was not enough
         expected_s = max(expected_s, _LONGER * max(reference.budget_s, pace.seconds(curve.trained)))
     return Learnt(exact, np.nan, expected, min(expected_s, _MOST_BUDGETS * reference.budget_s))
+
+
+def expected_batches(curve: LearningCurve, default: LearningCurve, target: float) -> float:
+    """Returns the mini-batches after which `curve` is expected to reach `target`, which it has not.
+
+    Args:
+        curve: A trained curve with points.
+        default: The default configuration's curve on the same task, which reaches `target`.
+        target: Validation accuracy, in [0, 1].
+
+    Returns:
+        At least the mini-batches of the next point; infinite if nothing is learned yet.
+    """
+    alike = _reaching(default, max(curve.val_accuracy))
+    least = next_point(curve.trained, curve.batches[0])
+    return max(curve.trained * _reaching(default, target) / alike, least) if alike > 0 else float("inf")
+
+
+def expected_accuracy(curve: LearningCurve, default: LearningCurve, batches: float) -> float:
+    """Returns the best validation accuracy in [0, 1] that `curve` is expected to have after `batches` mini-batches.
+
+    It is at least the best so far, and at most what the default's curve reached, if that is more.
+
+    Args:
+        curve: As in `expected_batches`.
+        default: As in `expected_batches`.
+        batches: At least the mini-batches that `curve` was trained for.
+    """
+    best = max(curve.val_accuracy)
+    if best >= max(default.val_accuracy):
+        return best
+    counts, rising = _rising(default)
+    return max(best, float(np.interp(_reaching(default, best) * batches / curve.trained, counts, rising)))
+
+
+def _reaching(curve: LearningCurve, accuracy: float) -> float:
+    """Returns the mini-batches after which `curve` reaches `accuracy`, interpolating its best so far."""
+    counts, rising = _rising(curve)
+    after = int(np.searchsorted(rising, accuracy))
+    if after == 0:
+        return 0.0
+    if after == len(rising):
+        return float(counts[-1])
+    share = (accuracy - rising[after - 1]) / (rising[after] - rising[after - 1])
+    return float(counts[after - 1] + share * (counts[after] - counts[after - 1]))
+
+
+def _rising(curve: LearningCurve) -> tuple[Array, Array]:
+    """Returns the counts of mini-batches from 0 on, and the best quality up to each, from 0, float64, (points + 1,)."""
+    return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])

@@ -1,4 +1,4 @@
-"""The learners of residuals, by name: boosted trees, A3GNN's baselines (III-C), and one that learns nothing."""
+"""The learners of residuals, by name, the folds of their cross-validation, and half-widths from held-out errors."""
 
 from __future__ import annotations
 
@@ -20,25 +20,8 @@ from a3gnn_surrogate.columns import Array
 Features = NDArray[np.float32]
 #: For each fold, which rows are held out: bool, shape (n,).
 Folds = list[NDArray[np.bool_]]
-
-
-class Fold(NamedTuple):
-    """The rows of a cross-validation fold, as seen without its held-out rows.
-
-    Attributes:
-        held: Which rows are held out, bool, shape (n,).
-        features: float32, shape (n, n_features).
-        y: float64, shape (n,).
-    """
-
-    held: NDArray[np.bool_]
-    features: Features
-    y: Array
-
-
 #: A few hundred rows have too little work for a second thread.
 THREADS = {"nthread": 1}
-
 #: Numbers of trees that `BoostedTrees.tune` chooses from. Guess.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
 #: Guesses for a few hundred rows of few graphs. `python -m benchmarks.surrogate_parameters` at commit 10d4978 finds
@@ -60,6 +43,22 @@ _FIXED = {
 }
 _RIDGE_ALPHA = 1.0
 _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
+#: Most folds of a cross-validation. Guess: the usual number.
+_MAX_FOLDS = 5
+
+
+class Fold(NamedTuple):
+    """The rows of a cross-validation fold, as seen without its held-out rows.
+
+    Attributes:
+        held: Which rows are held out, bool, shape (n,).
+        features: float32, shape (n, n_features).
+        y: float64, shape (n,).
+    """
+
+    held: NDArray[np.bool_]
+    features: Features
+    y: Array
 
 
 class Regressor(Protocol):
@@ -208,10 +207,6 @@ def make_learner(name: str, seed: int) -> Regressor:
     if name not in _LEARNERS:
         raise unknown_name("learner", name, _LEARNERS)
     return _LEARNERS[name](seed)
-
-
-#: Guess: the usual number.
-_MAX_FOLDS = 5
 
 
 def graph_folds(graphs: NDArray[np.str_], seed: int) -> Folds:

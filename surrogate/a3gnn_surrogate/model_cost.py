@@ -35,88 +35,6 @@ _NORM_READS = {"none": 0, "batch": 6, "layer": 3}
 _RESIDUAL_READS = 4
 
 
-class Between(NamedTuple):
-    """Cost of one layer's norm and residual connection.
-
-    Attributes:
-        flops: Multiplications and additions of the map to another width, float64, shape (n_configs,).
-        read_values: Values that are read, float64, shape (n_configs,).
-        kept_values: Values that backward needs, float64, shape (n_configs,).
-        parameters: Number of weights.
-    """
-
-    flops: Array
-    read_values: Array
-    kept_values: Array
-    parameters: int
-
-
-def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first: bool, last: bool) -> Between:
-    """Returns the cost for a layer with `rows` destinations; the last has no norm, the first no residual."""
-    flops, read, kept = (np.zeros_like(rows) for _ in range(3))
-    parameters = 0
-    if task.norm != "none" and not last:
-        read, kept = read + _NORM_READS[task.norm] * rows * width_out, kept + rows * width_out
-        parameters += 2 * width_out
-    if task.residual and not first:
-        read, kept = read + _RESIDUAL_READS * rows * width_out, kept + rows * width_out
-        if width_in != width_out:
-            flops = flops + _PASSES * 2.0 * rows * width_in * width_out
-            parameters += width_in * width_out
-    return Between(flops, read, kept, parameters)
-
-
-class OwnStep(NamedTuple):
-    """Cost of one training step of each configuration, each float64, shape (n_configs,).
-
-    Attributes:
-        flops: Multiplications and additions of dense products.
-        moved_bytes: Bytes that operations write, and sparse products read.
-        activation_bytes: Bytes that the forward pass writes.
-    """
-
-    flops: Array
-    moved_bytes: Array
-    activation_bytes: Array
-
-
-def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
-    """Returns the cost of a step of a user's model.
-
-    If the model takes adjs, each layer is computed on its own block, otherwise on the whole mini-batch. Products are
-    assumed to be over a layer's destinations, as most are, and bytes over its sources. An input layer that reads a
-    table has one edge and two sources per destination.
-    """
-    extent = _extent(columns, volume, own)
-    cost = own.cost
-    forward = cost.node_bytes * extent.sources + cost.edge_bytes * extent.edges
-    flops = cost.node_flops * extent.destinations + cost.edge_flops * extent.edges
-    moved = forward + cost.edge_reads * extent.edges
-    return OwnStep(_PASSES * flops, _PASSES * moved, forward)
-
-
-class _Extent(NamedTuple):
-    """Nodes and edges that a forward pass computes on, summed over layers, each float64, shape (n_configs,)."""
-
-    sources: Array
-    destinations: Array
-    edges: Array
-
-
-def _extent(columns: Columns, volume: BatchVolume, own: OwnModel) -> _Extent:
-    """Returns the extent of the mini-batches of `columns`, as `OwnCost` counts it."""
-    if own.takes == "edge_index":
-        return _Extent(volume.input_nodes, volume.input_nodes, volume.sampled_edges)
-    depth, tabled = len(volume.edges), reads_table(columns)
-    nodes, edges = np.zeros_like(volume.seeds), np.zeros_like(volume.seeds)
-    for hop in range(depth):
-        last = hop == depth - 1  # the input layer's
-        sources, of_layer = volume.nodes[hop + 1], np.sum(volume.edges[: hop + 1], axis=0)
-        nodes = nodes + np.where(last & tabled, 2 * volume.nodes[hop], sources)
-        edges = edges + np.where(last & tabled, volume.nodes[hop], of_layer)
-    return _Extent(nodes, np.asarray(np.sum(volume.nodes[:-1], axis=0)), edges)
-
-
 @dataclass(frozen=True, slots=True)
 class ModelCost:
     """Cost of one training step of each configuration; arrays are float64, shape (n_configs,).
@@ -209,3 +127,85 @@ def _layers(
         edges = np.where(reads_table(columns), 0.0, edges) if layer == 0 else edges
         sources, destinations = volume.nodes[hop + 1], volume.nodes[hop]
         yield LayerCost(widths[layer], widths[layer + 1], sources, destinations, edges, layer == 0, hop == 0)
+
+
+class Between(NamedTuple):
+    """Cost of one layer's norm and residual connection.
+
+    Attributes:
+        flops: Multiplications and additions of the map to another width, float64, shape (n_configs,).
+        read_values: Values that are read, float64, shape (n_configs,).
+        kept_values: Values that backward needs, float64, shape (n_configs,).
+        parameters: Number of weights.
+    """
+
+    flops: Array
+    read_values: Array
+    kept_values: Array
+    parameters: int
+
+
+def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first: bool, last: bool) -> Between:
+    """Returns the cost for a layer with `rows` destinations; the last has no norm, the first no residual."""
+    flops, read, kept = (np.zeros_like(rows) for _ in range(3))
+    parameters = 0
+    if task.norm != "none" and not last:
+        read, kept = read + _NORM_READS[task.norm] * rows * width_out, kept + rows * width_out
+        parameters += 2 * width_out
+    if task.residual and not first:
+        read, kept = read + _RESIDUAL_READS * rows * width_out, kept + rows * width_out
+        if width_in != width_out:
+            flops = flops + _PASSES * 2.0 * rows * width_in * width_out
+            parameters += width_in * width_out
+    return Between(flops, read, kept, parameters)
+
+
+class OwnStep(NamedTuple):
+    """Cost of one training step of each configuration, each float64, shape (n_configs,).
+
+    Attributes:
+        flops: Multiplications and additions of dense products.
+        moved_bytes: Bytes that operations write, and sparse products read.
+        activation_bytes: Bytes that the forward pass writes.
+    """
+
+    flops: Array
+    moved_bytes: Array
+    activation_bytes: Array
+
+
+def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
+    """Returns the cost of a step of a user's model.
+
+    If the model takes adjs, each layer is computed on its own block, otherwise on the whole mini-batch. Products are
+    assumed to be over a layer's destinations, as most are, and bytes over its sources. An input layer that reads a
+    table has one edge and two sources per destination.
+    """
+    extent = _extent(columns, volume, own)
+    cost = own.cost
+    forward = cost.node_bytes * extent.sources + cost.edge_bytes * extent.edges
+    flops = cost.node_flops * extent.destinations + cost.edge_flops * extent.edges
+    moved = forward + cost.edge_reads * extent.edges
+    return OwnStep(_PASSES * flops, _PASSES * moved, forward)
+
+
+class _Extent(NamedTuple):
+    """Nodes and edges that a forward pass computes on, summed over layers, each float64, shape (n_configs,)."""
+
+    sources: Array
+    destinations: Array
+    edges: Array
+
+
+def _extent(columns: Columns, volume: BatchVolume, own: OwnModel) -> _Extent:
+    """Returns the extent of the mini-batches of `columns`, as `OwnCost` counts it."""
+    if own.takes == "edge_index":
+        return _Extent(volume.input_nodes, volume.input_nodes, volume.sampled_edges)
+    depth, tabled = len(volume.edges), reads_table(columns)
+    nodes, edges = np.zeros_like(volume.seeds), np.zeros_like(volume.seeds)
+    for hop in range(depth):
+        last = hop == depth - 1  # the input layer's
+        sources, of_layer = volume.nodes[hop + 1], np.sum(volume.edges[: hop + 1], axis=0)
+        nodes = nodes + np.where(last & tabled, 2 * volume.nodes[hop], sources)
+        edges = edges + np.where(last & tabled, volume.nodes[hop], of_layer)
+    return _Extent(nodes, np.asarray(np.sum(volume.nodes[:-1], axis=0)), edges)

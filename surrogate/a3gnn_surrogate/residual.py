@@ -27,6 +27,7 @@ _MIN_SETTING_ROWS = 3
 _NOISE_SHARE = 0.1
 #: Factor on half-widths when all rows are of one graph: its errors say little about another graph.
 _SINGLE_GRAPH_WIDENING = 2.0
+_PRIOR_COVERAGE = 0.9
 
 
 class _Prior(NamedTuple):
@@ -57,7 +58,6 @@ _PRIORS = {
     "epochs_to_accuracy":      _Prior( 0.2,     0.4,    0.05,  1.0,    0.8),
 }
 # fmt: on
-_PRIOR_COVERAGE = 0.9
 
 
 @dataclass(frozen=True, slots=True)

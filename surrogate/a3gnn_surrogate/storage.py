@@ -36,6 +36,8 @@ SCHEMA_VERSION = 11
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
+#: Fields of a `ResidualModel` that scale intervals.
+SCALES = ("scale_unseen", "scale_default_known", "scale_beside_default")
 
 
 def save(surrogate: Surrogate, folder: Path) -> Path:
@@ -112,10 +114,6 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
         raise StoreError(f"the surrogate in {folder} was fitted to other columns than this version's; {_REMEDY}")
     return manifest
-
-
-#: Fields of a `ResidualModel` that scale intervals.
-SCALES = ("scale_unseen", "scale_default_known", "scale_beside_default")
 
 
 def _model_fields(model: ResidualModel) -> dict[str, Any]:

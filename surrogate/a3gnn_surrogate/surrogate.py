@@ -35,33 +35,6 @@ from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
-
-
-def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
-    """Returns the relative standard deviation of one trial's throughput, by the machine's fingerprint.
-
-    The variance of the logarithms of a trial's replicates is pooled over a machine's trials and with the prior's, which
-    dominates while replicates are few. A trial's throughput is the median of its windows. Disturbances outlast a
-    window, so the median is assumed to scatter as much as a window.
-
-    Args:
-        measurements: Measurements of any machines; machines without a trial of several replicates are left out.
-        prior: Relative standard deviation of one trial's throughput without measurements.
-    """
-    squares: dict[str, float] = {}
-    degrees: dict[str, int] = {}
-    for row in measurements:
-        if row.metrics is None or len(row.metrics.throughput_replicates) < 2:
-            continue
-        machine, logs = row.setting.hardware.fingerprint, np.log(row.metrics.throughput_replicates)
-        squares[machine] = squares.get(machine, 0.0) + float(np.sum((logs - logs.mean()) ** 2))
-        degrees[machine] = degrees.get(machine, 0) + len(logs) - 1
-    return {
-        machine: float(np.sqrt((_PRIOR_DEGREES * prior**2 + squares[machine]) / (_PRIOR_DEGREES + degrees[machine])))
-        for machine in squares
-    }
-
-
 #: Configurations per chunk of a prediction, which bounds its memory. Guess.
 _CHUNK = 32_768
 
@@ -288,3 +261,28 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     def _check_fitted(self) -> None:
         if not hasattr(self, "residual_models_"):
             raise NotFittedError("this Surrogate is not fitted; call fit(measurements); fit([]) is the analytic model")
+
+
+def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
+    """Returns the relative standard deviation of one trial's throughput, by the machine's fingerprint.
+
+    The variance of the logarithms of a trial's replicates is pooled over a machine's trials and with the prior's, which
+    dominates while replicates are few. A trial's throughput is the median of its windows. Disturbances outlast a
+    window, so the median is assumed to scatter as much as a window.
+
+    Args:
+        measurements: Measurements of any machines; machines without a trial of several replicates are left out.
+        prior: Relative standard deviation of one trial's throughput without measurements.
+    """
+    squares: dict[str, float] = {}
+    degrees: dict[str, int] = {}
+    for row in measurements:
+        if row.metrics is None or len(row.metrics.throughput_replicates) < 2:
+            continue
+        machine, logs = row.setting.hardware.fingerprint, np.log(row.metrics.throughput_replicates)
+        squares[machine] = squares.get(machine, 0.0) + float(np.sum((logs - logs.mean()) ** 2))
+        degrees[machine] = degrees.get(machine, 0) + len(logs) - 1
+    return {
+        machine: float(np.sqrt((_PRIOR_DEGREES * prior**2 + squares[machine]) / (_PRIOR_DEGREES + degrees[machine])))
+        for machine in squares
+    }

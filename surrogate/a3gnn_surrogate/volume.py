@@ -1,11 +1,4 @@
-"""How much a mini-batch holds: nodes, edges and cache hits, expected from the graph's characteristics alone.
-
-Under the independent reference model, a node that a mini-batch needs with probability q is cached with probability
-q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU and, approximately, CLOCK. T is the characteristic time in
-mini-batches: such that the expected number of cached nodes equals the cache's rows (Che et al., 2002; Martina et al.,
-2014). A mini-batch reads each node once. If it needs more rows than the cache holds, LRU has no recency to use, and
-equals FIFO.
-"""
+"""How much a mini-batch holds: nodes, edges and cache hits, expected from the graph's characteristics alone."""
 
 from __future__ import annotations
 
@@ -32,15 +25,227 @@ _LRU_FROM_BATCHES = 0.75
 #: LFU's place between LRU (0) and a static cache (1) before its counts have settled.
 _LFU_SETTLED = 0.5
 
+#: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
+_PACKING_LOSS = 0.3
+#: Share of its nodes that a small mini-batch with seeds by proximity saves on a graph without hubs. Fitted by hand;
+#: least squares over the rows of `python -m benchmarks.analytic_model caches` at commit 10d4978 gives 0.45.
+_PROXIMITY_SAVING = 0.43
+
 # Numerics of the search for the characteristic time, in mini-batches.
 _BISECTIONS = 50
 _MAX_CHARACTERISTIC_TIME = 1e9
+
+
+class _PartitionGain(NamedTuple):
+    """A partitioner's gain, start - per_log_degree log(mean degree) - per_gini Gini.
+
+    The gain is the share of the edges that random parts would cut and this partitioner keeps.
+    """
+
+    start: float
+    per_log_degree: float
+    per_gini: float
+
+
+# Fitted by hand to 17 graphs, between several least-squares fits; `python -m benchmarks.analytic_model partitions` at
+# commit 10d4978 prints the remaining errors. Least squares over its rows gives (1.16, 0.09, 0.23) and
+# (1.23, 0.15, 0.76), and misses the gain on a graph that is left out by 0.1.
+_PARTITION_GAIN = {"metis": _PartitionGain(1.16, 0.08, 0.29), "blocks": _PartitionGain(1.25, 0.15, 0.82)}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchVolume:
+    """Contents of a full mini-batch; every array is float64, shape (n_configs,).
+
+    Attributes:
+        seeds: Number of seeds.
+        batches: Mini-batches per epoch; the last, smaller one counts as a fraction.
+        steps: Mini-batches per epoch, whole.
+        nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
+        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. If the input layer reads a table, the
+            last array is 0 and the last hop finds no nodes. With several trainers, nodes and edges are totals over all
+            shares.
+        sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
+        hit_rate: Share of the input nodes that are cached.
+        cached_mass: Share p of neighbour entries that are cached.
+        kept_edges: Share of the edges that partitioning keeps.
+    """
+
+    seeds: Array
+    batches: Array
+    steps: Array
+    nodes: tuple[Array, ...]
+    edges: tuple[Array, ...]
+    sampling_reads: Array
+    hit_rate: Array
+    cached_mass: Array
+    kept_edges: Array
+
+    @property
+    def input_nodes(self) -> Array:
+        """Distinct nodes whose features are read."""
+        return self.nodes[-1]
+
+    @property
+    def sampled_edges(self) -> Array:
+        """Edges of all hops."""
+        return np.asarray(np.sum(self.edges, axis=0))
+
+
+def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> BatchVolume:
+    """Returns the expected volume of a full mini-batch of each configuration.
+
+    The recursion over nodes, p_l(v) = 1 - prod (1 - p_{l-1}(u) min(1, k_l / deg u)), is evaluated over classes of equal
+    hotness instead, so that a hop is one exponential per class. Hotness comes from `cached_edge_mass`; in- and
+    out-degree are assumed equal.
+    """
+    parts = columns["num_partitions"].astype(np.float64)
+    seeds = np.minimum(columns["batch_size"], np.maximum(graph.num_train / parts, 1.0))
+    kept = kept_edges(columns, graph)
+    classes = _hotness_classes(columns, task, graph, kept)
+    total = classes.nodes.per_class
+    seen = classes.nodes.scaled(np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0))
+    frontier = seen.per_class
+    nodes, edges = [seeds], []
+    hops = fanouts(columns, task)
+    hops[-1] = np.where(reads_table(columns), 0.0, hops[-1])
+    for fanout in hops:
+        draws = _draws(frontier, classes, fanout[:, None], columns["bias_rate"][:, None])
+        edges.append(draws.misses + draws.hits)
+        reached = _reach(seen, classes, draws)
+        frontier = reached.cached + reached.uncached - seen.cached - seen.uncached
+        seen = reached
+        nodes.append(seen.per_class.sum(axis=1))
+    near = _proximity_nodes(columns, nodes[-1] / np.maximum(total.sum(axis=1), 1.0), graph)
+    nodes[1:] = [np.maximum(near * found, seeds) for found in nodes[1:]]
+    seen = seen.scaled(near[:, None])
+    static = seen.cached.sum(axis=1) / np.maximum(nodes[-1], 1.0)
+    # A static cache holds rows of every part, a dynamic one fills up with rows of the current part.
+    rows = np.minimum(classes.nodes.cached.sum(axis=1) * parts, total.sum(axis=1))
+    hit_rate = dynamic_hit_rate(columns, graph, static, seen.per_class, total, rows)
+    steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
+    batches, reads = graph.num_train / seeds, np.sum(edges, axis=0) + nodes[-1]
+    return BatchVolume(seeds, batches, steps, tuple(nodes), tuple(edges), reads, hit_rate, classes.mass[:, 0], kept)
+
+
+def _proximity_nodes(columns: Columns, covered: Array, graph: GraphCharacteristics) -> Array:
+    """Returns the share of its nodes that a mini-batch still needs under its seed order.
+
+    Seeds by proximity share neighbours. But hubs are in every mini-batch wherever its seeds are, and a mini-batch that
+    covers most of its part can save little.
+
+    Args:
+        columns: Canonical.
+        covered: Share of a part's nodes that a mini-batch of random seeds needs, shape (n_configs,).
+        graph: The graph's characteristics.
+    """
+    saved = _PROXIMITY_SAVING * (1 - graph.degree_gini) * (1 - np.minimum(covered, 1.0))
+    return np.where(columns["seed_order"] == "proximity", 1 - saved, 1.0)
+
+
+def kept_edges(columns: Columns, graph: GraphCharacteristics) -> Array:
+    """Returns the share of edges inside parts, float64, shape (n_configs,): all for one part, 1 / k for random ones.
+
+    A partitioner that uses the edges keeps more on sparse graphs without hubs, and loses few if whole components are
+    small enough for a part.
+    """
+    parts = np.maximum(columns["num_partitions"], 1)
+    filled = parts * graph.largest_component
+    packed = np.where(filled <= 1, 1 - _PACKING_LOSS * filled, 0.0)
+    gain = np.zeros(len(parts))
+    for name, fit in _PARTITION_GAIN.items():
+        fitted = fit.start - fit.per_log_degree * np.log(max(graph.mean_degree, 1.0)) - fit.per_gini * graph.degree_gini
+        gain = np.where(columns["partitioner"] == name, np.clip(np.maximum(fitted, packed), 0.0, 1.0), gain)
+    return np.asarray((1 + (parts - 1) * gain) / parts)
+
+
+class _ByCache(NamedTuple):
+    """Nodes per class of hotness, float64, shape (n_configs, n_classes): the cached ones and the others."""
+
+    cached: Array
+    uncached: Array
+
+    @property
+    def per_class(self) -> Array:
+        return self.cached + self.uncached
+
+    def scaled(self, factor: Array) -> _ByCache:
+        return _ByCache(factor * self.cached, factor * self.uncached)
+
+
+@dataclass(frozen=True, slots=True)
+class _HotnessClasses:
+    """Nodes grouped by hotness, hottest first, and split by the cache; arrays are (n_configs, n_classes).
+
+    Attributes:
+        nodes: Nodes of each class that a part holds.
+        degree: Mean in-degree inside a part.
+        draw_share: Probability that one unbiased draw picks one given node.
+        mass: Share p of neighbour entries that are cached, shape (n_configs, 1).
+    """
+
+    nodes: _ByCache
+    degree: Array
+    draw_share: Array
+    mass: Array
+
+
+class _Draws(NamedTuple):
+    """Draws of one hop, each float64, shape (n_configs,)."""
+
+    hits: Array
+    misses: Array
+
+
+def _hotness_classes(columns: Columns, task: Task, graph: GraphCharacteristics, kept: Array) -> _HotnessClasses:
+    edges_at = np.array([0.0, *CACHE_FRACTIONS, 1.0])
+    mass_at = np.array([0.0, *graph.cached_edge_mass, 1.0])
+    width, mass = np.diff(edges_at), np.diff(mass_at)
+    covered = np.clip((cached_share(columns, task, graph)[:, None] - edges_at[:-1]) / width, 0.0, 1.0)
+    nodes = width * graph.num_nodes / columns["num_partitions"][:, None]
+    degree = graph.mean_degree * mass / width * kept[:, None]
+    p = graph.cached_mass(columns["cache_bytes"], stored_row_bytes(columns, task, graph))[:, None]
+    return _HotnessClasses(_ByCache(covered * nodes, (1 - covered) * nodes), degree, mass / np.maximum(nodes, 1e-9), p)
+
+
+def _draws(frontier: Array, classes: _HotnessClasses, fanout: Array, bias: Array) -> _Draws:
+    """Returns the draws of a hop that hit and that miss the cache.
+
+    A draw hits with probability h = g p / (1 + p (g - 1)). Sampling is without replacement, so the bias g weakens as
+    the fanout, shape (n_configs, 1), approaches the degree: if all neighbors are taken, there is no choice.
+    """
+    taken = np.minimum(classes.degree, fanout)
+    choice = 1 - taken / np.maximum(classes.degree, 1e-9)
+    g = 1 + (bias - 1) * choice
+    hit = g * classes.mass / (1 + classes.mass * (g - 1))
+    draws = frontier * taken
+    hits = (draws * hit).sum(axis=1)
+    return _Draws(hits, draws.sum(axis=1) - hits)
+
+
+def _reach(seen: _ByCache, classes: _HotnessClasses, draws: _Draws) -> _ByCache:
+    """Returns the distinct nodes seen after a hop; draws per node are taken as Poisson distributed."""
+    p = classes.mass
+    per_hit = np.where(p > 0, draws.hits[:, None] / np.maximum(p, 1e-9), 0.0)
+    per_miss = np.where(p < 1, draws.misses[:, None] / np.maximum(1 - p, 1e-9), 0.0)
+    return _ByCache(
+        *(
+            nodes - (nodes - old) * np.exp(-drawn * classes.draw_share)
+            for old, nodes, drawn in zip(seen, classes.nodes, (per_hit, per_miss), strict=True)
+        )
+    )
 
 
 def dynamic_hit_rate(
     columns: Columns, graph: GraphCharacteristics, static: Array, batch_nodes: Array, nodes: Array, rows: Array
 ) -> Array:
     """Returns the share of input rows that a configuration's cache serves, float64, shape (n_configs,).
+
+    Under the independent reference model, a node that a mini-batch needs with probability q is cached with probability
+    q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU and, approximately, CLOCK. T is the characteristic time in
+    mini-batches, at which the expected number of cached nodes equals the cache's rows (Che et al., 2002; Martina et
+    al., 2014). A mini-batch reads each node once. If it needs more rows than the cache holds, LRU has no recency to
+    use, and equals FIFO.
 
     LFU is halfway from LRU to a static cache before its counts have settled, and `auto` takes the best of all. Seeds by
     proximity stay within the components that their sequences are in, as if the graph were smaller.
@@ -107,209 +312,3 @@ def _cached_probability(needed: Array, characteristic_time: Array, *, lru: bool)
     if lru:
         return np.asarray(-np.expm1(times * np.log1p(-needed)))
     return np.asarray(needed * times / (1 + needed * times))
-
-
-class _PartitionGain(NamedTuple):
-    """A partitioner's gain, start - per_log_degree log(mean degree) - per_gini Gini.
-
-    The gain is the share of the edges that random parts would cut and this partitioner keeps.
-    """
-
-    start: float
-    per_log_degree: float
-    per_gini: float
-
-
-# Fitted by hand to 17 graphs, between several least-squares fits; `python -m benchmarks.analytic_model partitions` at
-# commit 10d4978 prints the remaining errors. Least squares over its rows gives (1.16, 0.09, 0.23) and
-# (1.23, 0.15, 0.76), and misses the gain on a graph that is left out by 0.1.
-_PARTITION_GAIN = {"metis": _PartitionGain(1.16, 0.08, 0.29), "blocks": _PartitionGain(1.25, 0.15, 0.82)}
-#: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
-_PACKING_LOSS = 0.3
-
-#: Share of its nodes that a small mini-batch with seeds by proximity saves on a graph without hubs. Fitted by hand;
-#: least squares over the rows of `python -m benchmarks.analytic_model caches` at commit 10d4978 gives 0.45.
-_PROXIMITY_SAVING = 0.43
-
-
-@dataclass(frozen=True, slots=True)
-class BatchVolume:
-    """Contents of a full mini-batch; every array is float64, shape (n_configs,).
-
-    Attributes:
-        seeds: Number of seeds.
-        batches: Mini-batches per epoch; the last, smaller one counts as a fraction.
-        steps: Mini-batches per epoch, whole.
-        nodes: Distinct nodes after each hop, seeds first: num_layers + 1 arrays.
-        edges: Edges sampled at each hop, the seeds' hop first: num_layers arrays. If the input layer reads a table, the
-            last array is 0 and the last hop finds no nodes. With several trainers, nodes and edges are totals over all
-            shares.
-        sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
-        hit_rate: Share of the input nodes that are cached.
-        cached_mass: Share p of neighbour entries that are cached.
-        kept_edges: Share of the edges that partitioning keeps.
-    """
-
-    seeds: Array
-    batches: Array
-    steps: Array
-    nodes: tuple[Array, ...]
-    edges: tuple[Array, ...]
-    sampling_reads: Array
-    hit_rate: Array
-    cached_mass: Array
-    kept_edges: Array
-
-    @property
-    def input_nodes(self) -> Array:
-        """Distinct nodes whose features are read."""
-        return self.nodes[-1]
-
-    @property
-    def sampled_edges(self) -> Array:
-        """Edges of all hops."""
-        return np.asarray(np.sum(self.edges, axis=0))
-
-
-class _ByCache(NamedTuple):
-    """Nodes per class of hotness, float64, shape (n_configs, n_classes): the cached ones and the others."""
-
-    cached: Array
-    uncached: Array
-
-    @property
-    def per_class(self) -> Array:
-        return self.cached + self.uncached
-
-    def scaled(self, factor: Array) -> _ByCache:
-        return _ByCache(factor * self.cached, factor * self.uncached)
-
-
-@dataclass(frozen=True, slots=True)
-class _HotnessClasses:
-    """Nodes grouped by hotness, hottest first, and split by the cache; arrays are (n_configs, n_classes).
-
-    Attributes:
-        nodes: Nodes of each class that a part holds.
-        degree: Mean in-degree inside a part.
-        draw_share: Probability that one unbiased draw picks one given node.
-        mass: Share p of neighbour entries that are cached, shape (n_configs, 1).
-    """
-
-    nodes: _ByCache
-    degree: Array
-    draw_share: Array
-    mass: Array
-
-
-class _Draws(NamedTuple):
-    """Draws of one hop, each float64, shape (n_configs,)."""
-
-    hits: Array
-    misses: Array
-
-
-def kept_edges(columns: Columns, graph: GraphCharacteristics) -> Array:
-    """Returns the share of edges inside parts, float64, shape (n_configs,): all for one part, 1 / k for random ones.
-
-    A partitioner that uses the edges keeps more on sparse graphs without hubs, and loses few if whole components are
-    small enough for a part.
-    """
-    parts = np.maximum(columns["num_partitions"], 1)
-    filled = parts * graph.largest_component
-    packed = np.where(filled <= 1, 1 - _PACKING_LOSS * filled, 0.0)
-    gain = np.zeros(len(parts))
-    for name, fit in _PARTITION_GAIN.items():
-        fitted = fit.start - fit.per_log_degree * np.log(max(graph.mean_degree, 1.0)) - fit.per_gini * graph.degree_gini
-        gain = np.where(columns["partitioner"] == name, np.clip(np.maximum(fitted, packed), 0.0, 1.0), gain)
-    return np.asarray((1 + (parts - 1) * gain) / parts)
-
-
-def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> BatchVolume:
-    """Returns the expected volume of a full mini-batch of each configuration.
-
-    The recursion over nodes, p_l(v) = 1 - prod (1 - p_{l-1}(u) min(1, k_l / deg u)), is evaluated over classes of equal
-    hotness instead, so that a hop is one exponential per class. Hotness comes from `cached_edge_mass`; in- and
-    out-degree are assumed equal.
-    """
-    parts = columns["num_partitions"].astype(np.float64)
-    seeds = np.minimum(columns["batch_size"], np.maximum(graph.num_train / parts, 1.0))
-    kept = kept_edges(columns, graph)
-    classes = _hotness_classes(columns, task, graph, kept)
-    total = classes.nodes.per_class
-    seen = classes.nodes.scaled(np.minimum(seeds[:, None] / np.maximum(total.sum(axis=1, keepdims=True), 1.0), 1.0))
-    frontier = seen.per_class
-    nodes, edges = [seeds], []
-    hops = fanouts(columns, task)
-    hops[-1] = np.where(reads_table(columns), 0.0, hops[-1])
-    for fanout in hops:
-        draws = _draws(frontier, classes, fanout[:, None], columns["bias_rate"][:, None])
-        edges.append(draws.misses + draws.hits)
-        reached = _reach(seen, classes, draws)
-        frontier = reached.cached + reached.uncached - seen.cached - seen.uncached
-        seen = reached
-        nodes.append(seen.per_class.sum(axis=1))
-    near = _proximity_nodes(columns, nodes[-1] / np.maximum(total.sum(axis=1), 1.0), graph)
-    nodes[1:] = [np.maximum(near * found, seeds) for found in nodes[1:]]
-    seen = seen.scaled(near[:, None])
-    static = seen.cached.sum(axis=1) / np.maximum(nodes[-1], 1.0)
-    # A static cache holds rows of every part, a dynamic one fills up with rows of the current part.
-    rows = np.minimum(classes.nodes.cached.sum(axis=1) * parts, total.sum(axis=1))
-    hit_rate = dynamic_hit_rate(columns, graph, static, seen.per_class, total, rows)
-    steps = parts * np.ceil(np.maximum(graph.num_train / parts, 1.0) / seeds)
-    batches, reads = graph.num_train / seeds, np.sum(edges, axis=0) + nodes[-1]
-    return BatchVolume(seeds, batches, steps, tuple(nodes), tuple(edges), reads, hit_rate, classes.mass[:, 0], kept)
-
-
-def _proximity_nodes(columns: Columns, covered: Array, graph: GraphCharacteristics) -> Array:
-    """Returns the share of its nodes that a mini-batch still needs under its seed order.
-
-    Seeds by proximity share neighbours. But hubs are in every mini-batch wherever its seeds are, and a mini-batch that
-    covers most of its part can save little.
-
-    Args:
-        columns: Canonical.
-        covered: Share of a part's nodes that a mini-batch of random seeds needs, shape (n_configs,).
-        graph: The graph's characteristics.
-    """
-    saved = _PROXIMITY_SAVING * (1 - graph.degree_gini) * (1 - np.minimum(covered, 1.0))
-    return np.where(columns["seed_order"] == "proximity", 1 - saved, 1.0)
-
-
-def _hotness_classes(columns: Columns, task: Task, graph: GraphCharacteristics, kept: Array) -> _HotnessClasses:
-    edges_at = np.array([0.0, *CACHE_FRACTIONS, 1.0])
-    mass_at = np.array([0.0, *graph.cached_edge_mass, 1.0])
-    width, mass = np.diff(edges_at), np.diff(mass_at)
-    covered = np.clip((cached_share(columns, task, graph)[:, None] - edges_at[:-1]) / width, 0.0, 1.0)
-    nodes = width * graph.num_nodes / columns["num_partitions"][:, None]
-    degree = graph.mean_degree * mass / width * kept[:, None]
-    p = graph.cached_mass(columns["cache_bytes"], stored_row_bytes(columns, task, graph))[:, None]
-    return _HotnessClasses(_ByCache(covered * nodes, (1 - covered) * nodes), degree, mass / np.maximum(nodes, 1e-9), p)
-
-
-def _draws(frontier: Array, classes: _HotnessClasses, fanout: Array, bias: Array) -> _Draws:
-    """Returns the draws of a hop that hit and that miss the cache.
-
-    A draw hits with probability h = g p / (1 + p (g - 1)). Sampling is without replacement, so the bias g weakens as
-    the fanout, shape (n_configs, 1), approaches the degree: if all neighbors are taken, there is no choice.
-    """
-    taken = np.minimum(classes.degree, fanout)
-    choice = 1 - taken / np.maximum(classes.degree, 1e-9)
-    g = 1 + (bias - 1) * choice
-    hit = g * classes.mass / (1 + classes.mass * (g - 1))
-    draws = frontier * taken
-    hits = (draws * hit).sum(axis=1)
-    return _Draws(hits, draws.sum(axis=1) - hits)
-
-
-def _reach(seen: _ByCache, classes: _HotnessClasses, draws: _Draws) -> _ByCache:
-    """Returns the distinct nodes seen after a hop; draws per node are taken as Poisson distributed."""
-    p = classes.mass
-    per_hit = np.where(p > 0, draws.hits[:, None] / np.maximum(p, 1e-9), 0.0)
-    per_miss = np.where(p < 1, draws.misses[:, None] / np.maximum(1 - p, 1e-9), 0.0)
-    return _ByCache(
-        *(
-            nodes - (nodes - old) * np.exp(-drawn * classes.draw_share)
-            for old, nodes, drawn in zip(seen, classes.nodes, (per_hit, per_miss), strict=True)
-        )
-    )

@@ -25,6 +25,10 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Seconds of a trial beside its training and timing, until one is measured: its process, the graph, the first
 #: mini-batches. Guess.
 _START_S = 2.0
+#: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
+_SAMPLE_SIZE = 20_000
+#: `fit_surrogate` reuses slow parts while the corpus has this many rows per row of the tune. Guess.
+_CORPUS_SHARE = 4
 
 
 class TrialCost(NamedTuple):
@@ -55,37 +59,6 @@ class TrialCost(NamedTuple):
     def seconds(self, trained_s: float) -> float:
         """Returns the seconds of a trial that trains its curve for `trained_s` seconds."""
         return self.around_s + trained_s * (1 + self.eval_share)
-
-
-def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
-    """Returns `rows` without those whose bytes are in `measured`."""
-    keep = [row.tobytes() not in measured for row in rows]
-    return rows[np.array(keep, dtype=np.bool_)]
-
-
-def tried_rows(history: History) -> set[bytes]:
-    """Returns the rows of all trials, as bytes."""
-    return _rows(history, history.trials)
-
-
-def settled_rows(history: History) -> set[bytes]:
-    """Returns the rows of the trials that did not run out of memory, as bytes."""
-    return _rows(history, (t for t in history.trials if not _ran_out_of_memory(t.measurement.outcome)))
-
-
-def _rows(history: History, trials: Iterable[Trial]) -> set[bytes]:
-    rows = (history.row(trial.measurement.config) for trial in trials)
-    return {row.tobytes() for row in rows if row is not None}
-
-
-def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
-    return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY
-
-
-#: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
-_SAMPLE_SIZE = 20_000
-#: See `fit_surrogate`. Guess.
-_CORPUS_SHARE = 4
 
 
 def fit_surrogate(history: History, like: Surrogate | None = None) -> Surrogate:
@@ -223,3 +196,28 @@ def _as_predicted(one: JudgedTrial, history: History, prediction: Prediction, ro
         peak_device_bytes=round(prediction.column("peak_device_bytes")[row]),
     )
     return one._replace(figures=Figures.of(metrics, history.curve(one.trial.measurement.config), history.reference))
+
+
+def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
+    """Returns `rows` without those whose bytes are in `measured`."""
+    keep = [row.tobytes() not in measured for row in rows]
+    return rows[np.array(keep, dtype=np.bool_)]
+
+
+def tried_rows(history: History) -> set[bytes]:
+    """Returns the rows of all trials, as bytes."""
+    return _rows(history, history.trials)
+
+
+def settled_rows(history: History) -> set[bytes]:
+    """Returns the rows of the trials that did not run out of memory, as bytes."""
+    return _rows(history, (t for t in history.trials if not _ran_out_of_memory(t.measurement.outcome)))
+
+
+def _rows(history: History, trials: Iterable[Trial]) -> set[bytes]:
+    rows = (history.row(trial.measurement.config) for trial in trials)
+    return {row.tobytes() for row in rows if row is not None}
+
+
+def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
+    return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY

@@ -29,6 +29,16 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Stand-in for the default's validation accuracy if no measurement provides it. Only differences from it are used. It
 #: lies in the middle, so neither they nor their intervals are cut off at 0 or 1.
 _STAND_IN = 0.5
+#: A graph is unlike all measured ones if one of its characteristics is outside their range by this factor. Guess.
+_FAR = 2.0
+#: The characteristics to compare, with their display names.
+_SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (
+    ("nodes", lambda graph: graph.num_nodes),
+    ("in-neighbours per node", lambda graph: graph.mean_degree),
+    ("features", lambda graph: graph.num_features),
+    ("stored features per node", lambda graph: graph.num_features * graph.feature_density),
+    ("train seeds", lambda graph: graph.num_train),
+)
 
 
 @dataclass(frozen=True)
@@ -125,19 +135,6 @@ class Outlook:
     def _surrogate(self) -> Surrogate:
         """The surrogate, with the facts about the default that need no measurement."""
         return given_default(self.fitted, self.setting)
-
-
-#: A graph is unlike all measured ones if one of its characteristics is outside their range by this factor. Guess.
-_FAR = 2.0
-
-#: The characteristics to compare, with their display names.
-_SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (
-    ("nodes", lambda graph: graph.num_nodes),
-    ("in-neighbours per node", lambda graph: graph.mean_degree),
-    ("features", lambda graph: graph.num_features),
-    ("stored features per node", lambda graph: graph.num_features * graph.feature_density),
-    ("train seeds", lambda graph: graph.num_train),
-)
 
 
 def unknowns(outlook: Outlook) -> Iterator[str]:

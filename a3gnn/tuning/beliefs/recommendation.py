@@ -1,4 +1,4 @@
-"""`Recommendation`: the result of `recommend`: a configuration, with predictions for it and for the default."""
+"""`Recommendation`: the result of `recommend`, a configuration with forecasts for it and for the default."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.study.folder import versions
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.units import count
+
+#: The metrics that are predicted in their own units, not relative to the default.
+_ABSOLUTE = ("throughput_epochs_per_s", "peak_host_bytes", "peak_device_bytes", "seconds_to_accuracy")
 
 
 class Interval(NamedTuple):
@@ -163,10 +166,6 @@ class CorpusCount(NamedTuple):
             f"Predicted from {count(self.measurements, 'measurement')} of {count(self.graphs, 'graph')}: "
             f"{self.of_graph:,} of this graph, {self.on_machine:,} on a machine like this one."
         )
-
-
-#: The metrics that are predicted in their own units, not relative to the default.
-_ABSOLUTE = ("throughput_epochs_per_s", "peak_host_bytes", "peak_device_bytes", "seconds_to_accuracy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,26 +19,6 @@ from a3gnn_envs.normal import gain_per_second
 from a3gnn_surrogate.posterior import rbf_kernel
 
 Item = TypeVar("Item")
-
-
-def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainConfig], count: int) -> list[Item]:
-    """Returns the first `count` items with distinct learning keys; if there are fewer, adds the first duplicates.
-
-    Args:
-        items: Most wanted first; not read further than needed.
-        config: Returns an item's configuration.
-        count: Most items to return.
-    """
-    seen, different, others = set(), list[Item](), list[Item]()
-    for item in items:
-        key = config(item).learning_key()
-        (others if key in seen else different).append(item)
-        seen.add(key)
-        if len(different) == count:
-            break
-    return [*different, *others][:count]
-
-
 #: A trial that is not expected to improve on the best by this share serves the front instead of the priority. Guess.
 MIN_GAIN = 0.01
 
@@ -143,3 +123,21 @@ def true_spread(objectives: Objectives, expected: Expected) -> NDArray[np.float6
     """
     noise = expected.noise / np.log(2) * objectives.priority.throughput
     return np.asarray(np.sqrt(np.maximum(objectives.score_spread(expected.prediction) ** 2 - noise**2, 0.0)))
+
+
+def learning_differently(items: Iterable[Item], config: Callable[[Item], TrainConfig], count: int) -> list[Item]:
+    """Returns the first `count` items with distinct learning keys; if there are fewer, adds the first duplicates.
+
+    Args:
+        items: Most wanted first; not read further than needed.
+        config: Returns an item's configuration.
+        count: Most items to return.
+    """
+    seen, different, others = set(), list[Item](), list[Item]()
+    for item in items:
+        key = config(item).learning_key()
+        (others if key in seen else different).append(item)
+        seen.add(key)
+        if len(different) == count:
+            break
+    return [*different, *others][:count]

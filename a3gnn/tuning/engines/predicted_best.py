@@ -33,6 +33,61 @@ WORTH = 0.03
 Probable = Callable[[Rows], np.ndarray[tuple[int, ...], np.dtype[np.float64]]]
 
 
+def predicted_best(outlook: Outlook) -> TrainConfig:
+    """Returns the configuration with the best predicted score that keeps each limit with probability `FEASIBLE`.
+
+    Searches for the predicted front, as a tune does. From the best configuration of the search, steps of one knob
+    continue as long as they gain. The default is evaluated too if the space contains it, because it loses no accuracy
+    against itself. Knobs that are predicted to gain nothing are reset to their defaults (`simplified`).
+
+    Raises:
+        InfeasibleError: No evaluated configuration keeps the limits with that probability.
+    """
+    problem, seed = outlook.problem, outlook.history.study.request.seed
+    cache = EvaluationCache(problem)
+    engine = outlook.history.study.request.engine
+    searched = dataclasses.replace(problem, predict=cache)
+    play(make_searcher(engine, searched, seed, evaluations=SEARCH_EVALUATIONS), cache, SEARCH_EVALUATIONS)
+    default = outlook.history.row(TrainConfig().canonical())
+    if default is not None:
+        cache(default[None])
+    if _best(outlook, cache) is None:  # the search may have missed the configuration with the least memory
+        smallest = smallest_memory(outlook.fitted, outlook.history)
+        assert smallest is not None, "nothing is measured, so every configuration is left"
+        cache(outlook.space.encode(smallest)[None])
+    best, before = _best(outlook, cache), None
+    while best is not None and (before is None or (best != before).any()):
+        cache(outlook.space.neighbours(best))
+        best, before = _best(outlook, cache), best
+    if best is None:
+        raise nothing_predicted(outlook, cache)
+
+    def probable(rows: Rows) -> NDArray[np.float64]:
+        return probability_of_keeping(outlook, rows, cache(rows))
+
+    return outlook.space.decode(simplified(best, searched, probable, set())).canonical()
+
+
+def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
+    """Returns the row with the best score that probably keeps the limits, the first among equals, or None."""
+    probable = np.flatnonzero(probability_of_keeping(outlook, cache.rows, cache.prediction))
+    if not len(probable):
+        return None
+    score = outlook.objectives.score(cache.prediction)
+    return np.asarray(cache.rows[probable[score[probable].argmax()]])
+
+
+def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
+    """Returns the probability that each of `rows` keeps all limits; 0 if one limit's is less than `FEASIBLE`.
+
+    The default keeps the least accuracy with certainty, because that is relative to its own.
+    """
+    kept = outlook.keeping(prediction)
+    kept["least_accuracy"] = np.where(outlook.is_default(rows), 1.0, kept["least_accuracy"])
+    each = np.stack(list(kept.values()))
+    return np.where((each >= FEASIBLE).all(axis=0), each.prod(axis=0), 0.0)
+
+
 def simplified(row: Rows, problem: Problem, probable: Probable, tried: set[bytes]) -> Rows:
     """Returns `row` with those knobs reset to their defaults that are predicted to gain nothing.
 
@@ -138,58 +193,3 @@ def _too_inaccurate(outlook: Outlook, row: Rows, prediction: Prediction, accurat
         f"predicted to lose {lost:.2g} points, and at most {allowed:g} with a probability of {accurate:.2f}; {remedy}, "
         "and a3gnn tune finds by measuring what predictions can't tell"
     )
-
-
-def predicted_best(outlook: Outlook) -> TrainConfig:
-    """Returns the configuration with the best predicted score that keeps each limit with probability `FEASIBLE`.
-
-    Searches for the predicted front, as a tune does. From the best configuration of the search, steps of one knob
-    continue as long as they gain. The default is evaluated too if the space contains it, because it loses no accuracy
-    against itself. Knobs that are predicted to gain nothing are reset to their defaults (`simplified`).
-
-    Raises:
-        InfeasibleError: No evaluated configuration keeps the limits with that probability.
-    """
-    problem, seed = outlook.problem, outlook.history.study.request.seed
-    cache = EvaluationCache(problem)
-    engine = outlook.history.study.request.engine
-    searched = dataclasses.replace(problem, predict=cache)
-    play(make_searcher(engine, searched, seed, evaluations=SEARCH_EVALUATIONS), cache, SEARCH_EVALUATIONS)
-    default = outlook.history.row(TrainConfig().canonical())
-    if default is not None:
-        cache(default[None])
-    if _best(outlook, cache) is None:  # the search may have missed the configuration with the least memory
-        smallest = smallest_memory(outlook.fitted, outlook.history)
-        assert smallest is not None, "nothing is measured, so every configuration is left"
-        cache(outlook.space.encode(smallest)[None])
-    best, before = _best(outlook, cache), None
-    while best is not None and (before is None or (best != before).any()):
-        cache(outlook.space.neighbours(best))
-        best, before = _best(outlook, cache), best
-    if best is None:
-        raise nothing_predicted(outlook, cache)
-
-    def probable(rows: Rows) -> NDArray[np.float64]:
-        return probability_of_keeping(outlook, rows, cache(rows))
-
-    return outlook.space.decode(simplified(best, searched, probable, set())).canonical()
-
-
-def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
-    """Returns the row with the best score that probably keeps the limits, the first among equals, or None."""
-    probable = np.flatnonzero(probability_of_keeping(outlook, cache.rows, cache.prediction))
-    if not len(probable):
-        return None
-    score = outlook.objectives.score(cache.prediction)
-    return np.asarray(cache.rows[probable[score[probable].argmax()]])
-
-
-def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
-    """Returns the probability that each of `rows` keeps all limits; 0 if one limit's is less than `FEASIBLE`.
-
-    The default keeps the least accuracy with certainty, because that is relative to its own.
-    """
-    kept = outlook.keeping(prediction)
-    kept["least_accuracy"] = np.where(outlook.is_default(rows), 1.0, kept["least_accuracy"])
-    each = np.stack(list(kept.values()))
-    return np.where((each >= FEASIBLE).all(axis=0), each.prod(axis=0), 0.0)

@@ -27,8 +27,13 @@ _FIGURES = (
 )
 #: Fields of a tune that other columns of the CSV replace.
 _NESTED = ("config", "default", "choice", "over_default", "no_gain", "differs")
+#: Ratios to the default that are columns of the CSV, each with these bounds.
 _RATIOS = ("throughput", "time", "accuracy")
 _BOUNDS = ("median", "low", "high")
+#: A label, and a cell per tune.
+_Row = tuple[str, tuple[str, ...]]
+#: Most tunes in one block of the table.
+_MOST_BESIDE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +165,6 @@ def _ratios(prefix: str, against: Comparison | None) -> dict[str, float | None]:
         ratio = None if against is None else getattr(against, name)
         found |= {f"{prefix}_{name}_{bound}": None if ratio is None else getattr(ratio, bound) for bound in _BOUNDS}
     return found | {f"{prefix}_memory": None if against is None else against.memory}
-
-
-#: A label, and a cell per tune.
-_Row = tuple[str, tuple[str, ...]]
-#: Most tunes in one block of the table.
-_MOST_BESIDE = 3
 
 
 def compare_lines(found: Compared) -> Iterator[str]:

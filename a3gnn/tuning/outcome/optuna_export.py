@@ -31,6 +31,7 @@ from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn.units import count, printable
 
+#: Limits that are exported as constraints, in their order.
 _LIMITS = ("host_bytes", "device_bytes", "least_accuracy")
 #: The system attribute of a trial's constraints. Every version of Optuna reads a list there. Optuna 5 has named
 #: constraints as well, but optuna-dashboard 0.21 does not read them.
@@ -40,6 +41,135 @@ _PRUNED = {
     CurveEnd.SLOWER: "its configuration could no longer beat the best so far",
     CurveEnd.LOST: "it could no longer keep the least accuracy",
 }
+#: The user attribute that marks a study as an export; its value is the tune's folder.
+_MARK = "a3gnn_tune"
+#: Seconds between two progress messages. Guess.
+_PERIOD_S = 2.0
+
+
+class Exported(NamedTuple):
+    """An export of a tune.
+
+    Attributes:
+        url: URL of the storage.
+        study_name: The study in it.
+        complete: Number of trials with values.
+        pruned: Number of trials whose training ended early, or that missed the target.
+        failed: Number of failed trials.
+    """
+
+    url: str
+    study_name: str
+    complete: int
+    pruned: int
+    failed: int
+
+    def describe(self) -> str:
+        """Returns the counts, the study and the storage as text."""
+        trials = count(self.complete + self.pruned + self.failed, "trial")
+        return f"{trials} ({self.pruned} pruned, {self.failed} failed) in the study {self.study_name!r} of {self.url}"
+
+
+def export_to_optuna(
+    folder: str | Path,
+    url: str,
+    *,
+    study_name: str | None = None,
+    replace: bool = False,
+    notify: Callable[[str], None] | None = None,
+) -> Exported:
+    """Writes the trials of the tune in `folder` into a new study, and returns a summary.
+
+    Trials of the play-off are not exported one by one: their results are the attribute `play_off` of their
+    configurations' trials.
+
+    Args:
+        folder: The --out of a tune, finished or not.
+        url: An SQLAlchemy URL such as sqlite:///optuna.db; the database is created if it does not exist.
+        study_name: By default the names of the graph and the folder.
+        replace: Whether to replace an earlier export of that name; other studies are never replaced.
+        notify: Takes lines of progress.
+
+    Raises:
+        UsageError: The folder holds no tune, the URL is invalid, or a study of that name exists.
+        StoreError: The database can't be opened or written.
+    """
+    tune = KeptTune.read(folder)
+    name = study_name or printable(f"{tune.setting.graph.name} {tune.folder.resolve().name}")
+    with quiet_optuna():
+        try:
+            storage = optuna.storages.RDBStorage(url)
+            _make_room(storage, name, replace)
+            return _written(tune, storage, url, name, ConversionProgress(notify, _PERIOD_S))
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            raise UsageError(
+                f"{option('optuna')} must be the SQLAlchemy URL of a database such as sqlite:///optuna.db, whose "
+                f"driver is installed, got {url!r}: {error}"
+            ) from error
+        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+            raise StoreError(f"the Optuna storage {url!r} can't be opened or written: {error}") from error
+
+
+def _make_room(storage: optuna.storages.RDBStorage, name: str, replace: bool) -> None:
+    """Deletes an earlier export called `name`; raises a `UsageError` without `replace`, or for another study."""
+    try:
+        study = storage.get_study_id_from_name(name)
+    except KeyError:
+        return
+    attributes = storage.get_study_user_attrs(study)
+    if _MARK not in attributes:
+        raise UsageError(
+            f"the storage holds a study {name!r} that is no export of a3gnn: choose another {option('study_name')}"
+        )
+    if not replace:
+        raise UsageError(
+            f"the storage holds the study {name!r} already, of the tune in {attributes[_MARK]}: choose another "
+            f"{option('study_name')}, or {option('replace', True)} to write it anew"
+        )
+    storage.delete_study(study)
+
+
+def _written(
+    tune: KeptTune, storage: optuna.storages.RDBStorage, url: str, name: str, progress: ConversionProgress
+) -> Exported:
+    objectives, known = tune.history.objectives, distributions(tune)
+    study = optuna.create_study(storage=storage, study_name=name, directions=directions(objectives))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names(objective_names(objectives))
+        for key, value in _attributes(tune).items():
+            study.set_user_attr(key, value)
+        states = []
+        for done, trial in enumerate(tune.history.trials):
+            found = optuna_trial(tune, trial, known)
+            study.add_trial(found)
+            states.append(found.state)
+            progress("writing trials", done + 1, len(tune.history.trials))
+    except BaseException:
+        optuna.delete_study(study_name=name, storage=storage)  # whole or not at all
+        raise
+    counted = (states.count(state) for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
+    return Exported(url, name, *counted)
+
+
+def _attributes(tune: KeptTune) -> dict[str, Any]:
+    """Returns the user attributes of the study."""
+    request, limits = tune.history.study.request, tune.history.objectives.limits
+    return {
+        _MARK: printable(str(tune.folder.resolve())),
+        "finished": tune.tuned is not None,
+        "graph": tune.setting.graph.name,
+        "model": tune.setting.task.model,
+        "machine": f"{tune.setting.hardware.cpu}, {count(tune.setting.hardware.num_cores, 'core')}",
+        "priority": request.priority.text,
+        "limits": limits.to_dict(),
+        "constraints": constraint_names(tune.history.objectives),
+        "max_accuracy_drop_points": request.max_accuracy_drop,
+        "intermediate_values": f"validation {limits.metric.label} as a share of 1, after so many mini-batches",
+        "choice": None if tune.tuned is None else tune.tuned.config.to_dict(),
+        "versions": {} if tune.tuned is None else dict(tune.tuned.versions),
+    }
 
 
 def distributions(tune: KeptTune) -> dict[str, BaseDistribution]:
@@ -177,133 +307,3 @@ def _constraints(tune: KeptTune, judged: JudgedTrial) -> list[float]:
         else float(getattr(figures, f"peak_{name}") - getattr(own, name))
         for name in constraint_names(tune.history.objectives)
     ]
-
-
-#: The user attribute that marks a study as an export; its value is the tune's folder.
-_MARK = "a3gnn_tune"
-_PERIOD_S = 2.0
-
-
-class Exported(NamedTuple):
-    """An export of a tune.
-
-    Attributes:
-        url: URL of the storage.
-        study_name: The study in it.
-        complete: Number of trials with values.
-        pruned: Number of trials whose training ended early, or that missed the target.
-        failed: Number of failed trials.
-    """
-
-    url: str
-    study_name: str
-    complete: int
-    pruned: int
-    failed: int
-
-    def describe(self) -> str:
-        """Returns the counts, the study and the storage as text."""
-        trials = count(self.complete + self.pruned + self.failed, "trial")
-        return f"{trials} ({self.pruned} pruned, {self.failed} failed) in the study {self.study_name!r} of {self.url}"
-
-
-def export_to_optuna(
-    folder: str | Path,
-    url: str,
-    *,
-    study_name: str | None = None,
-    replace: bool = False,
-    notify: Callable[[str], None] | None = None,
-) -> Exported:
-    """Writes the trials of the tune in `folder` into a new study, and returns a summary.
-
-    Trials of the play-off are not exported one by one: their results are the attribute `play_off` of their
-    configurations' trials.
-
-    Args:
-        folder: The --out of a tune, finished or not.
-        url: An SQLAlchemy URL such as sqlite:///optuna.db; the database is created if it does not exist.
-        study_name: By default the names of the graph and the folder.
-        replace: Whether to replace an earlier export of that name; other studies are never replaced.
-        notify: Takes lines of progress.
-
-    Raises:
-        UsageError: The folder holds no tune, the URL is invalid, or a study of that name exists.
-        StoreError: The database can't be opened or written.
-    """
-    tune = KeptTune.read(folder)
-    name = study_name or printable(f"{tune.setting.graph.name} {tune.folder.resolve().name}")
-    with quiet_optuna():
-        try:
-            storage = optuna.storages.RDBStorage(url)
-            _make_room(storage, name, replace)
-            return _written(tune, storage, url, name, ConversionProgress(notify, _PERIOD_S))
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise UsageError(
-                f"{option('optuna')} must be the SQLAlchemy URL of a database such as sqlite:///optuna.db, whose "
-                f"driver is installed, got {url!r}: {error}"
-            ) from error
-        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            raise StoreError(f"the Optuna storage {url!r} can't be opened or written: {error}") from error
-
-
-def _make_room(storage: optuna.storages.RDBStorage, name: str, replace: bool) -> None:
-    """Deletes an earlier export called `name`; raises a `UsageError` without `replace`, or for another study."""
-    try:
-        study = storage.get_study_id_from_name(name)
-    except KeyError:
-        return
-    attributes = storage.get_study_user_attrs(study)
-    if _MARK not in attributes:
-        raise UsageError(
-            f"the storage holds a study {name!r} that is no export of a3gnn: choose another {option('study_name')}"
-        )
-    if not replace:
-        raise UsageError(
-            f"the storage holds the study {name!r} already, of the tune in {attributes[_MARK]}: choose another "
-            f"{option('study_name')}, or {option('replace', True)} to write it anew"
-        )
-    storage.delete_study(study)
-
-
-def _written(
-    tune: KeptTune, storage: optuna.storages.RDBStorage, url: str, name: str, progress: ConversionProgress
-) -> Exported:
-    objectives, known = tune.history.objectives, distributions(tune)
-    study = optuna.create_study(storage=storage, study_name=name, directions=directions(objectives))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names(objective_names(objectives))
-        for key, value in _attributes(tune).items():
-            study.set_user_attr(key, value)
-        states = []
-        for done, trial in enumerate(tune.history.trials):
-            found = optuna_trial(tune, trial, known)
-            study.add_trial(found)
-            states.append(found.state)
-            progress("writing trials", done + 1, len(tune.history.trials))
-    except BaseException:
-        optuna.delete_study(study_name=name, storage=storage)  # whole or not at all
-        raise
-    counted = (states.count(state) for state in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
-    return Exported(url, name, *counted)
-
-
-def _attributes(tune: KeptTune) -> dict[str, Any]:
-    """Returns the user attributes of the study."""
-    request, limits = tune.history.study.request, tune.history.objectives.limits
-    return {
-        _MARK: printable(str(tune.folder.resolve())),
-        "finished": tune.tuned is not None,
-        "graph": tune.setting.graph.name,
-        "model": tune.setting.task.model,
-        "machine": f"{tune.setting.hardware.cpu}, {count(tune.setting.hardware.num_cores, 'core')}",
-        "priority": request.priority.text,
-        "limits": limits.to_dict(),
-        "constraints": constraint_names(tune.history.objectives),
-        "max_accuracy_drop_points": request.max_accuracy_drop,
-        "intermediate_values": f"validation {limits.metric.label} as a share of 1, after so many mini-batches",
-        "choice": None if tune.tuned is None else tune.tuned.config.to_dict(),
-        "versions": {} if tune.tuned is None else dict(tune.tuned.versions),
-    }

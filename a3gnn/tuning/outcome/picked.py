@@ -24,6 +24,8 @@ from a3gnn.units import format_size
 
 #: The file name of a pick in the folder of its tune.
 PICKED = "picked.json"
+#: Memory limits, each with the metric that it bounds.
+_MEMORY = {"device_bytes": "peak_device_bytes", "host_bytes": "peak_host_bytes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +169,6 @@ def file_at(place: str | Path) -> Path:
     if file.exists():
         raise UsageError(f"{option('out')} must name a new file, got {file}, which exists; choose another")
     return file
-
-
-_MEMORY = {"device_bytes": "peak_device_bytes", "host_bytes": "peak_host_bytes"}
 
 
 def pick_lines(found: Pick) -> Iterator[str]:

@@ -32,42 +32,6 @@ _ENDED_EARLY = {
 }
 
 
-def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
-    """Returns three lines: the configuration, its figures and broken limits, and the best trial so far."""
-    best = history.best()
-    if best is None:
-        so_far = "nothing fits yet"
-    elif best.trial is trial:
-        so_far = "the best measured so far"
-    else:
-        so_far = f"best measured so far {_described(best.figures, history)}"
-    head = f"trial {budget.trials} ({trial.reason})" if trial.counts else f"{trial.reason:8}"
-    what = describe_config(trial.measurement.config)
-    return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"
-
-
-def _found(trial: Trial, history: History) -> str:
-    metrics, figures = trial.metrics, history.figures(trial)
-    if metrics is None or figures is None:
-        outcome = trial.measurement.outcome
-        return outcome.describe() if isinstance(outcome, Failure) else ""
-    found = _described(figures, history)
-    ended = None if metrics.curve is None else metrics.curve.ended
-    metric = history.objectives.metric
-    limit = f"{metric.extreme} {metric.label}" + ("" if metric.larger_is_better else " that is allowed")
-    if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
-        found += f"\n       ended early: {_ENDED_EARLY[ended].format(limit=limit)}"
-    broken = describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
-    return found + (f"\n       breaks a limit: {broken}" if broken else "")
-
-
-def _described(figures: Figures, history: History) -> str:
-    objectives = history.objectives
-    return describe_figures(
-        figures, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
-    )
-
-
 class Runner:
     """Runs the trials of a tune, and records each in the journal, the budget and the output.
 
@@ -238,3 +202,39 @@ class Runner:
 
 def _predicted(proposal: Proposal, history: History, surrogate: Surrogate) -> Predicted:
     return predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+
+
+def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
+    """Returns three lines: the configuration, its figures and broken limits, and the best trial so far."""
+    best = history.best()
+    if best is None:
+        so_far = "nothing fits yet"
+    elif best.trial is trial:
+        so_far = "the best measured so far"
+    else:
+        so_far = f"best measured so far {_described(best.figures, history)}"
+    head = f"trial {budget.trials} ({trial.reason})" if trial.counts else f"{trial.reason:8}"
+    what = describe_config(trial.measurement.config)
+    return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"
+
+
+def _found(trial: Trial, history: History) -> str:
+    metrics, figures = trial.metrics, history.figures(trial)
+    if metrics is None or figures is None:
+        outcome = trial.measurement.outcome
+        return outcome.describe() if isinstance(outcome, Failure) else ""
+    found = _described(figures, history)
+    ended = None if metrics.curve is None else metrics.curve.ended
+    metric = history.objectives.metric
+    limit = f"{metric.extreme} {metric.label}" + ("" if metric.larger_is_better else " that is allowed")
+    if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
+        found += f"\n       ended early: {_ENDED_EARLY[ended].format(limit=limit)}"
+    broken = describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
+    return found + (f"\n       breaks a limit: {broken}" if broken else "")
+
+
+def _described(figures: Figures, history: History) -> str:
+    objectives = history.objectives
+    return describe_figures(
+        figures, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
+    )

@@ -13,6 +13,12 @@ from a3gnn.units import count, format_duration
 
 #: Largest share of a tune's seconds that is reserved for the play-off.
 PLAY_OFF_SHARE = 1 / 3
+#: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
+STOP_FILE = "stop"
+#: Seconds between two checks for the file. Guess: a stop should take effect at once.
+_POLL_S = 0.2
+#: Message of `StopAsked`.
+_ASKED = "a file named stop is in the tune's folder"
 
 
 class Budget:
@@ -76,13 +82,6 @@ class Budget:
             f"{self.describe()}, {format_duration(reserve_s)} are the play-off's share, and another trial is "
             f"expected to take {format_duration(trial_s)}"
         )
-
-
-#: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
-STOP_FILE = "stop"
-#: Seconds between two checks for the file. Guess: a stop should take effect at once.
-_POLL_S = 0.2
-_ASKED = "a file named stop is in the tune's folder"
 
 
 class StopAsked(KeyboardInterrupt):

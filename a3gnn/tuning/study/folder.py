@@ -1,4 +1,4 @@
-"""Opens the folder of a tune, new or of an earlier run of the same request; stores and checks the tune's options."""
+"""Opens the folder of a new or resumed tune, and stores what a resumed run must repeat: options, speeds, versions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,39 @@ from a3gnn.tuning.study.trial import Trial
 from a3gnn.units import count
 from a3gnn.version import __version__
 
+#: The file with the options of the tune.
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: a larger budget continues a finished tune.
 _MAY_CHANGE = {"budget"}
+#: The file with the speeds of matrix products that the tune started with, and the stored fields of the machine.
+_FILE = "product_speeds.json"
+_NAMES = (
+    "gemm_flops_per_s",
+    "bf16_gemm_flops_per_s",
+    "device_gemm_flops_per_s",
+    "device_bf16_gemm_flops_per_s",
+)
+#: Packages that influence results.
+_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
+
+
+def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
+    """Returns the journal in `folder`; creates the folder and an empty journal unless the tune is resumed.
+
+    Raises:
+        UsageError: The folder can't be made. Or it is not empty and `resume` is off. Or it holds no tune to resume, or
+            the tune of another request.
+    """
+    check_folder(folder, resume)
+    if resume:
+        check_request(folder, request)
+        return Journal(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
+    write_request(folder, request)
+    return Journal.start(folder)
 
 
 def check_folder(folder: Path, resume: bool) -> None:
@@ -77,25 +107,6 @@ def check_same(trials: Sequence[Trial], setting: Setting) -> None:
                 f"{option('resume')} goes on with the graph and the machine of the first run: {'; '.join(changes)}; "
                 f"start again in another {option('out')}"
             )
-
-
-def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
-    """Returns the journal in `folder`; creates the folder and an empty journal unless the tune is resumed.
-
-    Raises:
-        UsageError: The folder can't be made. Or it is not empty and `resume` is off. Or it holds no tune to resume, or
-            the tune of another request.
-    """
-    check_folder(folder, resume)
-    if resume:
-        check_request(folder, request)
-        return Journal(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another {option('out')}") from error
-    write_request(folder, request)
-    return Journal.start(folder)
 
 
 def write_request(folder: Path, request: TuneRequest) -> None:
@@ -159,15 +170,6 @@ def _differences(before: Hardware, now: Hardware) -> str:
     return ", ".join(f"{name} was {old!r} and is {new!r}" for name, old, new in pairs if old != new)
 
 
-_FILE = "product_speeds.json"
-_NAMES = (
-    "gemm_flops_per_s",
-    "bf16_gemm_flops_per_s",
-    "device_gemm_flops_per_s",
-    "device_bf16_gemm_flops_per_s",
-)
-
-
 def keep_product_speeds(folder: Path, hardware: Hardware) -> None:
     """Writes the speeds of matrix products of `hardware` into the folder of a new tune."""
     write_text(folder / _FILE, json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}))
@@ -193,9 +195,6 @@ def with_kept_speeds(folder: Path, hardware: Hardware) -> Hardware:
         ) from error
     profile = MachineProfile.from_dict(hardware.profile.to_dict() | speeds)
     return dataclasses.replace(hardware, profile=profile)
-
-
-_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The front of a tune's measurements, and the hypervolume that it dominates."""
+"""The measured front of a tune, its hypervolume, and the stored front that the search predicted."""
 
 from __future__ import annotations
 
@@ -19,39 +19,10 @@ from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Predicted, predicted_row
 
+#: The file with the predicted front.
 _FILE = "predicted_front.json"
-
-
-def keep_predicted_front(folder: Path, search: SearchResult) -> None:
-    """Writes the feasible front that `search` predicted; empty if nothing is predicted to keep the limits."""
-    rows = [predicted_row(search.prediction, i) for i in range(len(search.rows))] if search.feasible else []
-    write_text(folder / _FILE, json.dumps(rows))
-
-
-def read_predicted_front(folder: Path) -> list[Predicted] | None:
-    """Returns the predictions of the configurations on that front; None for a tune of an older version.
-
-    Raises:
-        ConfigError: The file is not such a front.
-    """
-    try:
-        rows: list[Predicted] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder / _FILE} must be a predicted front: {error}; remove it to go on without") from error
-    return rows
-
-
 #: Why a trial that keeps the limits is not chosen.
 LATE = "at the target later than the default"
-
-
-def outside_note() -> str:
-    """Returns why a configuration outside the space, as the default may be, is not chosen."""
-    return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
-
-
 #: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
 #: this. Guess.
 _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
@@ -104,6 +75,11 @@ def _reference_seconds(history: History, played_off: Mapping[str, Figures], note
     return played_off.get(key, own).seconds_to_accuracy
 
 
+def outside_note() -> str:
+    """Returns why a configuration outside the space, as the default may be, is not chosen."""
+    return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
+
+
 def trained_keys(history: History) -> set[str]:
     """Returns the keys of configurations that trained in a trial, so their memory peaks include training.
 
@@ -128,3 +104,24 @@ def measured_hypervolume(history: History) -> float:
         return 0.0
     costs = history.objectives.measured_costs(kept)
     return hypervolume(costs, costs[0] + _REFERENCE_MARGIN)
+
+
+def keep_predicted_front(folder: Path, search: SearchResult) -> None:
+    """Writes the feasible front that `search` predicted; empty if nothing is predicted to keep the limits."""
+    rows = [predicted_row(search.prediction, i) for i in range(len(search.rows))] if search.feasible else []
+    write_text(folder / _FILE, json.dumps(rows))
+
+
+def read_predicted_front(folder: Path) -> list[Predicted] | None:
+    """Returns the predictions of the configurations on that front; None for a tune of an older version.
+
+    Raises:
+        ConfigError: The file is not such a front.
+    """
+    try:
+        rows: list[Predicted] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / _FILE} must be a predicted front: {error}; remove it to go on without") from error
+    return rows

@@ -1,4 +1,4 @@
-"""`Trial`: one measurement of a tune, with its prediction."""
+"""`Proposal`: a configuration to measure next; `Trial`: its measurement, with the prediction."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.tuning.study.drift import SpeedTiming, at_reference_pace, check_drift, drift_at
+
+#: Reasons of trials that do not count against the budget.
+UNCOUNTED = ("default", "smallest")
+#: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
+Predicted = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +35,6 @@ class Proposal:
     def for_priority(self) -> bool:
         """Whether it is proposed as the best by the priority, not to explore the rest of the front."""
         return self.reason == "best"
-
-
-#: Reasons of trials that do not count against the budget.
-UNCOUNTED = ("default", "smallest")
-#: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
-Predicted = dict[str, dict[str, float]]
-
-
-def predicted_row(prediction: Prediction, row: int) -> Predicted:
-    """Returns `row` of `prediction` as JSON types, without seconds to accuracy if they are not in seconds."""
-    return {
-        metric: {bound: float(getattr(prediction, bound)[row, j]) for bound in ("mean", "low", "high")}
-        for j, metric in enumerate(METRICS)
-        if metric != "seconds_to_accuracy" or prediction.budget_s is not None
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +101,12 @@ class JudgedTrial(NamedTuple):
     trial: Trial
     metrics: Metrics
     figures: Figures
+
+
+def predicted_row(prediction: Prediction, row: int) -> Predicted:
+    """Returns `row` of `prediction` as JSON types, without seconds to accuracy if they are not in seconds."""
+    return {
+        metric: {bound: float(getattr(prediction, bound)[row, j]) for bound in ("mean", "low", "high")}
+        for j, metric in enumerate(METRICS)
+        if metric != "seconds_to_accuracy" or prediction.budget_s is not None
+    }

@@ -38,99 +38,148 @@ from a3gnn.tuning.verify.remeasured import enough_undisturbed, judged_in_turns, 
 from a3gnn.units import count
 
 
-class PlayOffTrials:
-    """The trials of one play-off.
+def play_off(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None = None) -> Choice:
+    """Measures the finalists again, and returns the winner that keeps the limits over its whole training.
+
+    First, rounds of timed trials of the finalists and the default, in rotating order, rank the finalists by their
+    medians. The winner is then measured against the default (`AgainstDefault`). If it breaks a limit, the next finalist
+    follows, and after the last one the default.
 
     Args:
-        history: The trials before the play-off.
-        runner: Runs the trials, and knows the remaining budget.
+        history: Of the tune.
+        runner: Runs the trials.
+        ranked: The trials of `History.ranked` in the order in which finalists are taken, as returned by `believed`.
+            By default they are ordered by their single measurements.
 
-    Attributes:
-        refused: Refused configurations by key, each with the reason: its failure, or the limits that it broke.
-        notes: Why a configuration is not chosen, by its key.
-        cost: Expected cost of the trials, updated by each measured one.
-        reference: The reference that trials are judged by, at the machine's speed when the play-off began; or None.
+    Raises:
+        InfeasibleError: Nothing keeps the limits.
     """
+    return _PlayOff(history, PlayOffTrials(history, runner), ranked).choice()
 
-    def __init__(self, history: History, runner: Runner) -> None:
-        self._history, self._runner = history, runner
-        self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
-        self.notes: dict[str, str] = {}
-        self.cost = PlayOffCost.expected(history, history.drift)
-        self.reference = None if history.reference is None else history.reference.at(history.drift)
-        self._wholes: dict[tuple[str, int], Metrics] = {}
 
-    @property
-    def in_seconds(self) -> bool:
-        """Whether the budget is in seconds, so that some may be left over, and not in trials."""
-        return math.isfinite(self._runner.budget.left_s)
+class _PlayOff:
+    def __init__(self, history: History, trials: PlayOffTrials, ranked: Sequence[JudgedTrial] | None) -> None:
+        self._history, self._trials = history, trials
+        # Finalists learn differently: if one misses the least accuracy, all that learn the same miss it too.
+        measured = {one.trial.measurement.config: one for one in history.ranked()}
+        order = [*measured] if ranked is None else [one.trial.measurement.config for one in ranked]
+        finalists = learning_differently(order, lambda config: config, FINALISTS)
+        self._finalists = [measured[config] for config in finalists]
+        self._default = _default(history)
+        self._left_out: list[str] = []
+        self._figures: dict[str, Figures] = {}
 
-    def affords(self, timed: int, whole: int = 0, seeds: int = 0, margin: float = 1.0) -> bool:
-        """Whether the budget covers so many timed trials, whole trainings and seeds, at `margin` times their cost."""
-        cost = self.cost
-        needed_s = timed * cost.timing_s + whole * cost.whole_s + seeds * cost.seed_s
-        return self._runner.budget.left_s >= margin * needed_s
+    def choice(self) -> Choice:
+        late: Choice | None = None
+        for finalist in self._in_turn():
+            against = AgainstDefault(finalist, self._default, self._history, self._trials)
+            if late is not None and (against.is_default or not self._trials.affords(2 * ALTERNATIONS, whole=1)):
+                break
+            if not against.keeps_limits():
+                continue
+            choice = against.choice()
+            if choice.against is None or not (choice.against.late and self._history.reference_is_alternative):
+                return self._or_default(self._completed(choice))
+            self._trials.say(f"    {LATE}")
+            self._trials.notes[choice.trial.measurement.config.key()] = LATE
+            self._figures |= choice.figures
+            late = late or choice
+        if late is not None:
+            return self._or_default(self._completed(late))
+        raise nothing_fits(self._history, self._trials.refused)
 
-    def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
-        """Times `configs` for so many `rounds`, rotating their order, and returns the metrics by configuration key.
+    def _in_turn(self) -> Iterator[JudgedTrial]:
+        """Yields the finalists, best first, then the default, if it keeps the limits and is not a finalist.
 
-        Refuses a configuration that fails or breaks a limit on memory.
+        If the play-off refused the default, trials that reach the target later than it may be chosen after all.
         """
-        found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
-        seconds: list[float] = []
-        for first in range(rounds):
-            for offset in range(len(configs)):
-                config = configs[(first + offset) % len(configs)]
-                begin = time.monotonic()
-                outcome = self._runner.time(config, self._history)
-                seconds.append(time.monotonic() - begin)
-                if isinstance(outcome, Metrics):
-                    found[config.key()].append(outcome)
-                self._check(config, outcome)
-        self.cost = self.cost._replace(timing_s=median(seconds))
-        return found
+        yield from self._ordered()
+        finalists = {one.trial.measurement.config for one in self._finalists}
+        for one in self._history.eligible():
+            config = one.trial.measurement.config
+            if config == self._default and config not in finalists and config.key() not in self._trials.refused:
+                yield one
+        if self._default is not None and self._default.key() in self._trials.refused:
+            yield from self._history.late()
 
-    def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
-        """Trains `config` and returns its metrics; None if that fails or breaks a limit on memory.
+    def _ordered(self) -> list[JudgedTrial]:
+        """Runs the rounds, and returns the finalists by their results, best first."""
+        trials, configs = self._trials, [one.trial.measurement.config for one in self._finalists]
+        if len(configs) < 2:
+            return self._finalists
+        turns = configs if self._default is None or self._default in configs else [*configs, self._default]
+        # The winner's whole training and the alternations have precedence: fewer alternations prove no gain.
+        fitting = (
+            rounds
+            for rounds in range(ROUNDS, 0, -1)
+            if trials.affords(rounds * len(turns) + 2 * ALTERNATIONS, whole=1, margin=MARGIN)
+        )
+        rounds = next(fitting, 0)
+        if rounds < ROUNDS:
+            self._left_out.append(f"{count(ROUNDS - rounds, 'round')} among {len(configs)} finalists")
+        if not rounds:
+            return self._finalists
+        trials.say(f"play-off {count(len(configs), 'finalist')}, {count(rounds, 'round')}")
+        return self._ranked(trials.timed(turns, rounds))
 
-        With the task's seed it trains the whole curve, with other seeds as far as `seed_plan` says. A configuration
-        trains once per seed, so every finalist is compared with the same trainings of the default.
-        """
-        if config.key() not in self.refused and (known := self._wholes.get((config.key(), seed))):
-            return known
-        task_seed, begin = self._history.study.setting.task.seed, time.monotonic()
-        outcome = self._runner.train_whole(config, self._history, None if seed == task_seed else seed).outcome
-        self._check(config, outcome)
-        if isinstance(outcome, Failure) or config.key() in self.refused:
-            return None
-        took_s = time.monotonic() - begin
-        if self.cost.default_whole:  # with every seed as long
-            self.cost = self.cost._replace(whole_s=took_s, seed_s=2 * took_s)
-        elif seed == task_seed:
-            self.cost = self.cost._replace(whole_s=took_s)
-        self._wholes[config.key(), seed] = outcome
-        return outcome
+    def _ranked(self, found: dict[str, list[Metrics]]) -> list[JudgedTrial]:
+        """Returns the finalists that kept the limits in the rounds, best first, by the metrics `found` there."""
+        judged = [self._rejudged(one, found[one.trial.measurement.config.key()]) for one in self._finalists]
+        keyed = ((one.trial.measurement.config.key(), one.figures) for one in judged)
+        self._figures |= {key: figures for key, figures in keyed if found[key]}
+        judged = [one for one in judged if one.trial.measurement.config.key() not in self._trials.refused]
+        for one in judged:
+            throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
+            assert throughput is not None
+            self._trials.say(
+                f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}"
+            )
+        judged = self._history.by_score(judged)
+        for config in (one.trial.measurement.config for one in judged[1:]):
+            if config != self._default:  # which nobody expects to be the best
+                self._trials.notes.setdefault(config.key(), "not the best when measured again")
+        return judged
 
-    def refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
-        """Records that `config` may not be chosen, and prints the reason the first time."""
-        text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
-        if config.key() not in self.refused:
-            self.say(f"    rejected: {text}")
-        self.notes[config.key()] = f"{REJECTED}: {text}"
-        self.refused[config.key()] = why
+    def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
+        """Returns `one` with the throughput of `timed`, and the largest peaks of its trial and `timed`."""
+        if not timed:
+            return one
+        metrics = with_timing(one.metrics, timed)
+        curve = self._history.curve(one.trial.measurement.config)
+        return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._trials.reference))
 
-    def say(self, line: str) -> None:
-        """Prints `line`."""
-        self._runner.notify(line)
+    def _completed(self, choice: Choice) -> Choice:
+        """Returns `choice` with the figures, notes and skipped measurements of the whole play-off."""
+        choice = dataclasses.replace(choice, reference=self._trials.reference)
+        key = choice.trial.measurement.config.key()
+        notes = {other: note for other, note in self._trials.notes.items() if other != key}
+        figures, left_out = {**self._figures, **choice.figures}, (*self._left_out, *choice.left_out)
+        return dataclasses.replace(choice, figures=figures, notes=notes, left_out=left_out)
 
-    def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
-        """Refuses `config` if its trial failed, or took more memory than the limits allow."""
-        if isinstance(outcome, Failure):
-            self.refuse(config, outcome)
-            return
-        # Accuracy is judged over all seeds, once they are trained.
-        if breaches := memory_limits(self._history, config).broken_by(Figures.of(outcome, None, None)):
-            self.refuse(config, breaches)
+    def _or_default(self, choice: Choice) -> Choice:
+        """Returns `choice`, or the default if the choice has no measurable gain over it (`Comparison.differs`)."""
+        refused = self._trials.refused
+        kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
+        trial = None if self._default is None or self._default.key() in refused else kept.get(self._default)
+        if trial is None or choice.default is None or choice.against is None or choice.against.differs:
+            return choice
+        config = choice.trial.measurement.config
+        notes = {**choice.notes, config.key(): LATE if choice.against.late else NO_GAIN}
+        return dataclasses.replace(
+            choice,
+            trial=trial,
+            judged=choice.default,
+            default=None,
+            against=None,
+            no_gain=NoGain(config, choice.against),
+            notes=notes,
+        )
+
+
+def _default(history: History) -> TrainConfig | None:
+    """Returns the configuration that the reference was measured with, if it stands for the default."""
+    reference = history.reference_trial
+    return reference.measurement.config if reference and history.has_default_reference else None
 
 
 class AgainstDefault:
@@ -349,145 +398,96 @@ class AgainstDefault:
             yield f"{ALTERNATIONS - turns} of {ALTERNATIONS} alternations with the default"
 
 
-def play_off(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None = None) -> Choice:
-    """Measures the finalists again, and returns the winner that keeps the limits over its whole training.
-
-    First, rounds of timed trials of the finalists and the default, in rotating order, rank the finalists by their
-    medians. The winner is then measured against the default (`AgainstDefault`). If it breaks a limit, the next finalist
-    follows, and after the last one the default.
+class PlayOffTrials:
+    """The trials of one play-off.
 
     Args:
-        history: Of the tune.
-        runner: Runs the trials.
-        ranked: The trials of `History.ranked` in the order in which finalists are taken, as returned by `believed`.
-            By default they are ordered by their single measurements.
+        history: The trials before the play-off.
+        runner: Runs the trials, and knows the remaining budget.
 
-    Raises:
-        InfeasibleError: Nothing keeps the limits.
+    Attributes:
+        refused: Refused configurations by key, each with the reason: its failure, or the limits that it broke.
+        notes: Why a configuration is not chosen, by its key.
+        cost: Expected cost of the trials, updated by each measured one.
+        reference: The reference that trials are judged by, at the machine's speed when the play-off began; or None.
     """
-    return _PlayOff(history, PlayOffTrials(history, runner), ranked).choice()
 
+    def __init__(self, history: History, runner: Runner) -> None:
+        self._history, self._runner = history, runner
+        self.refused: dict[str, Failure | tuple[Breach, ...]] = {}
+        self.notes: dict[str, str] = {}
+        self.cost = PlayOffCost.expected(history, history.drift)
+        self.reference = None if history.reference is None else history.reference.at(history.drift)
+        self._wholes: dict[tuple[str, int], Metrics] = {}
 
-class _PlayOff:
-    def __init__(self, history: History, trials: PlayOffTrials, ranked: Sequence[JudgedTrial] | None) -> None:
-        self._history, self._trials = history, trials
-        # Finalists learn differently: if one misses the least accuracy, all that learn the same miss it too.
-        measured = {one.trial.measurement.config: one for one in history.ranked()}
-        order = [*measured] if ranked is None else [one.trial.measurement.config for one in ranked]
-        finalists = learning_differently(order, lambda config: config, FINALISTS)
-        self._finalists = [measured[config] for config in finalists]
-        self._default = _default(history)
-        self._left_out: list[str] = []
-        self._figures: dict[str, Figures] = {}
+    @property
+    def in_seconds(self) -> bool:
+        """Whether the budget is in seconds, so that some may be left over, and not in trials."""
+        return math.isfinite(self._runner.budget.left_s)
 
-    def choice(self) -> Choice:
-        late: Choice | None = None
-        for finalist in self._in_turn():
-            against = AgainstDefault(finalist, self._default, self._history, self._trials)
-            if late is not None and (against.is_default or not self._trials.affords(2 * ALTERNATIONS, whole=1)):
-                break
-            if not against.keeps_limits():
-                continue
-            choice = against.choice()
-            if choice.against is None or not (choice.against.late and self._history.reference_is_alternative):
-                return self._or_default(self._completed(choice))
-            self._trials.say(f"    {LATE}")
-            self._trials.notes[choice.trial.measurement.config.key()] = LATE
-            self._figures |= choice.figures
-            late = late or choice
-        if late is not None:
-            return self._or_default(self._completed(late))
-        raise nothing_fits(self._history, self._trials.refused)
+    def affords(self, timed: int, whole: int = 0, seeds: int = 0, margin: float = 1.0) -> bool:
+        """Whether the budget covers so many timed trials, whole trainings and seeds, at `margin` times their cost."""
+        cost = self.cost
+        needed_s = timed * cost.timing_s + whole * cost.whole_s + seeds * cost.seed_s
+        return self._runner.budget.left_s >= margin * needed_s
 
-    def _in_turn(self) -> Iterator[JudgedTrial]:
-        """Yields the finalists, best first, then the default, if it keeps the limits and is not a finalist.
+    def timed(self, configs: Sequence[TrainConfig], rounds: int) -> dict[str, list[Metrics]]:
+        """Times `configs` for so many `rounds`, rotating their order, and returns the metrics by configuration key.
 
-        If the play-off refused the default, trials that reach the target later than it may be chosen after all.
+        Refuses a configuration that fails or breaks a limit on memory.
         """
-        yield from self._ordered()
-        finalists = {one.trial.measurement.config for one in self._finalists}
-        for one in self._history.eligible():
-            config = one.trial.measurement.config
-            if config == self._default and config not in finalists and config.key() not in self._trials.refused:
-                yield one
-        if self._default is not None and self._default.key() in self._trials.refused:
-            yield from self._history.late()
+        found: dict[str, list[Metrics]] = {config.key(): [] for config in configs}
+        seconds: list[float] = []
+        for first in range(rounds):
+            for offset in range(len(configs)):
+                config = configs[(first + offset) % len(configs)]
+                begin = time.monotonic()
+                outcome = self._runner.time(config, self._history)
+                seconds.append(time.monotonic() - begin)
+                if isinstance(outcome, Metrics):
+                    found[config.key()].append(outcome)
+                self._check(config, outcome)
+        self.cost = self.cost._replace(timing_s=median(seconds))
+        return found
 
-    def _ordered(self) -> list[JudgedTrial]:
-        """Runs the rounds, and returns the finalists by their results, best first."""
-        trials, configs = self._trials, [one.trial.measurement.config for one in self._finalists]
-        if len(configs) < 2:
-            return self._finalists
-        turns = configs if self._default is None or self._default in configs else [*configs, self._default]
-        # The winner's whole training and the alternations have precedence: fewer alternations prove no gain.
-        fitting = (
-            rounds
-            for rounds in range(ROUNDS, 0, -1)
-            if trials.affords(rounds * len(turns) + 2 * ALTERNATIONS, whole=1, margin=MARGIN)
-        )
-        rounds = next(fitting, 0)
-        if rounds < ROUNDS:
-            self._left_out.append(f"{count(ROUNDS - rounds, 'round')} among {len(configs)} finalists")
-        if not rounds:
-            return self._finalists
-        trials.say(f"play-off {count(len(configs), 'finalist')}, {count(rounds, 'round')}")
-        return self._ranked(trials.timed(turns, rounds))
+    def whole(self, config: TrainConfig, seed: int) -> Metrics | None:
+        """Trains `config` and returns its metrics; None if that fails or breaks a limit on memory.
 
-    def _ranked(self, found: dict[str, list[Metrics]]) -> list[JudgedTrial]:
-        """Returns the finalists that kept the limits in the rounds, best first, by the metrics `found` there."""
-        judged = [self._rejudged(one, found[one.trial.measurement.config.key()]) for one in self._finalists]
-        keyed = ((one.trial.measurement.config.key(), one.figures) for one in judged)
-        self._figures |= {key: figures for key, figures in keyed if found[key]}
-        judged = [one for one in judged if one.trial.measurement.config.key() not in self._trials.refused]
-        for one in judged:
-            throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
-            assert throughput is not None
-            self._trials.say(
-                f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}"
-            )
-        judged = self._history.by_score(judged)
-        for config in (one.trial.measurement.config for one in judged[1:]):
-            if config != self._default:  # which nobody expects to be the best
-                self._trials.notes.setdefault(config.key(), "not the best when measured again")
-        return judged
+        With the task's seed it trains the whole curve, with other seeds as far as `seed_plan` says. A configuration
+        trains once per seed, so every finalist is compared with the same trainings of the default.
+        """
+        if config.key() not in self.refused and (known := self._wholes.get((config.key(), seed))):
+            return known
+        task_seed, begin = self._history.study.setting.task.seed, time.monotonic()
+        outcome = self._runner.train_whole(config, self._history, None if seed == task_seed else seed).outcome
+        self._check(config, outcome)
+        if isinstance(outcome, Failure) or config.key() in self.refused:
+            return None
+        took_s = time.monotonic() - begin
+        if self.cost.default_whole:  # with every seed as long
+            self.cost = self.cost._replace(whole_s=took_s, seed_s=2 * took_s)
+        elif seed == task_seed:
+            self.cost = self.cost._replace(whole_s=took_s)
+        self._wholes[config.key(), seed] = outcome
+        return outcome
 
-    def _rejudged(self, one: JudgedTrial, timed: Sequence[Metrics]) -> JudgedTrial:
-        """Returns `one` with the throughput of `timed`, and the largest peaks of its trial and `timed`."""
-        if not timed:
-            return one
-        metrics = with_timing(one.metrics, timed)
-        curve = self._history.curve(one.trial.measurement.config)
-        return JudgedTrial(one.trial, metrics, Figures.of(metrics, curve, self._trials.reference))
+    def refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
+        """Records that `config` may not be chosen, and prints the reason the first time."""
+        text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
+        if config.key() not in self.refused:
+            self.say(f"    rejected: {text}")
+        self.notes[config.key()] = f"{REJECTED}: {text}"
+        self.refused[config.key()] = why
 
-    def _completed(self, choice: Choice) -> Choice:
-        """Returns `choice` with the figures, notes and skipped measurements of the whole play-off."""
-        choice = dataclasses.replace(choice, reference=self._trials.reference)
-        key = choice.trial.measurement.config.key()
-        notes = {other: note for other, note in self._trials.notes.items() if other != key}
-        figures, left_out = {**self._figures, **choice.figures}, (*self._left_out, *choice.left_out)
-        return dataclasses.replace(choice, figures=figures, notes=notes, left_out=left_out)
+    def say(self, line: str) -> None:
+        """Prints `line`."""
+        self._runner.notify(line)
 
-    def _or_default(self, choice: Choice) -> Choice:
-        """Returns `choice`, or the default if the choice has no measurable gain over it (`Comparison.differs`)."""
-        refused = self._trials.refused
-        kept = {one.trial.measurement.config: one.trial for one in self._history.eligible()}
-        trial = None if self._default is None or self._default.key() in refused else kept.get(self._default)
-        if trial is None or choice.default is None or choice.against is None or choice.against.differs:
-            return choice
-        config = choice.trial.measurement.config
-        notes = {**choice.notes, config.key(): LATE if choice.against.late else NO_GAIN}
-        return dataclasses.replace(
-            choice,
-            trial=trial,
-            judged=choice.default,
-            default=None,
-            against=None,
-            no_gain=NoGain(config, choice.against),
-            notes=notes,
-        )
-
-
-def _default(history: History) -> TrainConfig | None:
-    """Returns the configuration that the reference was measured with, if it stands for the default."""
-    reference = history.reference_trial
-    return reference.measurement.config if reference and history.has_default_reference else None
+    def _check(self, config: TrainConfig, outcome: Metrics | Failure) -> None:
+        """Refuses `config` if its trial failed, or took more memory than the limits allow."""
+        if isinstance(outcome, Failure):
+            self.refuse(config, outcome)
+            return
+        # Accuracy is judged over all seeds, once they are trained.
+        if breaches := memory_limits(self._history, config).broken_by(Figures.of(outcome, None, None)):
+            self.refuse(config, breaches)

@@ -13,6 +13,9 @@ from a3gnn.measurement import Metrics
 from a3gnn.tuning.study.choice import Judged
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair, best_accuracy, seconds_in_turns, trained_alike
 
+#: Peaks of memory, of which the largest measurement counts.
+_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
+
 
 class Parted(NamedTuple):
     """Alternations that count in the comparison of speeds, and others."""
@@ -38,26 +41,6 @@ def parted(alternations: Sequence[Pair]) -> Parted:
 def enough_undisturbed(alternations: Sequence[Pair]) -> bool:
     """Whether at least `ALTERNATIONS` of `alternations` are undisturbed."""
     return sum(not pair.disturbed for pair in alternations) >= ALTERNATIONS
-
-
-_PEAKS = ("peak_host_bytes", "peak_device_bytes", "resident_file_bytes")
-
-
-def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
-    """Returns `metrics` with the pace of `timed`, and the largest peaks of `metrics`, `timed` and `seen`.
-
-    Throughput and set-up are the medians of `timed` alone, so the speed of the machine during the trial of `metrics`
-    does not matter.
-    """
-    throughput = [one.throughput_epochs_per_s for one in timed]
-    peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
-    return dataclasses.replace(
-        metrics,
-        throughput_epochs_per_s=median(throughput),
-        throughput_replicates=tuple(throughput),
-        setup_seconds=median(one.setup_seconds for one in timed),
-        **peaks,
-    )
 
 
 def judged_in_turns(
@@ -145,3 +128,20 @@ def judged_over(
     if accuracy is None and whole.curve is not None:
         accuracy = next(iter(whole.curve.val_accuracy), None)
     return Judged(metrics, dataclasses.replace(later, val_accuracy=accuracy, complete=figures.complete))
+
+
+def with_timing(metrics: Metrics, timed: Sequence[Metrics], seen: Sequence[Metrics] = ()) -> Metrics:
+    """Returns `metrics` with the pace of `timed`, and the largest peaks of `metrics`, `timed` and `seen`.
+
+    Throughput and set-up are the medians of `timed` alone, so the speed of the machine during the trial of `metrics`
+    does not matter.
+    """
+    throughput = [one.throughput_epochs_per_s for one in timed]
+    peaks = {name: max(getattr(one, name) for one in (metrics, *timed, *seen)) for name in _PEAKS}
+    return dataclasses.replace(
+        metrics,
+        throughput_epochs_per_s=median(throughput),
+        throughput_replicates=tuple(throughput),
+        setup_seconds=median(one.setup_seconds for one in timed),
+        **peaks,
+    )

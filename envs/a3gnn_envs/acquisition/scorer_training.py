@@ -19,42 +19,6 @@ from a3gnn_envs.vec_env import BatchedVecEnv
 
 #: Units of the critic's hidden layers. Guess.
 _CRITIC_HIDDEN = 64
-
-
-class TruthfulCritic(nn.Module):
-    """Values a study by all columns, including the truth, regardless of the order of the candidates.
-
-    It is needed only in training, where the truth is known (Pinto et al., "Asymmetric Actor Critic for Image-Based
-    Robot Learning", 2018).
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        hidden = _CRITIC_HIDDEN
-        self.row = nn.Sequential(nn.Linear(NUM_COLUMNS, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh())
-        self.study = nn.Sequential(nn.Linear(3 * hidden, hidden), nn.Tanh(), nn.Linear(hidden, 1))
-
-    def forward(self, observed: torch.Tensor) -> torch.Tensor:
-        """Returns the values of observations (n, num_candidates + 1, NUM_COLUMNS), float32, shape (n, 1)."""
-        rows = self.row(observed)
-        tried = (observed[..., ALLOWED].amax(dim=-1, keepdim=True) > 0).to(rows.dtype)  # stopping is always allowed
-        mean = (rows * tried).sum(dim=1) / tried.sum(dim=1)
-        largest = rows.masked_fill(tried < 0.5, -1.0).amax(dim=1)  # tanh is above -1
-        value: torch.Tensor = self.study(torch.cat([mean, largest, rows[:, -1]], dim=1))
-        return value
-
-
-class ScorerPolicy(ActorCritic):
-    """An actor-critic policy of `Scorer` and `TruthfulCritic`, for the observations of `AcquisitionEnv`."""
-
-    def _networks(self) -> None:
-        self.scorer, self.critic = Scorer(), TruthfulCritic()
-
-    def get_distribution(self, obs: PyTorchObs) -> Distribution:
-        """Returns the distribution of actions."""
-        return CategoricalDistribution(int(self.action_space.n)).proba_distribution(self.scorer(obs))  # type: ignore[attr-defined]
-
-
 # Guesses.
 _NUM_ENVS, _STEPS_PER_ROLLOUT = 64, 16
 _BATCH_SIZE, _EPOCHS = 256, 4
@@ -107,3 +71,37 @@ def train_scorer(
             policy.scorer.load_state_dict(start.state_dict())
         ppo.learn(steps // ROLLOUT * ROLLOUT)
     return policy.scorer.requires_grad_(False).eval()
+
+
+class ScorerPolicy(ActorCritic):
+    """An actor-critic policy of `Scorer` and `TruthfulCritic`, for the observations of `AcquisitionEnv`."""
+
+    def _networks(self) -> None:
+        self.scorer, self.critic = Scorer(), TruthfulCritic()
+
+    def get_distribution(self, obs: PyTorchObs) -> Distribution:
+        """Returns the distribution of actions."""
+        return CategoricalDistribution(int(self.action_space.n)).proba_distribution(self.scorer(obs))  # type: ignore[attr-defined]
+
+
+class TruthfulCritic(nn.Module):
+    """Values a study by all columns, including the truth, regardless of the order of the candidates.
+
+    It is needed only in training, where the truth is known (Pinto et al., "Asymmetric Actor Critic for Image-Based
+    Robot Learning", 2018).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        hidden = _CRITIC_HIDDEN
+        self.row = nn.Sequential(nn.Linear(NUM_COLUMNS, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh())
+        self.study = nn.Sequential(nn.Linear(3 * hidden, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+
+    def forward(self, observed: torch.Tensor) -> torch.Tensor:
+        """Returns the values of observations (n, num_candidates + 1, NUM_COLUMNS), float32, shape (n, 1)."""
+        rows = self.row(observed)
+        tried = (observed[..., ALLOWED].amax(dim=-1, keepdim=True) > 0).to(rows.dtype)  # stopping is always allowed
+        mean = (rows * tried).sum(dim=1) / tried.sum(dim=1)
+        largest = rows.masked_fill(tried < 0.5, -1.0).amax(dim=1)  # tanh is above -1
+        value: torch.Tensor = self.study(torch.cat([mean, largest, rows[:, -1]], dim=1))
+        return value

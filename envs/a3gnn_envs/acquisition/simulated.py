@@ -17,6 +17,32 @@ from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WOR
 
 #: A point of accuracy, added to rises before their logarithms are taken, because many are 0. Guess.
 RISE_OFFSET = 0.01
+#: Priorities that are drawn, besides random weights.
+_PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
+# All of the following are guesses.
+#: Mean and standard deviation of the logarithm by which true variances differ from the believed ones. On measured
+#: grids, errors were 1.6 to 3.9 times as large as was believed (docs/acquisition.md).
+_UNDERRATED, _MISJUDGED = 0.7, 0.5
+#: Share of trials that fail whatever the limits; none of the 270 shipped rows did.
+_CRASHES = 0.02
+#: Share of worlds with a limit on memory, and the least and the largest share of the candidates that keep it.
+_LIMITED, _FEWEST_KEEP, _MOST_KEEP = 0.5, 0.1, 0.9
+#: Accuracy below the default's that may be lost, as a tune allows by default.
+_DROP = 0.01
+#: Whole trials that a budget is worth: the fewest and the most.
+_FEWEST_TRIALS, _MOST_TRIALS = 3.0, 20.0
+#: Range of doublings by which a world's curves take longer than the corpus's, whose graphs are small.
+_FEWEST_DOUBLINGS, _MOST_DOUBLINGS = -1.0, 3.5
+#: Configurations drawn per candidate; half of the candidates are the best of them as believed.
+_POOL = 8
+#: Log2 of the least share of the default's budget at which a configuration that misses the target reaches it.
+_LATER = 0.1
+#: The least by which accuracy misses the target, if it does.
+_MISSED = 1e-4
+#: Added to the diagonal of correlations, because equal points make them singular.
+_ROUNDING = 1e-9
+#: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.run.play_off_plan.ROUNDS`).
+_ROUNDS = 2
 
 
 class Outcomes(NamedTuple):
@@ -116,34 +142,6 @@ class Prior:
             budget_s=np.asarray(trials * (self.start_s + curve_s)),
             ends_at_target=np.asarray(not priority.accuracy_counts),
         )
-
-
-#: Priorities that are drawn, besides random weights.
-_PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
-# All of the following are guesses.
-#: Mean and standard deviation of the logarithm by which true variances differ from the believed ones. On measured
-#: grids, errors were 1.6 to 3.9 times as large as was believed (docs/acquisition.md).
-_UNDERRATED, _MISJUDGED = 0.7, 0.5
-#: Share of trials that fail whatever the limits; none of the 270 shipped rows did.
-_CRASHES = 0.02
-#: Share of worlds with a limit on memory, and the least and the largest share of the candidates that keep it.
-_LIMITED, _FEWEST_KEEP, _MOST_KEEP = 0.5, 0.1, 0.9
-#: Accuracy below the default's that may be lost, as a tune allows by default.
-_DROP = 0.01
-#: Whole trials that a budget is worth: the fewest and the most.
-_FEWEST_TRIALS, _MOST_TRIALS = 3.0, 20.0
-#: Range of doublings by which a world's curves take longer than the corpus's, whose graphs are small.
-_FEWEST_DOUBLINGS, _MOST_DOUBLINGS = -1.0, 3.5
-#: Configurations drawn per candidate; half of the candidates are the best of them as believed.
-_POOL = 8
-#: Log2 of the least share of the default's budget at which a configuration that misses the target reaches it.
-_LATER = 0.1
-#: The least by which accuracy misses the target, if it does.
-_MISSED = 1e-4
-#: Added to the diagonal of correlations, because equal points make them singular.
-_ROUNDING = 1e-9
-#: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.run.play_off_plan.ROUNDS`).
-_ROUNDS = 2
 
 
 class SimulatedWorlds:

@@ -20,6 +20,11 @@ Floats = NDArray[np.float64]
 #: SPEED + WORK is log2 of the share of the default's budget after which the target is reached.
 SPEED, MEMORY, ACCURACY, WORK = range(4)
 NUM_COSTS = 4
+#: Number of an array's last axes that are over the candidates, for arrays that have any.
+_AXES = {
+    **dict.fromkeys(("present", "mean", "truth", "measured", "play_off", "early", "crashes", "keys"), 1),
+    "covariance": 2,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +94,6 @@ class World:
         filled = [world.padded(num_candidates) for world in worlds]
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: np.stack([getattr(world, name) for world in filled]) for name in names})
-
-
-#: Number of an array's last axes that are over the candidates, for arrays that have any.
-_AXES = {
-    **dict.fromkeys(("present", "mean", "truth", "measured", "play_off", "early", "crashes", "keys"), 1),
-    "covariance": 2,
-}
 
 
 def _filled(world: World, name: str, axes: int, more: int) -> NDArray[Any]:

@@ -22,31 +22,6 @@ from a3gnn_envs.vec_env import BatchedVecEnv
 _HIDDEN = 64
 #: Logit of the action of Algorithm 1, which an untrained policy takes nine times out of ten. Guess.
 PRIOR = 5.5
-
-
-def _perceptron(inputs: int, outputs: int) -> nn.Sequential:
-    """Returns two hidden layers of tanh, and a last one that is zero at first."""
-    last = nn.Linear(_HIDDEN, outputs)
-    nn.init.zeros_(last.weight)
-    nn.init.zeros_(last.bias)
-    return nn.Sequential(nn.Linear(inputs, _HIDDEN), nn.Tanh(), nn.Linear(_HIDDEN, _HIDDEN), nn.Tanh(), last)
-
-
-class ManagerPolicy(ActorCritic):
-    """An actor-critic policy for `ManagementEnv`; the last observed values say what Algorithm 1 would do."""
-
-    def _networks(self) -> None:
-        self.num_actions = int(self.action_space.n)  # type: ignore[attr-defined]
-        inputs = int(self.observation_space.shape[0])  # type: ignore[index]
-        self.actor, self.critic = _perceptron(inputs, self.num_actions), _perceptron(inputs, 1)
-
-    def get_distribution(self, obs: PyTorchObs) -> Distribution:
-        """Returns the distribution of actions."""
-        assert isinstance(obs, torch.Tensor), "observations are arrays"
-        logits = self.actor(obs) + PRIOR * obs[:, -self.num_actions :]
-        return CategoricalDistribution(self.num_actions).proba_distribution(logits)
-
-
 # Guesses.
 #: Parts of a rollout, and how often each part is learned from.
 _PARTS, _EPOCHS = 4, 6
@@ -136,3 +111,26 @@ def _read(path: Path) -> dict[str, Any]:
     except Exception as error:
         raise StoreError(f"{path} holds no training that can be gone on with ({error}); move it away") from error
     return found
+
+
+class ManagerPolicy(ActorCritic):
+    """An actor-critic policy for `ManagementEnv`; the last observed values say what Algorithm 1 would do."""
+
+    def _networks(self) -> None:
+        self.num_actions = int(self.action_space.n)  # type: ignore[attr-defined]
+        inputs = int(self.observation_space.shape[0])  # type: ignore[index]
+        self.actor, self.critic = _perceptron(inputs, self.num_actions), _perceptron(inputs, 1)
+
+    def get_distribution(self, obs: PyTorchObs) -> Distribution:
+        """Returns the distribution of actions."""
+        assert isinstance(obs, torch.Tensor), "observations are arrays"
+        logits = self.actor(obs) + PRIOR * obs[:, -self.num_actions :]
+        return CategoricalDistribution(self.num_actions).proba_distribution(logits)
+
+
+def _perceptron(inputs: int, outputs: int) -> nn.Sequential:
+    """Returns two hidden layers of tanh, and a last one that is zero at first."""
+    last = nn.Linear(_HIDDEN, outputs)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(nn.Linear(inputs, _HIDDEN), nn.Tanh(), nn.Linear(_HIDDEN, _HIDDEN), nn.Tanh(), last)
