@@ -21,14 +21,6 @@ from a3gnn.models.loss import Loss
 from a3gnn.task import Aggregates, Takes
 
 
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seeds the generators of the host and of `device` within this context, and restores them afterwards."""
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        torch.manual_seed(seed)
-        yield
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class UserModel:
     """A module and its optional attributes; `docs/own_models.md` is the contract.
@@ -151,6 +143,14 @@ class UserModel:
                 f"({batch}, {batches_per_epoch})"
             )
         return factor
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeds the generators of the host and of `device` within this context, and restores them afterwards."""
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        torch.manual_seed(seed)
+        yield
 
 
 def _takes(name: str, module: nn.Module) -> Takes:
