@@ -1,4 +1,4 @@
-"""Copies mini-batches to a CUDA device while kernels train; checks devices and pools host buffers."""
+"""`Upload`: copies mini-batches to a CUDA device while kernels train. Also pools host buffers, and checks devices."""
 
 from __future__ import annotations
 

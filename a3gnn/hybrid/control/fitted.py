@@ -40,37 +40,6 @@ _MOST = 14
 _PROBED = 1.3
 
 
-class _Probe(NamedTuple):
-    """A change of one number of a division, tried although the fit expects no gain.
-
-    Attributes:
-        axis: The attribute of `Divisions` with the number.
-        factor: The factor by which it is changed.
-    """
-
-    axis: Literal["processor", "there", "loading"]
-    factor: float
-
-    def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
-        """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""
-        values: NDArray[np.float64] = getattr(divisions, self.axis)
-        now = float(getattr(Divisions.single(best), self.axis)[0])
-        off = np.abs(values - self.factor * now)
-        near: NDArray[np.bool_] = (off == off.min()) & (values != now) & (now > 0)
-        return near
-
-
-#: Trainers and loading share the host's memory, and accelerators both train and sample. No fit of single stages shows
-#: how the others gain if one stage takes less. Each probe is tried once beside every new best.
-_PROBES = (
-    _Probe("processor", 0.0),
-    _Probe("processor", 0.5),
-    _Probe("loading", 0.5),
-    _Probe("there", 0.5),
-    _Probe("processor", 1.5),
-)
-
-
 class Scaling:
     """Fits log seconds = a + b log seeds + c log threads + d beside by ridge regression towards b, c, d = 1, -1, 0.
 
@@ -286,6 +255,37 @@ class FittedScaling:
                 "propagation": trained + np.where(both, self._synchronisation, 0.0),
             }
         )
+
+
+class _Probe(NamedTuple):
+    """A change of one number of a division, tried although the fit expects no gain.
+
+    Attributes:
+        axis: The attribute of `Divisions` with the number.
+        factor: The factor by which it is changed.
+    """
+
+    axis: Literal["processor", "there", "loading"]
+    factor: float
+
+    def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
+        """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""
+        values: NDArray[np.float64] = getattr(divisions, self.axis)
+        now = float(getattr(Divisions.single(best), self.axis)[0])
+        off = np.abs(values - self.factor * now)
+        near: NDArray[np.bool_] = (off == off.min()) & (values != now) & (now > 0)
+        return near
+
+
+#: Trainers and loading share the host's memory, and accelerators both train and sample. No fit of single stages shows
+#: how the others gain if one stage takes less. Each probe is tried once beside every new best.
+_PROBES = (
+    _Probe("processor", 0.0),
+    _Probe("processor", 0.5),
+    _Probe("loading", 0.5),
+    _Probe("there", 0.5),
+    _Probe("processor", 1.5),
+)
 
 
 def _inputs(divisions: Divisions) -> dict[str, _Inputs]:

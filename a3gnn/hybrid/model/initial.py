@@ -1,4 +1,7 @@
-"""The first shares and threads: the division that the performance model predicts to be the fastest (section V)."""
+"""The first shares and threads: the division that the performance model predicts to be the fastest (section V).
+
+Also predicts the stages of trainers on processors alone, and calibrates the model by a measured run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge."""
+"""`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge.
+
+Also contains the slots, self loops and weighted sums that the attention layers share.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`UserModel`: a user's module with its declared attributes; checks the contract."""
+"""`UserModel`: wraps a user's module with its declared attributes, and checks the contract."""
 
 from __future__ import annotations
 

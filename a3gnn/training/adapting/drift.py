@@ -1,4 +1,4 @@
-"""`drifts`: finds the stages whose time has changed; also the statistics of their times."""
+"""`drifts`: finds the stages whose time has changed; also computes the statistics of measured times."""
 
 from __future__ import annotations
 

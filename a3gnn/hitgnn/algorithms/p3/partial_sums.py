@@ -1,4 +1,4 @@
-"""`PartialSums`: P3's exchange of mini-batch structures and partial sums; and its optimizer for split weights."""
+"""`PartialSums`: P3's exchange of mini-batch structures and partial sums, with its optimizer for split weights."""
 
 from __future__ import annotations
 
