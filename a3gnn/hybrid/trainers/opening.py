@@ -1,6 +1,6 @@
 """`open_trainer`: opens the trainer of a request: one trainer, this process's share of it, or several trainers.
 
-`open_several` opens several trainers, by options or by the configuration.
+`open_several` chooses several trainers by options or by the configuration.
 """
 
 from __future__ import annotations
