@@ -27,66 +27,13 @@ from a3gnn.search_values import MOST_TABLE_GROWTH
 from a3gnn.threads import pool
 from a3gnn.units import format_size
 
-#: Bytes per edge at the peak: its end, its weight, and the weight's temporaries.
+#: Bytes per edge of a sparse table at the peak: its end, its weight, and the weight's temporaries.
 _SPARSE_EDGE_BYTES = 64
-#: Bytes of an entry: its column and its value.
+#: Bytes of a sparse table's entry: its column and its value.
 _ENTRY_BYTES = 8
-# Fewest rows per thread, because each range must clear a dense row of its own. Guess.
+# Fewest rows of a sparse table per thread, because each range must clear a dense row of its own. Guess.
 _GRAIN = 256
-
-
-def row_starts(
-    graph: Graph, features: SparseFeatures, aggregator: Aggregator, around: Neighbourhoods
-) -> NDArray[np.int64]:
-    """Returns the table's row pointers, int64, shape (num_nodes + 1,); counts entries without computing them.
-
-    Raises:
-        ConfigError: The table would take more than 4 times the features' bytes.
-    """
-    starts = np.zeros(graph.num_nodes + 1, dtype=np.int64)
-    matrix = SparseRows.of(features).csr
-    most, taken = MOST_TABLE_GROWTH * features.nbytes, starts.nbytes
-    for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, _SPARSE_EDGE_BYTES):
-        counts = starts[ids[0] + 1 : ids[-1] + 2]
-        kernel = partial(count_entries, ids, *graph.in_edges(ids), matrix.indptr, matrix.indices, features.shape[1])
-        pool.in_chunks(partial(kernel, aggregator == "mean", counts), len(ids), _GRAIN)
-        taken += _ENTRY_BYTES * int(counts.sum())
-        if taken > most:
-            raise ConfigError(
-                f"input_aggregation full needs a table of at most {MOST_TABLE_GROWTH} times the bytes of the features "
-                f"({format_size(most)} of {graph.name}), got {format_size(taken)} for the first {ids[-1] + 1:,} of "
-                f"{graph.num_nodes:,} rows; use sampled"
-            )
-    return np.cumsum(starts, out=starts)
-
-
-def sparse_pieces(
-    graph: Graph,
-    features: SparseFeatures,
-    aggregator: Aggregator,
-    around: Neighbourhoods,
-    starts: NDArray[np.int64],
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
-    """Yields the columns and values of the table's rows in order; `starts` is from `row_starts`."""
-    csr = SparseRows.of(features).csr
-    matrix = (csr.indptr, csr.indices, bits(csr.data))
-    degrees = around.degrees() if aggregator == "gcn" else None
-    taken = (
-        2 * _ENTRY_BYTES * starts + _SPARSE_EDGE_BYTES * graph.indptr
-    )  # twice: one piece is held while it is written
-    for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, 1, taken):
-        first, last = int(ids[0]), int(ids[-1]) + 1
-        indptr, indices = graph.in_edges(ids)
-        run = slice(first, last)
-        block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
-        own = starts[first : last + 1] - starts[first]
-        out = (own, np.empty(own[-1], dtype=np.int32), np.empty(own[-1], dtype=np.float32))
-        kernel = partial(sum_rows, ids, indptr, indices, *factors(aggregator, block), matrix, features.shape[1])
-        pool.in_chunks(partial(kernel, aggregator == "mean", out), len(ids), _GRAIN)
-        yield out[1], out[2]
-
-
-#: Bytes per edge at the peak: its row's address and place, its weight, and the weight's temporaries.
+#: Bytes per edge of a dense table at the peak: its row's address and place, its weight, and the weight's temporaries.
 _EDGE_BYTES = 64
 #: Errors of a folder that can't be written to, apart from a full disk.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -145,6 +92,56 @@ def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) 
     """
     aggregate_table(graph, aggregator, around)
     return seconds_of_making(_folder(graph, aggregator), partial(_make, graph, aggregator, around))
+
+
+def row_starts(
+    graph: Graph, features: SparseFeatures, aggregator: Aggregator, around: Neighbourhoods
+) -> NDArray[np.int64]:
+    """Returns the table's row pointers, int64, shape (num_nodes + 1,); counts entries without computing them.
+
+    Raises:
+        ConfigError: The table would take more than 4 times the features' bytes.
+    """
+    starts = np.zeros(graph.num_nodes + 1, dtype=np.int64)
+    matrix = SparseRows.of(features).csr
+    most, taken = MOST_TABLE_GROWTH * features.nbytes, starts.nbytes
+    for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, _SPARSE_EDGE_BYTES):
+        counts = starts[ids[0] + 1 : ids[-1] + 2]
+        kernel = partial(count_entries, ids, *graph.in_edges(ids), matrix.indptr, matrix.indices, features.shape[1])
+        pool.in_chunks(partial(kernel, aggregator == "mean", counts), len(ids), _GRAIN)
+        taken += _ENTRY_BYTES * int(counts.sum())
+        if taken > most:
+            raise ConfigError(
+                f"input_aggregation full needs a table of at most {MOST_TABLE_GROWTH} times the bytes of the features "
+                f"({format_size(most)} of {graph.name}), got {format_size(taken)} for the first {ids[-1] + 1:,} of "
+                f"{graph.num_nodes:,} rows; use sampled"
+            )
+    return np.cumsum(starts, out=starts)
+
+
+def sparse_pieces(
+    graph: Graph,
+    features: SparseFeatures,
+    aggregator: Aggregator,
+    around: Neighbourhoods,
+    starts: NDArray[np.int64],
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+    """Yields the columns and values of the table's rows in order; `starts` is from `row_starts`."""
+    csr = SparseRows.of(features).csr
+    matrix = (csr.indptr, csr.indices, bits(csr.data))
+    degrees = around.degrees() if aggregator == "gcn" else None
+    # Twice, because one piece is held while it is written.
+    taken = 2 * _ENTRY_BYTES * starts + _SPARSE_EDGE_BYTES * graph.indptr
+    for ids in around.chunks(np.arange(graph.num_nodes, dtype=np.int32), 32, 1, taken):
+        first, last = int(ids[0]), int(ids[-1]) + 1
+        indptr, indices = graph.in_edges(ids)
+        run = slice(first, last)
+        block = LayerBlock(torch.from_numpy(indptr), torch.from_numpy(indices), graph.num_nodes, run, degrees)
+        own = starts[first : last + 1] - starts[first]
+        out = (own, np.empty(own[-1], dtype=np.int32), np.empty(own[-1], dtype=np.float32))
+        kernel = partial(sum_rows, ids, indptr, indices, *factors(aggregator, block), matrix, features.shape[1])
+        pool.in_chunks(partial(kernel, aggregator == "mean", out), len(ids), _GRAIN)
+        yield out[1], out[2]
 
 
 def _folder(graph: Graph, aggregator: Aggregator) -> Path:

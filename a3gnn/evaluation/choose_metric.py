@@ -18,14 +18,6 @@ from a3gnn.models.loss import check_loss
 from a3gnn.option_names import option
 from a3gnn.task import Task
 
-
-def majority_share(graph: GraphArrays) -> float:
-    """Returns the share of the most frequent class, or label value, of the validation nodes; 0 without labels."""
-    labels = graph.labels[graph.val_ids]
-    counts = np.bincount(labels[labels >= 0])  # with several labels per node: all zeros and all ones
-    return float(counts.max() / counts.sum()) if len(counts) else 0.0
-
-
 #: Share of the largest class of the validation nodes above which accuracy is uninformative: always predicting that
 #: class is right more often than most trained models. Guess: two classes at 60 and 40 percent.
 MOST_IN_ONE_CLASS = 0.6
@@ -79,6 +71,13 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
         f"metric: {METRIC_LABELS[name]}, for {share:.0%} {what}, and above {MOST_IN_ONE_CLASS:.0%} "
         f"{METRIC_LABELS[usual]} tells little; {option('metric', usual)} takes that all the same"
     )
+
+
+def majority_share(graph: GraphArrays) -> float:
+    """Returns the share of the most frequent class, or label value, of the validation nodes; 0 without labels."""
+    labels = graph.labels[graph.val_ids]
+    counts = np.bincount(labels[labels >= 0])  # with several labels per node: all zeros and all ones
+    return float(counts.max() / counts.sum()) if len(counts) else 0.0
 
 
 def _is_ranked(graph: GraphArrays, ids: NDArray[np.int32]) -> bool:

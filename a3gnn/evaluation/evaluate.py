@@ -27,17 +27,6 @@ from a3gnn.task import Task
 if TYPE_CHECKING:
     from a3gnn.evaluation.tally import Tally
 
-
-def joined_quality(found: Tally, ranks: Ranks) -> float:
-    """Returns the quality over all ranks' nodes, with the same bits on each rank; rank 0 computes it."""
-    found.join(ranks)
-    value = torch.zeros(1, dtype=torch.float64)
-    if not ranks.rank:
-        value[0] = found.quality()
-    ranks.broadcast(value, 0)
-    return float(value)
-
-
 #: Most validation nodes to evaluate. The standard error of an accuracy p is sqrt(p (1 - p) / n), so it is then at most
 #: half a point. For other metrics it depends on the size of the rarest classes; docs/metrics.md has figures.
 MOST_VALIDATED = 10_000
@@ -155,6 +144,16 @@ def checked_outputs(ids: NDArray[np.int32], outputs: Tensor, remedy: str, *, fin
             f"{ids[bad.argmax()]}; {remedy}"
         )
     return outputs
+
+
+def joined_quality(found: Tally, ranks: Ranks) -> float:
+    """Returns the quality over all ranks' nodes, with the same bits on each rank; rank 0 computes it."""
+    found.join(ranks)
+    value = torch.zeros(1, dtype=torch.float64)
+    if not ranks.rank:
+        value[0] = found.quality()
+    ranks.broadcast(value, 0)
+    return float(value)
 
 
 def validated(graph: Graph, task: Task) -> NDArray[np.int32]:

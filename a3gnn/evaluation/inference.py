@@ -28,6 +28,14 @@ from a3gnn.ranks.peers import Ranks
 from a3gnn.storage.cache import cache_root
 from a3gnn.units import format_size
 
+#: Chunks of nodes, in order, and a layer's output for each node.
+Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
+
+#: Bytes of a chunk's temporaries. Guess.
+CHUNK_BYTES = 32 * 2**20
+#: Evaluations after which a table must have paid off: the fewest points of a learning curve.
+_EVALUATIONS = LEAST_POINTS
+
 
 class Scratch:
     """A folder for matrices that vanish with the process.
@@ -59,15 +67,6 @@ class Scratch:
                 f"{error.strerror or error}; free some, or set A3GNN_CACHE to a folder on another disk"
             ) from error
         return torch.from_numpy(np.asarray(mapped))
-
-
-#: Bytes of a chunk's temporaries. Guess.
-CHUNK_BYTES = 32 * 2**20
-#: Evaluations after which a table must have paid off: the fewest points of a learning curve.
-_EVALUATIONS = LEAST_POINTS
-
-#: Chunks of nodes, in order, and a layer's output for each node.
-Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
 
 
 class Inference:

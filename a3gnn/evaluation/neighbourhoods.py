@@ -21,25 +21,6 @@ EDGE_BYTES = 32
 _SLAB = 1 << 17
 
 
-def chunks(
-    ids: NDArray[np.int32], indptr: NDArray[np.int64], row_bytes: int, edge_bytes: int, budget: int
-) -> Iterator[NDArray[np.int32]]:
-    """Yields `ids` in order, in pieces of at most `budget` bytes, or of a single node.
-
-    Args:
-        ids: Nodes.
-        indptr: The graph's indptr, int64, shape (num_nodes + 1,).
-        row_bytes: Bytes per node.
-        edge_bytes: Bytes per in-edge of a node.
-        budget: Bytes per piece.
-    """
-    for start in range(0, len(ids), _SLAB):
-        slab = ids[start : start + _SLAB]
-        taken = np.cumsum(row_bytes + edge_bytes * (indptr[slab + 1] - indptr[slab]))
-        for first, end in row_spans(np.concatenate(([0], taken)), budget):
-            yield slab[first:end]
-
-
 class Neighbourhoods:
     """Finds in-neighbors, degrees and blocks, chunk by chunk.
 
@@ -118,3 +99,22 @@ class Neighbourhoods:
 
     def _moved(self, array: NDArray[np.int32]) -> Tensor:
         return torch.from_numpy(array).to(self._device)
+
+
+def chunks(
+    ids: NDArray[np.int32], indptr: NDArray[np.int64], row_bytes: int, edge_bytes: int, budget: int
+) -> Iterator[NDArray[np.int32]]:
+    """Yields `ids` in order, in pieces of at most `budget` bytes, or of a single node.
+
+    Args:
+        ids: Nodes.
+        indptr: The graph's indptr, int64, shape (num_nodes + 1,).
+        row_bytes: Bytes per node.
+        edge_bytes: Bytes per in-edge of a node.
+        budget: Bytes per piece.
+    """
+    for start in range(0, len(ids), _SLAB):
+        slab = ids[start : start + _SLAB]
+        taken = np.cumsum(row_bytes + edge_bytes * (indptr[slab + 1] - indptr[slab]))
+        for first, end in row_spans(np.concatenate(([0], taken)), budget):
+            yield slab[first:end]

@@ -22,48 +22,6 @@ from a3gnn.ranks.exchange import summed
 from a3gnn.ranks.peers import Ranks
 
 
-def roc_auc(positive: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:
-    """Returns the probability that a positive node scores higher than a negative one, ties counting half.
-
-    Args:
-        positive: Whether each node is positive, shape (n,); contains both values.
-        scores: The nodes' scores, same shape.
-    """
-    order = np.argsort(scores, kind="stable")
-    starts, sizes = _ties(scores[order])
-    ranks = np.repeat(starts + (sizes + 1) / 2, sizes)  # from 1; ties share their mean rank
-    above = np.count_nonzero(positive)
-    below = len(positive) - above
-    return float((ranks[positive[order]].sum() - above * (above + 1) / 2) / (above * below))
-
-
-def average_precision(positive: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:
-    """Returns the sum over thresholds of precision times the recall gained there, without interpolation.
-
-    Args:
-        positive: Whether each node is positive, shape (n,); at least one is.
-        scores: The nodes' scores, same shape.
-    """
-    order = np.argsort(-scores, kind="stable")
-    starts, sizes = _ties(scores[order])
-    ends = starts + sizes
-    found = np.cumsum(positive[order])[ends - 1]
-    return float((found / ends * np.diff(found, prepend=0)).sum() / found[-1])
-
-
-def _ties(ordered: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the start and the length of each run of equal values in `ordered`, int64."""
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    return starts, np.diff(starts, append=len(ordered))
-
-
-#: The metrics that rank positive nodes above negative ones.
-_RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] = {
-    "roc_auc": roc_auc,
-    "average_precision": average_precision,
-}
-
-
 class Tally(Protocol):
     """Accumulates outputs for a metric, as a few counts where possible."""
 
@@ -237,6 +195,47 @@ def _both(positive: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns whether each column contains both True and False, bool, shape (columns,)."""
     return np.asarray(positive.any(axis=0) & ~positive.all(axis=0))
 
+
+def roc_auc(positive: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:
+    """Returns the probability that a positive node scores higher than a negative one, ties counting half.
+
+    Args:
+        positive: Whether each node is positive, shape (n,); contains both values.
+        scores: The nodes' scores, same shape.
+    """
+    order = np.argsort(scores, kind="stable")
+    starts, sizes = _ties(scores[order])
+    ranks = np.repeat(starts + (sizes + 1) / 2, sizes)  # from 1; ties share their mean rank
+    above = np.count_nonzero(positive)
+    below = len(positive) - above
+    return float((ranks[positive[order]].sum() - above * (above + 1) / 2) / (above * below))
+
+
+def average_precision(positive: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:
+    """Returns the sum over thresholds of precision times the recall gained there, without interpolation.
+
+    Args:
+        positive: Whether each node is positive, shape (n,); at least one is.
+        scores: The nodes' scores, same shape.
+    """
+    order = np.argsort(-scores, kind="stable")
+    starts, sizes = _ties(scores[order])
+    ends = starts + sizes
+    found = np.cumsum(positive[order])[ends - 1]
+    return float((found / ends * np.diff(found, prepend=0)).sum() / found[-1])
+
+
+def _ties(ordered: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the start and the length of each run of equal values in `ordered`, int64."""
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return starts, np.diff(starts, append=len(ordered))
+
+
+#: The metrics that rank positive nodes above negative ones.
+_RANKING: dict[str, Callable[[NDArray[np.bool_], NDArray[np.float32]], float]] = {
+    "roc_auc": roc_auc,
+    "average_precision": average_precision,
+}
 
 _TALLIES: dict[tuple[str, str], Callable[[Metric, int], Tally]] = {
     ("classes", "accuracy"): _Right,

@@ -32,6 +32,45 @@ from a3gnn.task import Task
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
+_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
+
+# These configure PyG's edges and processes and don't change a mini-batch. As in PyG, the loader always uses its own
+# dataset and collate_fn.
+_HINTS = (
+    "collate_fn",
+    "dataset",
+    "filter_per_worker",
+    "is_sorted",
+    "persistent_workers",
+    "pin_memory",
+    "pin_memory_device",
+    "prefetch_factor",
+)
+
+# Epoch that keys the random numbers of mini-batches from `Loader.__call__`; training never reaches it.
+_CALLS = 2**64 - 1
+
+
+class _Unsupported(NamedTuple):
+    """An argument that would change a mini-batch: its only supported value, and the remedy."""
+
+    only: Any
+    remedy: str
+
+
+_UNSUPPORTED = {
+    "input_time": _Unsupported(None, _NO_TIMES),
+    "temporal_strategy": _Unsupported("uniform", _NO_TIMES),
+    "time_attr": _Unsupported(None, _NO_TIMES),
+    "transform_sampler_output": _Unsupported(None, "use transform, which takes the whole mini-batch"),
+    "neighbor_sampler": _Unsupported(None, "a3gnn brings its own; use PyG's NeighborLoader for another"),
+    "generator": _Unsupported(None, "give seed, an integer, instead"),
+    "worker_init_fn": _Unsupported(None, "workers are threads that need no start-up"),
+    "multiprocessing_context": _Unsupported(None, "workers are threads, not processes"),
+    "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
+    "in_order": _Unsupported(True, "mini-batches come in their order with any number of workers"),
+}
+
 
 class EpochIterator:
     """Iterates over mini-batches; dropping or closing it ends every thread.
@@ -63,61 +102,6 @@ class EpochIterator:
         return [] if self._pinned is None else self._pinned.workers
 
 
-class _Unsupported(NamedTuple):
-    """An argument that would change a mini-batch: its only supported value, and the remedy."""
-
-    only: Any
-    remedy: str
-
-
-_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
-_UNSUPPORTED = {
-    "input_time": _Unsupported(None, _NO_TIMES),
-    "temporal_strategy": _Unsupported("uniform", _NO_TIMES),
-    "time_attr": _Unsupported(None, _NO_TIMES),
-    "transform_sampler_output": _Unsupported(None, "use transform, which takes the whole mini-batch"),
-    "neighbor_sampler": _Unsupported(None, "a3gnn brings its own; use PyG's NeighborLoader for another"),
-    "generator": _Unsupported(None, "give seed, an integer, instead"),
-    "worker_init_fn": _Unsupported(None, "workers are threads that need no start-up"),
-    "multiprocessing_context": _Unsupported(None, "workers are threads, not processes"),
-    "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
-    "in_order": _Unsupported(True, "mini-batches come in their order with any number of workers"),
-}
-# These configure PyG's edges and processes and don't change a mini-batch. As in PyG, the loader always uses its own
-# dataset and collate_fn.
-_HINTS = (
-    "collate_fn",
-    "dataset",
-    "filter_per_worker",
-    "is_sorted",
-    "persistent_workers",
-    "pin_memory",
-    "pin_memory_device",
-    "prefetch_factor",
-)
-
-
-def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
-    """Checks that `Loader` supports the values of NeighborLoader's other arguments.
-
-    Args:
-        arguments: Arguments that `Loader` doesn't use.
-        loader: The class whose parameters are suggested for an unknown name.
-
-    Raises:
-        UsageError: An argument is unknown or its value isn't supported.
-    """
-    for name, value in arguments.items():
-        if name in _HINTS:
-            continue
-        if name not in _UNSUPPORTED:
-            taken = set(inspect.signature(loader).parameters) - {"others"}
-            raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
-        only, remedy = _UNSUPPORTED[name]
-        if value is not only and (type(value) is not type(only) or value != only):
-            raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")
-
-
 class SeedLoader(DataLoader[Any]):
     """A `DataLoader` with torch's public attributes: dataset, sampler, sizes and workers. Subclasses iterate.
 
@@ -140,10 +124,6 @@ class SeedLoader(DataLoader[Any]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-
-# Epoch that keys the random numbers of mini-batches from `Loader.__call__`; training never reaches it.
-_CALLS = 2**64 - 1
 
 
 class Loader(SeedLoader):
@@ -403,3 +383,24 @@ class Loader(SeedLoader):
     def _served(self, batch: MiniBatch, input_id: Tensor) -> Any:
         data = self._as_data(batch, input_id)
         return data if self.transform is None else self.transform(data)
+
+
+def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
+    """Checks that `Loader` supports the values of NeighborLoader's other arguments.
+
+    Args:
+        arguments: Arguments that `Loader` doesn't use.
+        loader: The class whose parameters are suggested for an unknown name.
+
+    Raises:
+        UsageError: An argument is unknown or its value isn't supported.
+    """
+    for name, value in arguments.items():
+        if name in _HINTS:
+            continue
+        if name not in _UNSUPPORTED:
+            taken = set(inspect.signature(loader).parameters) - {"others"}
+            raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
+        only, remedy = _UNSUPPORTED[name]
+        if value is not only and (type(value) is not type(only) or value != only):
+            raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")

@@ -76,39 +76,6 @@ class InputNodes:
         return order, self.nodes[order]
 
 
-def _array(name: str, values: Any, rule: str) -> NDArray[Any]:
-    try:
-        return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, sparse tensors, other objects
-        raise UsageError(f"{name} {rule}, got {reprlib.repr(values)}") from error
-
-
-def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
-    """Returns the seeds, and whether `nodes` holds ids (False: a mask)."""
-    rule = f"must be node ids or a bool mask of shape ({num_nodes},)"
-    given = _array(name, nodes, rule)
-    masked = given.dtype == np.bool_
-    if masked and given.shape != (num_nodes,):
-        raise UsageError(f"{name} {rule}, got a mask of shape {given.shape}")
-    ids = np.flatnonzero(given) if masked else given
-    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise UsageError(f"{name} {rule}, of one node at least, got {given.dtype} of shape {ids.shape}")
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= num_nodes:
-        raise UsageError(f"{name} must be ids in [0, {num_nodes}), got {len(ids)} from {low} to {high}")
-    if len(ids) == num_nodes > 2 and high <= 1 and not masked:
-        raise UsageError(f"{name} {rule}, got {num_nodes} numbers of 0 and 1; of such a mask, give mask.bool()")
-    return ids.astype(np.int32), not masked
-
-
-def _checked(input_id: Any, count: int) -> NDArray[np.int64]:
-    rule = f"must be {count} integers, one for each of input_nodes"
-    names = _array("input_id", input_id, rule)
-    if names.shape != (count,) or not np.issubdtype(names.dtype, np.integer):
-        raise UsageError(f"input_id {rule}, got {names.dtype} of shape {names.shape}")
-    return names.astype(np.int64)
-
-
 class LoaderArguments(NamedTuple):
     """The arguments of a `Loader` that can conflict with others or with knobs; see `Loader` for each."""
 
@@ -152,24 +119,6 @@ def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int 
         )
 
 
-def _check_share(asked: LoaderArguments) -> None:
-    """Checks that all ranks cut the same mini-batches, and that a share loses no edges of its mini-batch."""
-    whole = isinstance(asked.share, tuple) and [type(number) for number in asked.share] == [int, int]
-    if not whole:
-        raise UsageError(f"share must be (rank, ranks), two integers, or None, got {asked.share!r}")
-    if asked.subgraph_type != "directional":
-        raise UsageError(
-            f"share needs subgraph_type='directional', got {asked.subgraph_type!r}, whose edges between nodes of "
-            "different shares would be lost"
-        )
-    for name in ("sampler", "batch_sampler"):
-        if getattr(asked, name) is not None:
-            raise UsageError(
-                f"share needs an order that is the same in every process, got a {name}; use shuffle=True, whose order "
-                "the seed decides, with one seed for all"
-            )
-
-
 def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:
     """Returns the edges to sample instead of the source's graph, or None if the graph is enough.
 
@@ -203,6 +152,24 @@ def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inp
     return None
 
 
+def _check_share(asked: LoaderArguments) -> None:
+    """Checks that all ranks cut the same mini-batches, and that a share loses no edges of its mini-batch."""
+    whole = isinstance(asked.share, tuple) and [type(number) for number in asked.share] == [int, int]
+    if not whole:
+        raise UsageError(f"share must be (rank, ranks), two integers, or None, got {asked.share!r}")
+    if asked.subgraph_type != "directional":
+        raise UsageError(
+            f"share needs subgraph_type='directional', got {asked.subgraph_type!r}, whose edges between nodes of "
+            "different shares would be lost"
+        )
+    for name in ("sampler", "batch_sampler"):
+        if getattr(asked, name) is not None:
+            raise UsageError(
+                f"share needs an order that is the same in every process, got a {name}; use shuffle=True, whose order "
+                "the seed decides, with one seed for all"
+            )
+
+
 def _check_features(source: Source, config: TrainConfig) -> None:
     knobs = {"cache_bytes": 0, "feature_tier": "ram", "feature_dtype": "float32", "num_partitions": 1}
     for name, idle in knobs.items():
@@ -211,3 +178,36 @@ def _check_features(source: Source, config: TrainConfig) -> None:
                 f"{name} must be {idle} here, got {getattr(config, name)}: it needs x that is dense, finite float32 "
                 "or float16 of two dimensions in the host's memory"
             )
+
+
+def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
+    """Returns the seeds, and whether `nodes` holds ids (False: a mask)."""
+    rule = f"must be node ids or a bool mask of shape ({num_nodes},)"
+    given = _array(name, nodes, rule)
+    masked = given.dtype == np.bool_
+    if masked and given.shape != (num_nodes,):
+        raise UsageError(f"{name} {rule}, got a mask of shape {given.shape}")
+    ids = np.flatnonzero(given) if masked else given
+    if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
+        raise UsageError(f"{name} {rule}, of one node at least, got {given.dtype} of shape {ids.shape}")
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= num_nodes:
+        raise UsageError(f"{name} must be ids in [0, {num_nodes}), got {len(ids)} from {low} to {high}")
+    if len(ids) == num_nodes > 2 and high <= 1 and not masked:
+        raise UsageError(f"{name} {rule}, got {num_nodes} numbers of 0 and 1; of such a mask, give mask.bool()")
+    return ids.astype(np.int32), not masked
+
+
+def _checked(input_id: Any, count: int) -> NDArray[np.int64]:
+    rule = f"must be {count} integers, one for each of input_nodes"
+    names = _array("input_id", input_id, rule)
+    if names.shape != (count,) or not np.issubdtype(names.dtype, np.integer):
+        raise UsageError(f"input_id {rule}, got {names.dtype} of shape {names.shape}")
+    return names.astype(np.int64)
+
+
+def _array(name: str, values: Any, rule: str) -> NDArray[Any]:
+    try:
+        return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, sparse tensors, other objects
+        raise UsageError(f"{name} {rule}, got {reprlib.repr(values)}") from error

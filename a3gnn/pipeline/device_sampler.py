@@ -30,33 +30,6 @@ def _signed(word: int) -> int:
 _GOLDEN, _MIX_1, _MIX_2 = (_signed(int(word)) for word in (random.GOLDEN, random.MIX_1, random.MIX_2))
 
 
-def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
-    return (words >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def mix(words: torch.Tensor) -> torch.Tensor:
-    """Returns SplitMix64's scramble of `words`, int64, same shape."""
-    words = (words ^ _shift(words, 30)) * _MIX_1
-    words = (words ^ _shift(words, 27)) * _MIX_2
-    return words ^ _shift(words, 31)
-
-
-def fold(keys: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-    """Returns the keys of `words` under `keys`, int64, broadcast."""
-    return mix(keys + (words + 1) * _GOLDEN)
-
-
-def uniform(streams: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
-    """Returns draw `counters` of `streams`, float64 in [0, 1)."""
-    return _shift(fold(streams, counters), 12).double() * 2.0**-52
-
-
-def below(streams: torch.Tensor, counters: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
-    """Returns draw `counters` of `streams` as integers in [0, bounds), int64, for bounds below 2**31."""
-    words = fold(streams, counters)
-    return _shift(_shift(words, 32) * bounds + _shift((words & _LOW_32) * bounds, 32), 32)
-
-
 class DeviceSampler:
     """Samples like `NeighbourSampler` with `two_bucket`, bit for bit, from an adjacency on a torch device.
 
@@ -132,6 +105,33 @@ class DeviceSampler:
             cached = torch.zeros_like(drawn) if self._num_cached is None else self._num_cached[nodes[drawn]].long()
             offset[(taken < degree)[row]] = _picks(streams, cached, degree[drawn], self.bias_rate, fanout).flatten()
         return taken, self._indices[begin[row] + offset].long()
+
+
+def mix(words: torch.Tensor) -> torch.Tensor:
+    """Returns SplitMix64's scramble of `words`, int64, same shape."""
+    words = (words ^ _shift(words, 30)) * _MIX_1
+    words = (words ^ _shift(words, 27)) * _MIX_2
+    return words ^ _shift(words, 31)
+
+
+def fold(keys: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
+    """Returns the keys of `words` under `keys`, int64, broadcast."""
+    return mix(keys + (words + 1) * _GOLDEN)
+
+
+def uniform(streams: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
+    """Returns draw `counters` of `streams`, float64 in [0, 1)."""
+    return _shift(fold(streams, counters), 12).double() * 2.0**-52
+
+
+def below(streams: torch.Tensor, counters: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+    """Returns draw `counters` of `streams` as integers in [0, bounds), int64, for bounds below 2**31."""
+    words = fold(streams, counters)
+    return _shift(_shift(words, 32) * bounds + _shift((words & _LOW_32) * bounds, 32), 32)
+
+
+def _shift(words: torch.Tensor, bits: int) -> torch.Tensor:
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _picks(streams: torch.Tensor, cached: torch.Tensor, degree: torch.Tensor, bias: float, fanout: int) -> torch.Tensor:

@@ -29,119 +29,6 @@ from a3gnn.threads import pool
 from a3gnn.threads.staged_map import staged_map
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedWork:
-    """Work of all shares together, relative to one trainer with the whole mini-batch; 1 means that nothing is repeated.
-
-    Attributes:
-        sampled_edges: Ratio of sampled edges.
-        trained_edges: Ratio of edges that the input layer computes with.
-        rows: Ratio of feature rows that are read.
-    """
-
-    sampled_edges: float
-    trained_edges: float
-    rows: float
-
-
-def repeated_work(
-    sampler: Sampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
-) -> RepeatedWork:
-    """Returns the work that shares repeat in the mini-batches `planned`, sampled as in epoch 0.
-
-    Args:
-        sampler: Samples whole mini-batches.
-        planned: At least one mini-batch.
-        weights: Each share's seeds, in proportion.
-        independent: Whether each share is sampled by itself. If not, it is cut from the whole mini-batch.
-    """
-    edges = rows = trained = read = 0
-    for batch in planned:
-        whole = sampler.sample(batch.seeds, 0, batch.index)
-        edges, rows = edges + whole.num_edges, rows + whole.num_nodes
-        for low, high in pairwise(seed_bounds(len(batch.seeds), weights)):
-            if high > low:
-                alone = sampler.sample(batch.seeds[low:high], 0, batch.index) if independent else cut(whole, low, high)
-                trained, read = trained + alone.num_edges, read + alone.num_nodes
-    # A graph may have no edge.
-    repeated = trained / edges if edges else 1.0
-    return RepeatedWork(repeated if independent else 1.0, repeated, read / rows)
-
-
-def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
-    """Returns one neighborhood that contains all `parts`, without edges between them.
-
-    Its seeds are the parts' seeds, in order; `a3gnn.sampling.share.cut` returns each part. A node that several parts
-    reach occurs several times.
-
-    Args:
-        parts: At least one, all with the same number of hops, and without edge ids.
-    """
-    sizes = np.array([part.hop_sizes for part in parts])  # (n_parts, n_hops + 1)
-    found = np.diff(sizes, axis=1, prepend=0)
-    by_hop = found.T.ravel()  # nodes come hop by hop, and within a hop part by part
-    begins = (np.cumsum(by_hop) - by_hop).reshape(found.T.shape).T
-    places = [
-        np.repeat(begin - known + new, new) + np.arange(known[-1])
-        for begin, known, new in zip(begins, sizes, found, strict=True)
-    ]
-    n_id = np.empty(sizes[:, -1].sum(), dtype=np.int32)
-    rows = [place[: len(part.indptr) - 1] for part, place in zip(parts, places, strict=True)]
-    degrees = np.zeros(sum(map(len, rows)), dtype=np.int64)
-    for part, place, row in zip(parts, places, rows, strict=True):
-        n_id[place] = part.n_id
-        degrees[row] = np.diff(part.indptr)
-    indptr = np.zeros(len(degrees) + 1, dtype=np.int32)
-    np.cumsum(degrees, out=indptr[1:])
-    indices = np.empty(indptr[-1], dtype=np.int32)
-    for part, place, row in zip(parts, places, rows, strict=True):
-        edges = np.repeat(indptr[row] - part.indptr[:-1], np.diff(part.indptr)) + np.arange(part.num_edges)
-        indices[edges] = place[part.indices]
-    return Subgraph(n_id, indptr, indices, tuple(sizes.sum(axis=0).tolist()))
-
-
-def prefetched(
-    items: Iterable[Any], stages: Sequence[Callable[[Any], Any]], depths: Sequence[int], threads: int
-) -> Generator[Any, None, None]:
-    """Passes each item through `stages` and yields the results in order (HyScale-GNN, section IV-B and Fig. 7).
-
-    A stage with a depth d > 0 runs on a thread of its own. It begins an item once the next stage has begun the item d
-    places before. A stage with depth 0 shares a thread with the next one, and both finish an item before the next
-    item. The caller is the last stage: it begins an item when it receives it. A stage that shares the caller's thread
-    works when the caller requests an item.
-
-    Args:
-        items: Inputs of the first stage.
-        stages: All stages except the caller's.
-        depths: For each of `stages`, how many items it may be ahead of the next one.
-        threads: Number of threads that a stage with a thread of its own computes on, including that one.
-    """
-    groups: list[list[Callable[[Any], Any]]] = [[]]
-    for stage, depth in zip(stages, depths, strict=True):
-        groups[-1].append(stage)
-        if depth:
-            groups.append([])
-    *ahead, last = groups
-    if not ahead:
-        yield from (_in_turn(last, item) for item in items)
-        return
-
-    def on_thread(group: Sequence[Callable[[Any], Any]], item: Any) -> Any:
-        with pool.limited(threads):
-            return _in_turn(group, item)
-
-    own = [partial(on_thread, group) for group in ahead]
-    with closing(staged_map(items, own, [depth for depth in depths if depth])) as results:
-        for result in results:
-            yield _in_turn(last, result)
-
-
-def _in_turn(stages: Sequence[Callable[[Any], Any]], item: Any) -> Any:
-    for stage in stages:
-        item = stage(item)
-    return item
-
-
 @dataclass(slots=True, eq=False)
 class Dividing:
     """How mini-batches are divided among trainers.
@@ -296,3 +183,116 @@ def most_held(config: TrainConfig, shares: Shares | Dividing | None) -> int:
     if shares.depths is not None:
         ahead = sum(shares.depths[1:])
     return (ahead + 2) * len(shares.send)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedWork:
+    """Work of all shares together, relative to one trainer with the whole mini-batch; 1 means that nothing is repeated.
+
+    Attributes:
+        sampled_edges: Ratio of sampled edges.
+        trained_edges: Ratio of edges that the input layer computes with.
+        rows: Ratio of feature rows that are read.
+    """
+
+    sampled_edges: float
+    trained_edges: float
+    rows: float
+
+
+def repeated_work(
+    sampler: Sampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
+) -> RepeatedWork:
+    """Returns the work that shares repeat in the mini-batches `planned`, sampled as in epoch 0.
+
+    Args:
+        sampler: Samples whole mini-batches.
+        planned: At least one mini-batch.
+        weights: Each share's seeds, in proportion.
+        independent: Whether each share is sampled by itself. If not, it is cut from the whole mini-batch.
+    """
+    edges = rows = trained = read = 0
+    for batch in planned:
+        whole = sampler.sample(batch.seeds, 0, batch.index)
+        edges, rows = edges + whole.num_edges, rows + whole.num_nodes
+        for low, high in pairwise(seed_bounds(len(batch.seeds), weights)):
+            if high > low:
+                alone = sampler.sample(batch.seeds[low:high], 0, batch.index) if independent else cut(whole, low, high)
+                trained, read = trained + alone.num_edges, read + alone.num_nodes
+    # A graph may have no edge.
+    repeated = trained / edges if edges else 1.0
+    return RepeatedWork(repeated if independent else 1.0, repeated, read / rows)
+
+
+def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
+    """Returns one neighborhood that contains all `parts`, without edges between them.
+
+    Its seeds are the parts' seeds, in order; `a3gnn.sampling.share.cut` returns each part. A node that several parts
+    reach occurs several times.
+
+    Args:
+        parts: At least one, all with the same number of hops, and without edge ids.
+    """
+    sizes = np.array([part.hop_sizes for part in parts])  # (n_parts, n_hops + 1)
+    found = np.diff(sizes, axis=1, prepend=0)
+    by_hop = found.T.ravel()  # nodes come hop by hop, and within a hop part by part
+    begins = (np.cumsum(by_hop) - by_hop).reshape(found.T.shape).T
+    places = [
+        np.repeat(begin - known + new, new) + np.arange(known[-1])
+        for begin, known, new in zip(begins, sizes, found, strict=True)
+    ]
+    n_id = np.empty(sizes[:, -1].sum(), dtype=np.int32)
+    rows = [place[: len(part.indptr) - 1] for part, place in zip(parts, places, strict=True)]
+    degrees = np.zeros(sum(map(len, rows)), dtype=np.int64)
+    for part, place, row in zip(parts, places, rows, strict=True):
+        n_id[place] = part.n_id
+        degrees[row] = np.diff(part.indptr)
+    indptr = np.zeros(len(degrees) + 1, dtype=np.int32)
+    np.cumsum(degrees, out=indptr[1:])
+    indices = np.empty(indptr[-1], dtype=np.int32)
+    for part, place, row in zip(parts, places, rows, strict=True):
+        edges = np.repeat(indptr[row] - part.indptr[:-1], np.diff(part.indptr)) + np.arange(part.num_edges)
+        indices[edges] = place[part.indices]
+    return Subgraph(n_id, indptr, indices, tuple(sizes.sum(axis=0).tolist()))
+
+
+def prefetched(
+    items: Iterable[Any], stages: Sequence[Callable[[Any], Any]], depths: Sequence[int], threads: int
+) -> Generator[Any, None, None]:
+    """Passes each item through `stages` and yields the results in order (HyScale-GNN, section IV-B and Fig. 7).
+
+    A stage with a depth d > 0 runs on a thread of its own. It begins an item once the next stage has begun the item d
+    places before. A stage with depth 0 shares a thread with the next one, and both finish an item before the next
+    item. The caller is the last stage: it begins an item when it receives it. A stage that shares the caller's thread
+    works when the caller requests an item.
+
+    Args:
+        items: Inputs of the first stage.
+        stages: All stages except the caller's.
+        depths: For each of `stages`, how many items it may be ahead of the next one.
+        threads: Number of threads that a stage with a thread of its own computes on, including that one.
+    """
+    groups: list[list[Callable[[Any], Any]]] = [[]]
+    for stage, depth in zip(stages, depths, strict=True):
+        groups[-1].append(stage)
+        if depth:
+            groups.append([])
+    *ahead, last = groups
+    if not ahead:
+        yield from (_in_turn(last, item) for item in items)
+        return
+
+    def on_thread(group: Sequence[Callable[[Any], Any]], item: Any) -> Any:
+        with pool.limited(threads):
+            return _in_turn(group, item)
+
+    own = [partial(on_thread, group) for group in ahead]
+    with closing(staged_map(items, own, [depth for depth in depths if depth])) as results:
+        for result in results:
+            yield _in_turn(last, result)
+
+
+def _in_turn(stages: Sequence[Callable[[Any], Any]], item: Any) -> Any:
+    for stage in stages:
+        item = stage(item)
+    return item

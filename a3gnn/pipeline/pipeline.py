@@ -46,6 +46,8 @@ from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
 from a3gnn.threads.overlap_policy import OverlapPolicy
 
+_PARTITION_SEED = 0  # partitions are a property of the graph: runs of any seed share the stored ones
+
 
 class EdgeSampling(NamedTuple):
     """Edges to sample in place of the graph's own, counting repeated edges, and how to sample them (`EdgeSampler`)."""
@@ -53,38 +55,6 @@ class EdgeSampling(NamedTuple):
     edges: Edges
     replace: bool = False
     disjoint: bool = False
-
-
-def open_sampler(
-    adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-    fanouts: Sequence[int],
-    config: TrainConfig,
-    seed: int,
-    cached: NDArray[np.int32],
-    parts: NDArray[np.int32] | None,
-    sampling: EdgeSampling | None,
-) -> Sampler:
-    """Returns a sampler of `adjacency` on `config.sampling_device`, or of the edges of `sampling` on the host.
-
-    Args:
-        adjacency: In-neighbors as CSR, indptr and indices, within parts.
-        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
-        config: Its `bias_rate` and `sampling_device` are used.
-        seed: Decides the random numbers.
-        cached: Ids of cached nodes.
-        parts: Each node's part, int32, shape (num_nodes,); None is one part.
-        sampling: Edges to sample in place of `adjacency`; their mini-batches contain edge ids.
-    """
-    mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
-    mask[cached] = True
-    rate = config.bias_rate
-    if sampling is not None:
-        edges, replace, disjoint = sampling
-        edges = edges if parts is None else edges.within(parts)
-        return EdgeSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, replace=replace, disjoint=disjoint)
-    if config.sampling_device == "cuda":
-        return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
-    return NeighbourSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,9 +90,6 @@ class PipelineOptions:
     resources: Resources | Allocation | None = None
     sampling: EdgeSampling | None = None
     shares: Shares | Dividing | None = None
-
-
-_PARTITION_SEED = 0  # partitions are a property of the graph: runs of any seed share the stored ones
 
 
 class Pipeline:
@@ -333,3 +300,35 @@ class Pipeline:
     def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
         """Yields the seeds of the first epoch, which is planned only once the first one is requested."""
         yield from (batch.seeds for batch in self.plan(0))
+
+
+def open_sampler(
+    adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
+    fanouts: Sequence[int],
+    config: TrainConfig,
+    seed: int,
+    cached: NDArray[np.int32],
+    parts: NDArray[np.int32] | None,
+    sampling: EdgeSampling | None,
+) -> Sampler:
+    """Returns a sampler of `adjacency` on `config.sampling_device`, or of the edges of `sampling` on the host.
+
+    Args:
+        adjacency: In-neighbors as CSR, indptr and indices, within parts.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
+        config: Its `bias_rate` and `sampling_device` are used.
+        seed: Decides the random numbers.
+        cached: Ids of cached nodes.
+        parts: Each node's part, int32, shape (num_nodes,); None is one part.
+        sampling: Edges to sample in place of `adjacency`; their mini-batches contain edge ids.
+    """
+    mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
+    mask[cached] = True
+    rate = config.bias_rate
+    if sampling is not None:
+        edges, replace, disjoint = sampling
+        edges = edges if parts is None else edges.within(parts)
+        return EdgeSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, replace=replace, disjoint=disjoint)
+    if config.sampling_device == "cuda":
+        return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
+    return NeighbourSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)

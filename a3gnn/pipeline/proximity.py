@@ -15,123 +15,6 @@ from a3gnn.sampling.kernel_types import readonly
 from a3gnn.seeding import generator
 from a3gnn.storage.compiled import njit
 
-
-@njit(nogil=True, cache=True)
-def sum_label_distances(labels: NDArray[np.int32], batch_size: int, num_classes: int) -> tuple[float, int]:
-    """Sums, over mini-batches, the total variation distance between their labels and all `labels`.
-
-    Args:
-        labels: Labels of the seeds in order, int32 in [0, num_classes), shape (n,).
-        batch_size: Seeds per mini-batch; the last may have fewer.
-        num_classes: Number of distinct labels.
-
-    Returns:
-        The sum, and the number of mini-batches.
-    """
-    share = np.zeros(num_classes, dtype=np.float64)
-    for label in labels:
-        share[label] += 1.0 / len(labels)
-    counts = np.zeros(num_classes, dtype=np.int64)
-    total = 0.0
-    batches = 0
-    for start in range(0, len(labels), batch_size):
-        batch = labels[start : start + batch_size]
-        counts[:] = 0
-        for label in batch:
-            counts[label] += 1
-        distance = 0.0
-        for c in range(num_classes):
-            distance += abs(counts[c] / len(batch) - share[c])
-        total += distance / 2
-        batches += 1
-    return total, batches
-
-
-def shuffling_error(
-    labels: NDArray[np.int32], batch_size: int, num_classes: int, bounds: Sequence[int] | None = None
-) -> float:
-    """Returns the mean total variation distance between the labels of a mini-batch and of all seeds, in [0, 1].
-
-    Args:
-        labels: Labels of the seeds in order, int32 in [0, num_classes), shape (num_seeds,).
-        batch_size: Seeds per mini-batch; the last one may have fewer.
-        num_classes: Number of distinct labels.
-        bounds: Where parts begin and end, from 0 to num_seeds. No mini-batch crosses a bound, and each is compared with
-            its own part. None is one part.
-    """
-    total, batches = 0.0, 0
-    for first, last in pairwise(bounds or (0, len(labels))):
-        distances, count = sum_label_distances(labels[first:last], batch_size, num_classes)
-        total, batches = total + distances, batches + count
-    return total / max(batches, 1)
-
-
-@njit(nogil=True, cache=True)
-def visit_breadth_first(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    nodes: NDArray[np.int32],
-    roots: NDArray[np.int64],
-) -> NDArray[np.int32]:
-    """Returns positions in `nodes` (distinct) in the order in which a breadth-first traversal reaches them, int32.
-
-    It starts at `nodes[roots[0]]`. When the queue is empty, it restarts at the first of `roots` whose node has not been
-    reached. It ends once it has reached all `nodes`, even if the graph contains more.
-    """
-    num_nodes = len(indptr) - 1
-    place = np.full(num_nodes, -1, dtype=np.int32)
-    for i in range(len(nodes)):
-        place[nodes[i]] = i
-    order = np.empty(len(nodes), dtype=np.int32)
-    queue = np.empty(num_nodes, dtype=np.int32)
-    reached = np.zeros(num_nodes, dtype=np.bool_)
-    kept, head, tail = 0, 0, 0
-    for position in roots:
-        root = nodes[position]
-        if reached[root]:
-            continue
-        reached[root] = True
-        queue[tail] = root
-        tail += 1
-        while head < tail and kept < len(nodes):
-            v = queue[head]
-            head += 1
-            if place[v] >= 0:
-                order[kept] = place[v]
-                kept += 1
-            for e in range(indptr[v], indptr[v + 1]):
-                u = indices[e]
-                if not reached[u]:
-                    reached[u] = True
-                    queue[tail] = u
-                    tail += 1
-    return order
-
-
-def breadth_first_order(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    nodes: NDArray[np.int32],
-    draw: np.random.Generator,
-) -> NDArray[np.int32]:
-    """Returns the positions in `nodes`, each once, in the order in which a traversal from random roots reaches them.
-
-    Takes O(nodes + edges) time and 9 bytes per node of the graph. Stops reading edges once all `nodes` are found.
-
-    Edges are followed from a node to its in-neighbors. In an undirected graph a root reaches its whole component; in a
-    directed one only its ancestors. The traversal then continues from the next random root among `nodes`, so in a
-    directed graph nodes that only share an ancestor may end up far apart.
-
-    Args:
-        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
-        indices: int32, shape (num_edges,).
-        nodes: Distinct nodes, int32; roots are drawn from them, and other nodes are traversed but not returned.
-        draw: Draws the roots.
-    """
-    order: NDArray[np.int32] = visit_breadth_first(indptr, indices, nodes, draw.permutation(len(nodes)))
-    return order
-
-
 #: Maximum number of sequences. Guess.
 _MAX_SEQUENCES = 128
 #: Maximum ratio of the shuffling error to a random order's; a quarter of the batch size has the same effect. Guess.
@@ -220,6 +103,122 @@ class ProximityOrder:
         draw = generator(self._seed, "proximity", epoch)
         parts = [_interleaved(self._traversal[a:b], min(count, b - a), draw) for a, b in pairwise(self._seeds.bounds)]
         return np.concatenate([*parts, np.empty(0, dtype=np.int32)])
+
+
+def breadth_first_order(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    draw: np.random.Generator,
+) -> NDArray[np.int32]:
+    """Returns the positions in `nodes`, each once, in the order in which a traversal from random roots reaches them.
+
+    Takes O(nodes + edges) time and 9 bytes per node of the graph. Stops reading edges once all `nodes` are found.
+
+    Edges are followed from a node to its in-neighbors. In an undirected graph a root reaches its whole component; in a
+    directed one only its ancestors. The traversal then continues from the next random root among `nodes`, so in a
+    directed graph nodes that only share an ancestor may end up far apart.
+
+    Args:
+        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
+        indices: int32, shape (num_edges,).
+        nodes: Distinct nodes, int32; roots are drawn from them, and other nodes are traversed but not returned.
+        draw: Draws the roots.
+    """
+    order: NDArray[np.int32] = visit_breadth_first(indptr, indices, nodes, draw.permutation(len(nodes)))
+    return order
+
+
+@njit(nogil=True, cache=True)
+def visit_breadth_first(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    nodes: NDArray[np.int32],
+    roots: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """Returns positions in `nodes` (distinct) in the order in which a breadth-first traversal reaches them, int32.
+
+    It starts at `nodes[roots[0]]`. When the queue is empty, it restarts at the first of `roots` whose node has not been
+    reached. It ends once it has reached all `nodes`, even if the graph contains more.
+    """
+    num_nodes = len(indptr) - 1
+    place = np.full(num_nodes, -1, dtype=np.int32)
+    for i in range(len(nodes)):
+        place[nodes[i]] = i
+    order = np.empty(len(nodes), dtype=np.int32)
+    queue = np.empty(num_nodes, dtype=np.int32)
+    reached = np.zeros(num_nodes, dtype=np.bool_)
+    kept, head, tail = 0, 0, 0
+    for position in roots:
+        root = nodes[position]
+        if reached[root]:
+            continue
+        reached[root] = True
+        queue[tail] = root
+        tail += 1
+        while head < tail and kept < len(nodes):
+            v = queue[head]
+            head += 1
+            if place[v] >= 0:
+                order[kept] = place[v]
+                kept += 1
+            for e in range(indptr[v], indptr[v + 1]):
+                u = indices[e]
+                if not reached[u]:
+                    reached[u] = True
+                    queue[tail] = u
+                    tail += 1
+    return order
+
+
+def shuffling_error(
+    labels: NDArray[np.int32], batch_size: int, num_classes: int, bounds: Sequence[int] | None = None
+) -> float:
+    """Returns the mean total variation distance between the labels of a mini-batch and of all seeds, in [0, 1].
+
+    Args:
+        labels: Labels of the seeds in order, int32 in [0, num_classes), shape (num_seeds,).
+        batch_size: Seeds per mini-batch; the last one may have fewer.
+        num_classes: Number of distinct labels.
+        bounds: Where parts begin and end, from 0 to num_seeds. No mini-batch crosses a bound, and each is compared with
+            its own part. None is one part.
+    """
+    total, batches = 0.0, 0
+    for first, last in pairwise(bounds or (0, len(labels))):
+        distances, count = sum_label_distances(labels[first:last], batch_size, num_classes)
+        total, batches = total + distances, batches + count
+    return total / max(batches, 1)
+
+
+@njit(nogil=True, cache=True)
+def sum_label_distances(labels: NDArray[np.int32], batch_size: int, num_classes: int) -> tuple[float, int]:
+    """Sums, over mini-batches, the total variation distance between their labels and all `labels`.
+
+    Args:
+        labels: Labels of the seeds in order, int32 in [0, num_classes), shape (n,).
+        batch_size: Seeds per mini-batch; the last may have fewer.
+        num_classes: Number of distinct labels.
+
+    Returns:
+        The sum, and the number of mini-batches.
+    """
+    share = np.zeros(num_classes, dtype=np.float64)
+    for label in labels:
+        share[label] += 1.0 / len(labels)
+    counts = np.zeros(num_classes, dtype=np.int64)
+    total = 0.0
+    batches = 0
+    for start in range(0, len(labels), batch_size):
+        batch = labels[start : start + batch_size]
+        counts[:] = 0
+        for label in batch:
+            counts[label] += 1
+        distance = 0.0
+        for c in range(num_classes):
+            distance += abs(counts[c] / len(batch) - share[c])
+        total += distance / 2
+        batches += 1
+    return total, batches
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,8 @@ from a3gnn.version import __version__
 
 #: Layers that need all kernels; more layers need no further ones: the input layer, one in the middle, the last.
 _LAYERS = 3
+#: Timeout of compiling in seconds. Guess: some five times the duration on two slow cores.
+_MOST_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,62 +100,6 @@ class KernelSet:
         )
 
 
-def _layers(task: Task) -> Iterator[str]:
-    """Yields the properties that determine the layers' kernels."""
-    yield count(task.num_layers, "layer") + (" or more" if task.num_layers == _LAYERS else "")
-    if task.norm != "none":
-        yield f"{task.norm} norm"
-    if task.residual:
-        yield "residual connections"
-    if not task.dropout:
-        yield "no dropout"
-
-
-def _knobs(config: TrainConfig) -> str:
-    """Returns the knobs that change the kernels from the default's; a size appears only by its name."""
-    usual, own = _small_config(TrainConfig()).to_dict(), config.to_dict()
-    other = [
-        f"{name}={value}" if isinstance(value, str) else name for name, value in own.items() if value != usual[name]
-    ]
-    return f" with {', '.join(other)}" if other else ""
-
-
-def _small_task(task: Task) -> Task:
-    """Returns the smallest task that needs the kernels of `task`."""
-    return Task(
-        model=task.model,
-        hidden_channels=8,
-        fanouts=(3,) * min(task.num_layers, _LAYERS),
-        dropout=0.5 if task.dropout else 0.0,
-        heads=2,
-        norm=task.norm,
-        residual=task.residual,
-    )
-
-
-def _small_config(config: TrainConfig) -> TrainConfig:
-    """Returns the smallest configuration that needs the kernels of `config`.
-
-    Modes, workers and resources determine which thread runs a kernel, never which kernel.
-    """
-    return config.replace(
-        batch_size=32,
-        num_partitions=min(config.num_partitions, 2),
-        bias_rate=min(config.bias_rate, 2.0),
-        num_workers=1,
-        cache_bytes=min(config.cache_bytes, 4096),
-        parallel_mode="sequential",
-        resources="free",
-        seed_fanout=None,
-        deep_fanout=None,
-        learning_rate_scale=1.0,
-    ).canonical()
-
-
-#: Timeout of compiling in seconds. Guess: some five times the duration on two slow cores.
-_MOST_SECONDS = 300.0
-
-
 def compile_ahead(wanted: KernelSet, notify: Callable[[str], None]) -> float:
     """Has numba compile `wanted` unless this machine has done so already, and returns the seconds that this took.
 
@@ -216,3 +162,55 @@ def _note(wanted: KernelSet) -> Path:
     processor = cpu_target.target_context.codegen().magic_tuple()
     text = json.dumps([wanted.to_dict(), __version__, *processor])
     return KERNELS / f"{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}.compiled"
+
+
+def _layers(task: Task) -> Iterator[str]:
+    """Yields the properties that determine the layers' kernels."""
+    yield count(task.num_layers, "layer") + (" or more" if task.num_layers == _LAYERS else "")
+    if task.norm != "none":
+        yield f"{task.norm} norm"
+    if task.residual:
+        yield "residual connections"
+    if not task.dropout:
+        yield "no dropout"
+
+
+def _knobs(config: TrainConfig) -> str:
+    """Returns the knobs that change the kernels from the default's; a size appears only by its name."""
+    usual, own = _small_config(TrainConfig()).to_dict(), config.to_dict()
+    other = [
+        f"{name}={value}" if isinstance(value, str) else name for name, value in own.items() if value != usual[name]
+    ]
+    return f" with {', '.join(other)}" if other else ""
+
+
+def _small_task(task: Task) -> Task:
+    """Returns the smallest task that needs the kernels of `task`."""
+    return Task(
+        model=task.model,
+        hidden_channels=8,
+        fanouts=(3,) * min(task.num_layers, _LAYERS),
+        dropout=0.5 if task.dropout else 0.0,
+        heads=2,
+        norm=task.norm,
+        residual=task.residual,
+    )
+
+
+def _small_config(config: TrainConfig) -> TrainConfig:
+    """Returns the smallest configuration that needs the kernels of `config`.
+
+    Modes, workers and resources determine which thread runs a kernel, never which kernel.
+    """
+    return config.replace(
+        batch_size=32,
+        num_partitions=min(config.num_partitions, 2),
+        bias_rate=min(config.bias_rate, 2.0),
+        num_workers=1,
+        cache_bytes=min(config.cache_bytes, 4096),
+        parallel_mode="sequential",
+        resources="free",
+        seed_fanout=None,
+        deep_fanout=None,
+        learning_rate_scale=1.0,
+    ).canonical()

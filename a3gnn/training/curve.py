@@ -22,28 +22,13 @@ from a3gnn.training.run_folder import SaveTimer
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
 
+CURVE_STATE_VERSION = 1
 #: Cost of training up to the first point, in evaluations. Between later points it is three times as much
 #: (`a3gnn.learning_curve.next_point`): four evaluations would make evaluation a fifth of the total, and costs are
 #: estimates, off by up to a half.
 _SPACING = 2
 #: Mini-batches to estimate the mean cost from.
 _SAMPLED = 4
-
-
-def first_point(trainer: Trainer) -> int:
-    """Returns the mini-batches before a curve's first point, >= 1; they cost as much as two evaluations.
-
-    Costs are counted from shapes (`a3gnn.models.layers.layer`), never timed. So the number, and with it the curve's
-    points (`a3gnn.learning_curve.next_point`), depends only on the graph, the task and the learning key.
-
-    Args:
-        trainer: A trainer with the graph, the task, and any configuration with the learning key.
-    """
-    cost = fmean(trainer.cost(subgraph) for subgraph in trainer.first_samples(_SAMPLED))
-    return max(1, math.ceil(_SPACING * trainer.validation_cost / cost))
-
-
-CURVE_STATE_VERSION = 1
 
 
 @dataclass(slots=True)
@@ -112,26 +97,6 @@ class CurveState:
         trainer.model.load_state_dict(fields["model"])
         trainer.optimizer.load_state_dict(fields["optimizer"])
         return cls(fields["batches"], curve, fields["best"])
-
-
-def _identity(trainer: Trainer, first: int) -> dict[str, Any]:
-    """Returns the values, by name, that determine the curve bit for bit."""
-    known = identity(trainer.graph, trainer.config, trainer.task)
-    return {**known, "curve_state_version": CURVE_STATE_VERSION, "first": first}
-
-
-def _read(path: Path, known: dict[str, Any]) -> dict[str, Any] | None:
-    """Returns the fields of the state at `path`, or None if there is none with this identity."""
-    try:
-        fields: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return fields if fields["identity"] == known else None
-    except Exception:  # torch raises various errors for a missing or damaged file
-        return None
-
-
-def _agree(one: LearningCurve, other: LearningCurve) -> bool:
-    shared = min(len(one.batches), len(other.batches))
-    return (one.batches[:shared], one.val_accuracy[:shared]) == (other.batches[:shared], other.val_accuracy[:shared])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +171,19 @@ def train_curve(
     return CurveTraining(dataclasses.replace(known, ended=ended), run.train_seconds, run.eval_seconds, best)
 
 
+def first_point(trainer: Trainer) -> int:
+    """Returns the mini-batches before a curve's first point, >= 1; they cost as much as two evaluations.
+
+    Costs are counted from shapes (`a3gnn.models.layers.layer`), never timed. So the number, and with it the curve's
+    points (`a3gnn.learning_curve.next_point`), depends only on the graph, the task and the learning key.
+
+    Args:
+        trainer: A trainer with the graph, the task, and any configuration with the learning key.
+    """
+    cost = fmean(trainer.cost(subgraph) for subgraph in trainer.first_samples(_SAMPLED))
+    return max(1, math.ceil(_SPACING * trainer.validation_cost / cost))
+
+
 class _Run:
     """A running training of a curve: mini-batches across epochs, points, and the state's file."""
 
@@ -254,3 +232,23 @@ def _steps(trainer: Trainer, batches: int) -> Generator[Step, None, None]:
             for step in steps:
                 batches += 1
                 yield step
+
+
+def _identity(trainer: Trainer, first: int) -> dict[str, Any]:
+    """Returns the values, by name, that determine the curve bit for bit."""
+    known = identity(trainer.graph, trainer.config, trainer.task)
+    return {**known, "curve_state_version": CURVE_STATE_VERSION, "first": first}
+
+
+def _read(path: Path, known: dict[str, Any]) -> dict[str, Any] | None:
+    """Returns the fields of the state at `path`, or None if there is none with this identity."""
+    try:
+        fields: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        return fields if fields["identity"] == known else None
+    except Exception:  # torch raises various errors for a missing or damaged file
+        return None
+
+
+def _agree(one: LearningCurve, other: LearningCurve) -> bool:
+    shared = min(len(one.batches), len(other.batches))
+    return (one.batches[:shared], one.val_accuracy[:shared]) == (other.batches[:shared], other.val_accuracy[:shared])

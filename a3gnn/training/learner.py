@@ -25,57 +25,6 @@ from a3gnn.task import ScheduleName, Task
 _LEAST_WARM_UP = 20
 
 
-@dataclass(frozen=True, slots=True)
-class LearningRate:
-    """The task's learning rate times `learning_rate_scale`, with its schedule, and a warm-up if the scale exceeds 1.
-
-    The warm-up begins at the task's own rate (gradual warm-up: Goyal et al., "Accurate, Large Minibatch SGD", 2017,
-    section 2.2). It takes one epoch, but at least 20 mini-batches. It does not take a share of the budget, because the
-    result must depend on the learning key and not on the length of training. For the same reason, the task sets the
-    number of epochs over which a schedule falls to 0, where it stays. The schedule is linear, or half a cosine
-    (Loshchilov and Hutter, "SGDR", 2017, equation 5, without restarts).
-
-    The rate is computed from the mini-batch's number, so there is no state to save. An extended learning curve equals
-    the curve of one longer training.
-
-    Attributes:
-        start: Rate before the first mini-batch.
-        rate: Rate after the warm-up, before the schedule is applied.
-        warm_up: Mini-batches of the warm-up; 0 for none.
-        schedule: How the rate falls.
-        horizon: Mini-batches after which the rate is 0; 0 for a constant rate.
-    """
-
-    start: float
-    rate: float
-    warm_up: int
-    schedule: ScheduleName = "constant"
-    horizon: int = 0
-
-    @classmethod
-    def of(cls, task: Task, config: TrainConfig, batches_per_epoch: int) -> Self:
-        """Returns the learning rate of `task` and `config` for epochs of `batches_per_epoch` mini-batches."""
-        rate, falls = task.learning_rate * config.learning_rate_scale, (task.lr_schedule, 0)
-        if task.lr_epochs is not None:
-            falls = task.lr_schedule, task.lr_epochs * batches_per_epoch
-        if config.learning_rate_scale <= 1:
-            return cls(rate, rate, 0, *falls)
-        return cls(task.learning_rate, rate, max(batches_per_epoch, _LEAST_WARM_UP), *falls)
-
-    def at(self, batch: int) -> float:
-        """Returns the rate for mini-batch `batch`, counted from 0 over all epochs."""
-        if batch >= self.warm_up:
-            return self.rate * self._factor(batch)
-        return (self.start + (self.rate - self.start) * (batch + 1) / self.warm_up) * self._factor(batch)
-
-    def _factor(self, batch: int) -> float:
-        """Returns the schedule's factor for a mini-batch, in [0, 1]."""
-        if self.schedule == "constant":
-            return 1.0
-        share = min(batch / self.horizon, 1.0)
-        return 1.0 - share if self.schedule == "linear" else (1.0 + math.cos(math.pi * share)) / 2
-
-
 class Learner(Protocol):
     """A model with its loss, optimizer and evaluation: a built-in one (`BuiltIn`), or a user's (`Own`)."""
 
@@ -189,6 +138,57 @@ class Replica:
         self.learner.model.load_state_dict(other.learner.model.state_dict())
         # torch's Adam keeps references to the tensors of the loaded state, so it gets a copy.
         self.optimizer.load_state_dict(copy.deepcopy(other.optimizer.state_dict()))
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRate:
+    """The task's learning rate times `learning_rate_scale`, with its schedule, and a warm-up if the scale exceeds 1.
+
+    The warm-up begins at the task's own rate (gradual warm-up: Goyal et al., "Accurate, Large Minibatch SGD", 2017,
+    section 2.2). It takes one epoch, but at least 20 mini-batches. It does not take a share of the budget, because the
+    result must depend on the learning key and not on the length of training. For the same reason, the task sets the
+    number of epochs over which a schedule falls to 0, where it stays. The schedule is linear, or half a cosine
+    (Loshchilov and Hutter, "SGDR", 2017, equation 5, without restarts).
+
+    The rate is computed from the mini-batch's number, so there is no state to save. An extended learning curve equals
+    the curve of one longer training.
+
+    Attributes:
+        start: Rate before the first mini-batch.
+        rate: Rate after the warm-up, before the schedule is applied.
+        warm_up: Mini-batches of the warm-up; 0 for none.
+        schedule: How the rate falls.
+        horizon: Mini-batches after which the rate is 0; 0 for a constant rate.
+    """
+
+    start: float
+    rate: float
+    warm_up: int
+    schedule: ScheduleName = "constant"
+    horizon: int = 0
+
+    @classmethod
+    def of(cls, task: Task, config: TrainConfig, batches_per_epoch: int) -> Self:
+        """Returns the learning rate of `task` and `config` for epochs of `batches_per_epoch` mini-batches."""
+        rate, falls = task.learning_rate * config.learning_rate_scale, (task.lr_schedule, 0)
+        if task.lr_epochs is not None:
+            falls = task.lr_schedule, task.lr_epochs * batches_per_epoch
+        if config.learning_rate_scale <= 1:
+            return cls(rate, rate, 0, *falls)
+        return cls(task.learning_rate, rate, max(batches_per_epoch, _LEAST_WARM_UP), *falls)
+
+    def at(self, batch: int) -> float:
+        """Returns the rate for mini-batch `batch`, counted from 0 over all epochs."""
+        if batch >= self.warm_up:
+            return self.rate * self._factor(batch)
+        return (self.start + (self.rate - self.start) * (batch + 1) / self.warm_up) * self._factor(batch)
+
+    def _factor(self, batch: int) -> float:
+        """Returns the schedule's factor for a mini-batch, in [0, 1]."""
+        if self.schedule == "constant":
+            return 1.0
+        share = min(batch / self.horizon, 1.0)
+        return 1.0 - share if self.schedule == "linear" else (1.0 + math.cos(math.pi * share)) / 2
 
 
 def checked_loss(loss: float, batch: MiniBatch) -> float:

@@ -36,44 +36,6 @@ from a3gnn.units import count
 
 #: The begin of torch's error for a single row; the error has no type of its own.
 _TORCH_SAYS = "Expected more than 1 value per channel when training"
-
-
-def take_single_rows(module: nn.Module) -> None:
-    """Makes each batch norm of `module` use its running statistics for a single row, which has no variance.
-
-    Larger mini-batches and the names of weights do not change.
-    """
-    for norm in module.modules():
-        if isinstance(norm, _BatchNorm) and norm.track_running_stats:
-            single = _Single()
-            norm.register_forward_pre_hook(single.begin)
-            norm.register_forward_hook(single.end, always_call=True)
-
-
-def is_single_row(error: ValueError) -> bool:
-    """Returns whether `error` is torch's error for training a norm on a single row."""
-    return str(error).startswith(_TORCH_SAYS)
-
-
-class _Single:
-    """Hooks that set a norm to evaluation mode while it processes a single row in training."""
-
-    def __init__(self) -> None:
-        self._set = False
-
-    def begin(self, norm: nn.Module, given: tuple[Any, ...]) -> None:
-        if norm.training and given and isinstance(given[0], Tensor) and _values_per_channel(given[0]) == 1:
-            norm.training, self._set = False, True
-
-    def end(self, norm: nn.Module, given: Any, out: Any) -> None:
-        if self._set:
-            norm.training, self._set = True, False
-
-
-def _values_per_channel(x: Tensor) -> int:
-    return x.numel() // x.size(1) if x.ndim >= 2 and x.size(1) else 0
-
-
 #: Cost of training relative to a forward pass: the backward pass costs two.
 _PASSES = 3
 
@@ -226,6 +188,42 @@ class Own:
                 f"{self._known.aggregates!r}; use sampled"
             )
         return table_rows(self._graph, "mean", config, self._on_chunk)
+
+
+def take_single_rows(module: nn.Module) -> None:
+    """Makes each batch norm of `module` use its running statistics for a single row, which has no variance.
+
+    Larger mini-batches and the names of weights do not change.
+    """
+    for norm in module.modules():
+        if isinstance(norm, _BatchNorm) and norm.track_running_stats:
+            single = _Single()
+            norm.register_forward_pre_hook(single.begin)
+            norm.register_forward_hook(single.end, always_call=True)
+
+
+def is_single_row(error: ValueError) -> bool:
+    """Returns whether `error` is torch's error for training a norm on a single row."""
+    return str(error).startswith(_TORCH_SAYS)
+
+
+class _Single:
+    """Hooks that set a norm to evaluation mode while it processes a single row in training."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def begin(self, norm: nn.Module, given: tuple[Any, ...]) -> None:
+        if norm.training and given and isinstance(given[0], Tensor) and _values_per_channel(given[0]) == 1:
+            norm.training, self._set = False, True
+
+    def end(self, norm: nn.Module, given: Any, out: Any) -> None:
+        if self._set:
+            norm.training, self._set = True, False
+
+
+def _values_per_channel(x: Tensor) -> int:
+    return x.numel() // x.size(1) if x.ndim >= 2 and x.size(1) else 0
 
 
 def _checked(task: Task, model: UserModel, sources: Sources) -> OwnModel:

@@ -13,6 +13,11 @@ from a3gnn._fields import from_fields
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_rank
 
+#: Fields that only several trainers, or ranks of a synchronous algorithm, have.
+_OF_SEVERAL = ("trainers", "traffic")
+#: Fields that former versions wrote, too.
+_FORMER_FIELDS = {"test_accuracy"}
+
 
 @dataclass(frozen=True, slots=True)
 class TargetAccuracy:
@@ -44,12 +49,6 @@ class Point:
     val_accuracy: float
     train_s: float
     eval_s: float
-
-
-#: Fields that only several trainers, or ranks of a synchronous algorithm, have.
-_OF_SEVERAL = ("trainers", "traffic")
-#: Fields that former versions wrote, too.
-_FORMER_FIELDS = {"test_accuracy"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,54 +20,9 @@ from a3gnn.training.progress import EpochResult, Progress
 from a3gnn.training.saved_model import SavedModel
 from a3gnn.training.trainer import Trainer
 
+_CHECKPOINT = "checkpoint.pt"
 #: Least time between writes, in seconds, and as a multiple of a write's duration. Guesses.
 _PERIOD_S, _PERIOD_WRITES = 30.0, 20
-
-
-class SaveTimer:
-    """Spaces writes so that a killed run loses little work, and little time goes into writing."""
-
-    def __init__(self) -> None:
-        self._next = perf_counter() + _PERIOD_S
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the next write is due."""
-        return perf_counter() >= self._next
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Times the write within this context; the longer it takes, the later the next one is due."""
-        begin = perf_counter()
-        yield
-        now = perf_counter()
-        self._next = now + max(_PERIOD_S, _PERIOD_WRITES * (now - begin))
-
-
-class MetricsLog:
-    """A file with one line per epoch, complete after every epoch.
-
-    Args:
-        path: The file.
-        results: Epochs that a resumed run has finished. Lines of later epochs, which will be trained again, are
-            dropped.
-    """
-
-    def __init__(self, path: Path, results: Sequence[EpochResult]) -> None:
-        self._path = path
-        write_text(path, "".join(map(_line, results)))
-
-    def append(self, result: EpochResult) -> None:
-        """Appends `result`, without waiting for the disk."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(result))
-
-
-def _line(result: EpochResult) -> str:
-    return json.dumps(result.to_dict()) + "\n"
-
-
-_CHECKPOINT = "checkpoint.pt"
 
 
 class RunFolder:
@@ -204,3 +159,46 @@ def check_run_folder(path: Path, *, resume: bool) -> None:
             f"{option('out', path)} must be a new or empty folder; add {option('resume', True)} to go on with the "
             "run in it"
         )
+
+
+class SaveTimer:
+    """Spaces writes so that a killed run loses little work, and little time goes into writing."""
+
+    def __init__(self) -> None:
+        self._next = perf_counter() + _PERIOD_S
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next write is due."""
+        return perf_counter() >= self._next
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Times the write within this context; the longer it takes, the later the next one is due."""
+        begin = perf_counter()
+        yield
+        now = perf_counter()
+        self._next = now + max(_PERIOD_S, _PERIOD_WRITES * (now - begin))
+
+
+class MetricsLog:
+    """A file with one line per epoch, complete after every epoch.
+
+    Args:
+        path: The file.
+        results: Epochs that a resumed run has finished. Lines of later epochs, which will be trained again, are
+            dropped.
+    """
+
+    def __init__(self, path: Path, results: Sequence[EpochResult]) -> None:
+        self._path = path
+        write_text(path, "".join(map(_line, results)))
+
+    def append(self, result: EpochResult) -> None:
+        """Appends `result`, without waiting for the disk."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(_line(result))
+
+
+def _line(result: EpochResult) -> str:
+    return json.dumps(result.to_dict()) + "\n"

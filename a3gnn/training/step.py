@@ -68,66 +68,11 @@ class Traffic:
         return cls(**{name: sum(getattr(one, name) for one in some) for name in names})
 
 
-def by_rank(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the sums of each rank's counts, as JSON types; each entry of `some` holds the counts of every rank."""
-    return [Traffic.sum([Traffic.from_dict(one) for one in rank]).to_dict() for rank in zip(*some, strict=True)]
-
-
 class Traversed(NamedTuple):
     """Nodes and edges of all layers and all shares of a mini-batch; nodes in two shares count twice."""
 
     nodes: int
     edges: int
-
-
-def traversed(parts: Iterable[Subgraph]) -> Traversed:
-    """Returns the nodes and edges that a mini-batch in `parts` traverses; parts without seeds don't count."""
-    counts = [counts_of(part) for part in parts if part.share is None or part.share.num_seeds]
-    return Traversed(
-        int(sum(count.traversed_nodes for count in counts)), int(sum(count.traversed_edges for count in counts))
-    )
-
-
-class EpochWork(NamedTuple):
-    """Sums over mini-batches; NaN if unknown.
-
-    Attributes:
-        nodes: Nodes over all layers.
-        edges: Edges over all layers.
-        joules: Energy of the machines.
-    """
-
-    nodes: float
-    edges: float
-    joules: float
-
-    def plus(self, other: Sequence[float]) -> Self:
-        """Returns the sums of both."""
-        return type(self)(*(own + more for own, more in zip(self, other, strict=True)))
-
-    def over(self, ranks: Ranks | None) -> Self:
-        """Returns the sums over all `ranks`, which must all call this; returns itself if `ranks` is None."""
-        return self if ranks is None else type(self)(*summed(ranks, np.array(self)).tolist())
-
-
-class WorkFigures(NamedTuple):
-    """An epoch's figures; None if unknown.
-
-    Attributes:
-        nvtps: Vertices traversed per second.
-        mteps: Millions of traversed edges per second.
-        kilojoules: Energy of the machines.
-    """
-
-    nvtps: float | None = None
-    mteps: float | None = None
-    kilojoules: float | None = None
-
-    @classmethod
-    def of(cls, work: EpochWork, seconds: float) -> Self:
-        """Returns the figures of `work`, which took `seconds` of training."""
-        found = float(nvtps(work.nodes, seconds)), mteps(work.edges, seconds), work.joules / 1e3
-        return cls(*(None if math.isnan(figure) else figure for figure in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +123,48 @@ class Step:
     traffic: tuple[Traffic, ...] = ()
 
 
+class EpochWork(NamedTuple):
+    """Sums over mini-batches; NaN if unknown.
+
+    Attributes:
+        nodes: Nodes over all layers.
+        edges: Edges over all layers.
+        joules: Energy of the machines.
+    """
+
+    nodes: float
+    edges: float
+    joules: float
+
+    def plus(self, other: Sequence[float]) -> Self:
+        """Returns the sums of both."""
+        return type(self)(*(own + more for own, more in zip(self, other, strict=True)))
+
+    def over(self, ranks: Ranks | None) -> Self:
+        """Returns the sums over all `ranks`, which must all call this; returns itself if `ranks` is None."""
+        return self if ranks is None else type(self)(*summed(ranks, np.array(self)).tolist())
+
+
+class WorkFigures(NamedTuple):
+    """An epoch's figures; None if unknown.
+
+    Attributes:
+        nvtps: Vertices traversed per second.
+        mteps: Millions of traversed edges per second.
+        kilojoules: Energy of the machines.
+    """
+
+    nvtps: float | None = None
+    mteps: float | None = None
+    kilojoules: float | None = None
+
+    @classmethod
+    def of(cls, work: EpochWork, seconds: float) -> Self:
+        """Returns the figures of `work`, which took `seconds` of training."""
+        found = float(nvtps(work.nodes, seconds)), mteps(work.edges, seconds), work.joules / 1e3
+        return cls(*(None if math.isnan(figure) else figure for figure in found))
+
+
 def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
     """Returns the step of `batch`, which was trained in `train_s` seconds with a mean loss of `loss`."""
     transfer = 0.0 if batch.arrival is None else batch.arrival.seconds()  # None on the host
@@ -191,4 +178,17 @@ def step_of(batch: MiniBatch, loss: float, train_s: float) -> Step:
         sampled_edges=batch.subgraph.num_edges,
         seconds=dataclasses.replace(batch.seconds, transfer=transfer, train=train_s),
         traversed=traversed([batch.subgraph]),
+    )
+
+
+def by_rank(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns the sums of each rank's counts, as JSON types; each entry of `some` holds the counts of every rank."""
+    return [Traffic.sum([Traffic.from_dict(one) for one in rank]).to_dict() for rank in zip(*some, strict=True)]
+
+
+def traversed(parts: Iterable[Subgraph]) -> Traversed:
+    """Returns the nodes and edges that a mini-batch in `parts` traverses; parts without seeds don't count."""
+    counts = [counts_of(part) for part in parts if part.share is None or part.share.num_seeds]
+    return Traversed(
+        int(sum(count.traversed_nodes for count in counts)), int(sum(count.traversed_edges for count in counts))
     )

@@ -19,6 +19,8 @@ from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 
 #: Stands for the partition and the mini-batch of a rank that has none to train.
 IDLE = -1
+#: The mini-batch of an idle rank, which has no seeds.
+_IDLE = PlannedBatch(0, 0, np.empty(0, dtype=np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,62 @@ class RankSchedule:
         """Whether each rank trains a mini-batch of another partition, bool, same shape."""
         ranks = np.arange(self.partition.shape[1])
         return np.asarray((self.partition != IDLE) & (self.partition != ranks))
+
+
+class Iterations:
+    """The mini-batches of each part, in a schedule that is the same for every epoch.
+
+    A mini-batch is the same whichever rank trains it, and in whichever iteration. Its seeds, and its number within the
+    epoch, from which neighbors and dropout are drawn, depend only on the seed, the epoch and the parts.
+
+    Args:
+        train_ids: Seeds, int32.
+        parts: The part of each node, int32, shape (num_nodes,).
+        ranks: Number of ranks, one per part.
+        batch_size: Most seeds of a mini-batch; the last one of each part may have fewer.
+        seed: The run's seed.
+        balanced: Whether ranks with an exhausted part train mini-batches of others (Algorithm 3), or are idle.
+
+    Attributes:
+        schedule: The part whose mini-batch each rank trains.
+    """
+
+    def __init__(
+        self,
+        train_ids: NDArray[np.int32],
+        parts: NDArray[np.int32],
+        ranks: int,
+        batch_size: int,
+        seed: int,
+        *,
+        balanced: bool = True,
+    ) -> None:
+        self._given = train_ids, batch_size, seed
+        self._parts, self._ranks = parts, ranks
+        counts = -(-np.bincount(parts[train_ids], minlength=ranks) // batch_size)
+        self.schedule = (two_stage_schedule if balanced else own_schedule)(counts.tolist())
+        self._planned: tuple[int, list[list[PlannedBatch]]] = (-1, [])
+
+    def __len__(self) -> int:
+        return len(self.schedule)
+
+    def of(self, epoch: int) -> list[list[PlannedBatch]]:
+        """Returns the mini-batches of `epoch`, by iteration and rank; an idle rank's has no seeds."""
+        if self._planned[0] != epoch:
+            self._planned = epoch, self._plan(epoch)
+        return self._planned[1]
+
+    def _plan(self, epoch: int) -> list[list[PlannedBatch]]:
+        train_ids, batch_size, seed = self._given
+        by_part: list[list[PlannedBatch]] = [[] for _ in range(self._ranks)]
+        for batch in epoch_plan(train_ids, batch_size, seed, epoch, self._parts):
+            # All get part 0, so that no part is entered, because parts are not trained one after the other.
+            by_part[batch.part].append(PlannedBatch(batch.index, 0, batch.seeds))
+        pairs = zip(self.schedule.partition.tolist(), self.schedule.batch.tolist(), strict=True)
+        return [
+            [_IDLE if part == IDLE else by_part[part][number] for part, number in zip(*row, strict=True)]
+            for row in pairs
+        ]
 
 
 def two_stage_schedule(num_batches: Sequence[int]) -> RankSchedule:
@@ -112,63 +170,3 @@ def _numbered(partition: NDArray[np.int64]) -> RankSchedule:
         places = partition == source
         batch[places] = np.arange(places.sum())
     return RankSchedule(partition, batch)
-
-
-#: The mini-batch of an idle rank, which has no seeds.
-_IDLE = PlannedBatch(0, 0, np.empty(0, dtype=np.int32))
-
-
-class Iterations:
-    """The mini-batches of each part, in a schedule that is the same for every epoch.
-
-    A mini-batch is the same whichever rank trains it, and in whichever iteration. Its seeds, and its number within the
-    epoch, from which neighbors and dropout are drawn, depend only on the seed, the epoch and the parts.
-
-    Args:
-        train_ids: Seeds, int32.
-        parts: The part of each node, int32, shape (num_nodes,).
-        ranks: Number of ranks, one per part.
-        batch_size: Most seeds of a mini-batch; the last one of each part may have fewer.
-        seed: The run's seed.
-        balanced: Whether ranks with an exhausted part train mini-batches of others (Algorithm 3), or are idle.
-
-    Attributes:
-        schedule: The part whose mini-batch each rank trains.
-    """
-
-    def __init__(
-        self,
-        train_ids: NDArray[np.int32],
-        parts: NDArray[np.int32],
-        ranks: int,
-        batch_size: int,
-        seed: int,
-        *,
-        balanced: bool = True,
-    ) -> None:
-        self._given = train_ids, batch_size, seed
-        self._parts, self._ranks = parts, ranks
-        counts = -(-np.bincount(parts[train_ids], minlength=ranks) // batch_size)
-        self.schedule = (two_stage_schedule if balanced else own_schedule)(counts.tolist())
-        self._planned: tuple[int, list[list[PlannedBatch]]] = (-1, [])
-
-    def __len__(self) -> int:
-        return len(self.schedule)
-
-    def of(self, epoch: int) -> list[list[PlannedBatch]]:
-        """Returns the mini-batches of `epoch`, by iteration and rank; an idle rank's has no seeds."""
-        if self._planned[0] != epoch:
-            self._planned = epoch, self._plan(epoch)
-        return self._planned[1]
-
-    def _plan(self, epoch: int) -> list[list[PlannedBatch]]:
-        train_ids, batch_size, seed = self._given
-        by_part: list[list[PlannedBatch]] = [[] for _ in range(self._ranks)]
-        for batch in epoch_plan(train_ids, batch_size, seed, epoch, self._parts):
-            # All get part 0, so that no part is entered, because parts are not trained one after the other.
-            by_part[batch.part].append(PlannedBatch(batch.index, 0, batch.seeds))
-        pairs = zip(self.schedule.partition.tolist(), self.schedule.batch.tolist(), strict=True)
-        return [
-            [_IDLE if part == IDLE else by_part[part][number] for part, number in zip(*row, strict=True)]
-            for row in pairs
-        ]

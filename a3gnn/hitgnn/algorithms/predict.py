@@ -36,6 +36,113 @@ from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.task import Task
 from a3gnn.units import format_size
 
+#: Most iterations counted. Guess: their mean is then known to a percent or two.
+MOST_ITERATIONS = 32
+
+
+class AlgorithmEstimate(NamedTuple):
+    """The prediction for an algorithm on a number of devices. Only partitioning is measured.
+
+    Attributes:
+        algorithm: Its name.
+        devices: Number of devices.
+        iterations: Iterations of an epoch.
+        beta: Share of the input rows in the devices' own memory, counted in the graph's mini-batches.
+        moved: Share of the mini-batches that another partition's device trains (two-stage scheduling).
+        stored_bytes: Features on the fullest device, dense and in float32.
+        partition_s: Seconds of partitioning, on this machine.
+        epoch_s: Seconds of an epoch.
+        nvtps: Vertices traversed per second.
+        nvtps_per_gb_per_s: NVTPS over the bandwidth of all memory.
+        moved_bytes: Bytes per epoch that devices read from host memory, or send each other through it: rows, and P3's
+            partial sums and their gradients, without gradients of weights.
+    """
+
+    algorithm: str
+    devices: int
+    iterations: int
+    beta: float
+    moved: float
+    stored_bytes: int
+    partition_s: float
+    epoch_s: float
+    nvtps: float
+    nvtps_per_gb_per_s: float
+    moved_bytes: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return self._asdict()
+
+
+def predict_algorithms(
+    algorithms: Iterable[Algorithm],
+    counts: Sequence[int],
+    graph: Graph,
+    task: Task,
+    batch_size: int,
+    platform: Platform,
+    parts: Sequence[Rates],
+    given: Conditions,
+    most: int | None = MOST_ITERATIONS,
+    notify: Callable[[str], None] = lambda line: None,
+) -> list[AlgorithmEstimate]:
+    """Returns the prediction for each algorithm on each of `counts` devices, ordered by device count first.
+
+    An iteration takes as long as its slowest device. A device's time depends on its mini-batch, as it was sampled, and
+    on the share of the rows that the device stores.
+
+    Args:
+        algorithms: The algorithms.
+        counts: Numbers of devices.
+        graph: The graph.
+        task: The model, its widths, fanouts and seed.
+        batch_size: Seeds of each device's mini-batch.
+        platform: The platform; its number of devices is not used.
+        parts: The design: rates of each kind of die.
+        given: Other conditions of an iteration; beta is not used.
+        most: Most iterations counted; None for all.
+        notify: Receives a line for each algorithm that does not fit the graph and is left out.
+
+    Raises:
+        UsageError: The kernels can't compute the model.
+        MemoryLimitError: There is too little memory to partition.
+    """
+    found, like = [], Workload.of(graph.characteristics(), task, batch_size)
+    for count in counts:
+        for algorithm in algorithms:
+            try:
+                run = dry_run(algorithm, graph, task, batch_size, count, most=most)
+            except UsageError as error:
+                notify(f"{algorithm.name} on {count} devices is left out: {error}")
+                continue
+            found.append(_estimate(run, like, platform.with_devices(count), parts, given))
+    return found
+
+
+def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
+    """Yields a table of `found`; its first row is one device that stores all rows."""
+    alone = found[0].epoch_s
+    yield "an epoch by each algorithm: beta and what is moved are counted in the graph's"
+    yield "mini-batches, seconds are the model's; one device stores all rows"
+    yield from aligned(
+        ("algorithm", "devices", "beta", "extras", "moved", "epoch s", "speed-up", "M NVTPS"),
+        [
+            (
+                one.algorithm if one.devices > 1 else "one device",
+                f"{one.devices}",
+                f"{one.beta:.0%}",
+                f"{one.moved:.0%}",
+                format_size(round(one.moved_bytes)),
+                f"{one.epoch_s:.3g}",
+                f"{alone / one.epoch_s:.2f}",
+                f"{one.nvtps / 1e6:.1f}",
+            )
+            for one in found
+        ],
+    )
+    yield "extras: mini-batches that another partition's device trains, to end together"
+
 
 @dataclass(frozen=True, slots=True)
 class RankBatch:
@@ -118,19 +225,6 @@ def dry_run(
     stored_bytes = max(VALUE_BYTES * len(one.nodes) * one.width for one in stored)
     widths = tuple(one.width for one in stored)
     return DryRun(algorithm, iterations.schedule, found, widths, stored_bytes, partition_s)
-
-
-def _mask(graph: Graph, stored: Stored) -> NDArray[np.bool_]:
-    mask = np.zeros(graph.num_nodes, dtype=np.bool_)
-    mask[stored.nodes] = True
-    return mask
-
-
-def _counted(sampler: NeighbourSampler, batch: PlannedBatch, kept: NDArray[np.bool_]) -> RankBatch | None:
-    if not len(batch.seeds):
-        return None
-    subgraph = sampler.sample(batch.seeds, epoch=0, batch=batch.index)
-    return RankBatch(counts_of(subgraph), int(np.count_nonzero(kept[subgraph.n_id])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,96 +317,6 @@ class PredictedIteration:
         return sum(sums) - sums[rank] + others * sums[rank]
 
 
-def _input_seconds(work: Workload, platform: Platform, rates: Rates, local: Conditions) -> float:
-    """Returns the seconds of layer 1, forward and backward."""
-    found = layer_seconds(work, 1, rates, platform, local)
-    return float((found.whole + found.update)[0])
-
-
-#: Most iterations counted. Guess: their mean is then known to a percent or two.
-MOST_ITERATIONS = 32
-
-
-class AlgorithmEstimate(NamedTuple):
-    """The prediction for an algorithm on a number of devices. Only partitioning is measured.
-
-    Attributes:
-        algorithm: Its name.
-        devices: Number of devices.
-        iterations: Iterations of an epoch.
-        beta: Share of the input rows in the devices' own memory, counted in the graph's mini-batches.
-        moved: Share of the mini-batches that another partition's device trains (two-stage scheduling).
-        stored_bytes: Features on the fullest device, dense and in float32.
-        partition_s: Seconds of partitioning, on this machine.
-        epoch_s: Seconds of an epoch.
-        nvtps: Vertices traversed per second.
-        nvtps_per_gb_per_s: NVTPS over the bandwidth of all memory.
-        moved_bytes: Bytes per epoch that devices read from host memory, or send each other through it: rows, and P3's
-            partial sums and their gradients, without gradients of weights.
-    """
-
-    algorithm: str
-    devices: int
-    iterations: int
-    beta: float
-    moved: float
-    stored_bytes: int
-    partition_s: float
-    epoch_s: float
-    nvtps: float
-    nvtps_per_gb_per_s: float
-    moved_bytes: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return self._asdict()
-
-
-def predict_algorithms(
-    algorithms: Iterable[Algorithm],
-    counts: Sequence[int],
-    graph: Graph,
-    task: Task,
-    batch_size: int,
-    platform: Platform,
-    parts: Sequence[Rates],
-    given: Conditions,
-    most: int | None = MOST_ITERATIONS,
-    notify: Callable[[str], None] = lambda line: None,
-) -> list[AlgorithmEstimate]:
-    """Returns the prediction for each algorithm on each of `counts` devices, ordered by device count first.
-
-    An iteration takes as long as its slowest device. A device's time depends on its mini-batch, as it was sampled, and
-    on the share of the rows that the device stores.
-
-    Args:
-        algorithms: The algorithms.
-        counts: Numbers of devices.
-        graph: The graph.
-        task: The model, its widths, fanouts and seed.
-        batch_size: Seeds of each device's mini-batch.
-        platform: The platform; its number of devices is not used.
-        parts: The design: rates of each kind of die.
-        given: Other conditions of an iteration; beta is not used.
-        most: Most iterations counted; None for all.
-        notify: Receives a line for each algorithm that does not fit the graph and is left out.
-
-    Raises:
-        UsageError: The kernels can't compute the model.
-        MemoryLimitError: There is too little memory to partition.
-    """
-    found, like = [], Workload.of(graph.characteristics(), task, batch_size)
-    for count in counts:
-        for algorithm in algorithms:
-            try:
-                run = dry_run(algorithm, graph, task, batch_size, count, most=most)
-            except UsageError as error:
-                notify(f"{algorithm.name} on {count} devices is left out: {error}")
-                continue
-            found.append(_estimate(run, like, platform.with_devices(count), parts, given))
-    return found
-
-
 def _estimate(
     run: DryRun, like: Workload, platform: Platform, parts: Sequence[Rates], given: Conditions
 ) -> AlgorithmEstimate:
@@ -339,25 +343,20 @@ def _estimate(
     )
 
 
-def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
-    """Yields a table of `found`; its first row is one device that stores all rows."""
-    alone = found[0].epoch_s
-    yield "an epoch by each algorithm: beta and what is moved are counted in the graph's"
-    yield "mini-batches, seconds are the model's; one device stores all rows"
-    yield from aligned(
-        ("algorithm", "devices", "beta", "extras", "moved", "epoch s", "speed-up", "M NVTPS"),
-        [
-            (
-                one.algorithm if one.devices > 1 else "one device",
-                f"{one.devices}",
-                f"{one.beta:.0%}",
-                f"{one.moved:.0%}",
-                format_size(round(one.moved_bytes)),
-                f"{one.epoch_s:.3g}",
-                f"{alone / one.epoch_s:.2f}",
-                f"{one.nvtps / 1e6:.1f}",
-            )
-            for one in found
-        ],
-    )
-    yield "extras: mini-batches that another partition's device trains, to end together"
+def _mask(graph: Graph, stored: Stored) -> NDArray[np.bool_]:
+    mask = np.zeros(graph.num_nodes, dtype=np.bool_)
+    mask[stored.nodes] = True
+    return mask
+
+
+def _counted(sampler: NeighbourSampler, batch: PlannedBatch, kept: NDArray[np.bool_]) -> RankBatch | None:
+    if not len(batch.seeds):
+        return None
+    subgraph = sampler.sample(batch.seeds, epoch=0, batch=batch.index)
+    return RankBatch(counts_of(subgraph), int(np.count_nonzero(kept[subgraph.n_id])))
+
+
+def _input_seconds(work: Workload, platform: Platform, rates: Rates, local: Conditions) -> float:
+    """Returns the seconds of layer 1, forward and backward."""
+    found = layer_seconds(work, 1, rates, platform, local)
+    return float((found.whole + found.update)[0])

@@ -33,6 +33,10 @@ from a3gnn.training.learner import checked_loss
 from a3gnn.training.step import Step, Traffic, step_of
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
+#: Counts of a mini-batch that ranks exchange. Each is sent as two numbers, below 2^20 and above, exact in float32.
+_TOLD = ("rows", "hits", "host_bytes", "activation_bytes", "structure_bytes")
+_LOW = 1 << 20
+
 
 class RankPipeline(Pipeline):
     """A `Pipeline` of one rank's mini-batch of each iteration, sampled in the whole graph.
@@ -81,32 +85,6 @@ class RankPipeline(Pipeline):
         none_cached = np.empty(0, dtype=np.int32)
         sampler = open_sampler(adjacency, fanouts, self._config, self._options.seed, none_cached, None, None)
         return self._features, _KeepingStep(sampler, self._seeds[:1])
-
-
-class _KeepingStep:
-    """Wraps a sampler; a mini-batch without seeds gets the sample of a stand-in node, cut to a share without seeds.
-
-    Idle ranks thus keep step at weight 0 (`a3gnn.sampling.share.cut`).
-
-    Args:
-        sampler: The wrapped sampler.
-        stand_in: The node, int32, shape (1,).
-    """
-
-    def __init__(self, sampler: Sampler, stand_in: NDArray[np.int32]) -> None:
-        self._sample = sampler.sample
-        self._stand_in = stand_in
-
-    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds`, or the stand-in's."""
-        if len(seeds):
-            return self._sample(seeds, epoch, batch)
-        return cut(self._sample(self._stand_in, epoch, batch), 0, 0)
-
-
-#: Counts of a mini-batch that ranks exchange. Each is sent as two numbers, below 2^20 and above, exact in float32.
-_TOLD = ("rows", "hits", "host_bytes", "activation_bytes", "structure_bytes")
-_LOW = 1 << 20
 
 
 class RankTrainer(Trainer):
@@ -229,3 +207,24 @@ class RankTrainer(Trainer):
             Traffic(int(own > 0), int(away), own, gradient_bytes=both_ways, **dict(zip(_TOLD, of_rank, strict=True)))
             for own, away, of_rank in zip(seeds, moved, counts, strict=True)
         )
+
+
+class _KeepingStep:
+    """Wraps a sampler; a mini-batch without seeds gets the sample of a stand-in node, cut to a share without seeds.
+
+    Idle ranks thus keep step at weight 0 (`a3gnn.sampling.share.cut`).
+
+    Args:
+        sampler: The wrapped sampler.
+        stand_in: The node, int32, shape (1,).
+    """
+
+    def __init__(self, sampler: Sampler, stand_in: NDArray[np.int32]) -> None:
+        self._sample = sampler.sample
+        self._stand_in = stand_in
+
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+        """Returns the neighborhood of `seeds`, or the stand-in's."""
+        if len(seeds):
+            return self._sample(seeds, epoch, batch)
+        return cut(self._sample(self._stand_in, epoch, batch), 0, 0)

@@ -21,11 +21,14 @@ LANES = 16
 WORD_BYTES = 4 * LANES
 #: On-chip memory of the gather units. Guess: a U250 has 54 MB of such memory on its four dies (HitGNN, Table III).
 RESULT_BYTES = 4 * 1024**2
-
 #: Values that a FIFO of the routing network holds, enough for random edges (docs/hls.md).
 FIFO_DEPTH = 256
 #: Cycles of a float addition. Guess: it depends on the chip and on the clock.
 ADD_LATENCY = 8
+#: Files with constants of the design; all others are copied as they are.
+_FILLED = ("config.h", "README.md")
+#: A text in every generated `config.h`.
+_OURS = "A3GNN_CONFIG_H"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,6 @@ class Design:
         names = ("units", "multipliers", "rows", "columns", "result_words", "entry_depth")
         fixed = {"fifo_depth": str(FIFO_DEPTH), "add_latency": str(ADD_LATENCY)}
         return {name: str(getattr(self, name)) for name in names} | fixed
-
-
-#: Files with constants of the design; all others are copied as they are.
-_FILLED = ("config.h", "README.md")
-#: A text in every generated `config.h`.
-_OURS = "A3GNN_CONFIG_H"
 
 
 def generate(design: Design, out: str | os.PathLike[str]) -> list[Path]:

@@ -93,21 +93,6 @@ def run_opencl(folder: Path, case: Case) -> tuple[list[LayerResult], str]:
     return results, said["device"]
 
 
-def _results(program: Path, case: Case, arguments: Sequence[str]) -> tuple[list[LayerResult], Any]:
-    with tempfile.TemporaryDirectory() as scratch:
-        given, made = Path(scratch) / "case", Path(scratch) / "results"
-        case.write(given)
-        said = _run([str(program), str(given), str(made), *arguments], f"{program} failed")
-        return LayerResult.read(made, case), json.loads(said)
-
-
-def _run(command: Sequence[str], failure: str) -> str:
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise A3GNNError(f"{failure}: {(ended.stderr.strip() or f'exit code {ended.returncode}')[-2000:]}")
-    return ended.stdout
-
-
 @dataclass(frozen=True, slots=True)
 class CycleComparison:
     """Cycles of a kernel, summed over all slabs of a layer's rows.
@@ -148,6 +133,21 @@ def compare_cycles(design: Design, calls: Iterable[KernelCall]) -> list[CycleCom
         elif group[0].kernel == "update":
             compared += [_of_update(design, call) for call in group]
     return compared
+
+
+def _results(program: Path, case: Case, arguments: Sequence[str]) -> tuple[list[LayerResult], Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        given, made = Path(scratch) / "case", Path(scratch) / "results"
+        case.write(given)
+        said = _run([str(program), str(given), str(made), *arguments], f"{program} failed")
+        return LayerResult.read(made, case), json.loads(said)
+
+
+def _run(command: Sequence[str], failure: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise A3GNNError(f"{failure}: {(ended.stderr.strip() or f'exit code {ended.returncode}')[-2000:]}")
+    return ended.stdout
 
 
 def _of_aggregate(design: Design, slabs: list[KernelCall]) -> CycleComparison:

@@ -31,6 +31,12 @@ from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.search.exhaustive import Grid
 
+#: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
+CEILING = 0.91
+#: Values of beta at which the choice is repeated, and numbers of devices (section VII-G).
+BETAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+DEVICES = (1, 2, 4, 8, 12, 16)
+
 
 @dataclass(frozen=True)
 class DieGrid:
@@ -228,13 +234,6 @@ def totals(grids: Sequence[DieGrid]) -> tuple[int, int] | None:
     if not grids:
         return None
     return sum(grid.count * grid.design[0] for grid in grids), sum(grid.count * grid.design[1] for grid in grids)
-
-
-#: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
-CEILING = 0.91
-#: Values of beta at which the choice is repeated, and numbers of devices (section VII-G).
-BETAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-DEVICES = (1, 2, 4, 8, 12, 16)
 
 
 def explore(

@@ -30,6 +30,16 @@ PARTNERS: Mapping[BalancedStage, BalancedStage] = {
     "accelerators": "training on processors",
 }
 
+#: The field of `Threads` for each stage on the host's threads.
+_THREADS: dict[BalancedStage, str] = {
+    "sampling on processors": "sampling",
+    "loading": "loading",
+    "training on processors": "training",
+}
+
+#: Least share by which the bottleneck must be slower than the stage that helps it. Guess, above the usual noise.
+_HYSTERESIS = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -44,6 +54,44 @@ class Action:
     kind: Literal["work", "threads"]
     slow: BalancedStage
     fast: BalancedStage
+
+
+class ShareBounds(NamedTuple):
+    """Bounds of a change.
+
+    Attributes:
+        accelerators: Most seeds of all accelerators together, by their memory.
+        threads: Whether the host's threads may move from one stage to another.
+    """
+
+    accelerators: int
+    threads: bool = True
+
+
+class Controller(Adjusts[Assignment], Protocol):
+    """Changes the division of work, of simulated and real trainers alike."""
+
+
+class Algorithm1:
+    """HyScale-GNN's dynamic resource management as printed, except for a corrected misprint (`decide`).
+
+    The paper does not state how much is moved. This class moves enough to make both stages equally long (`apply`).
+
+    Args:
+        bounds: Bounds of a change.
+        hysteresis: Least share by which the bottleneck must be slower than the stage that helps it.
+    """
+
+    def __init__(self, bounds: ShareBounds, hysteresis: float = _HYSTERESIS) -> None:
+        self._bounds, self._hysteresis = bounds, hysteresis
+
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        """Returns the division after one action of Algorithm 1."""
+        seconds = balanced_seconds(assignment, times)
+        action = decide(seconds)
+        if action is None or seconds[action.slow] <= (1 + self._hysteresis) * seconds[action.fast]:
+            return assignment
+        return apply(action, assignment, seconds[action.slow], seconds[action.fast], self._bounds)
 
 
 def balanced_seconds(assignment: Assignment, times: StageTimes) -> dict[BalancedStage, float]:
@@ -92,26 +140,6 @@ def decide(seconds: Mapping[BalancedStage, float]) -> Action | None:
 
 def _if_present(action: Action, seconds: Mapping[BalancedStage, float]) -> Action | None:
     return action if action.fast in seconds and action.fast != action.slow else None
-
-
-#: The field of `Threads` for each stage on the host's threads.
-_THREADS: dict[BalancedStage, str] = {
-    "sampling on processors": "sampling",
-    "loading": "loading",
-    "training on processors": "training",
-}
-
-
-class ShareBounds(NamedTuple):
-    """Bounds of a change.
-
-    Attributes:
-        accelerators: Most seeds of all accelerators together, by their memory.
-        threads: Whether the host's threads may move from one stage to another.
-    """
-
-    accelerators: int
-    threads: bool = True
 
 
 def apply(action: Action, assignment: Assignment, slow_s: float, fast_s: float, bounds: ShareBounds) -> Assignment:
@@ -181,33 +209,3 @@ def _move_threads(action: Action, assignment: Assignment, slow_s: float, fast_s:
     if moved < 1 and fast > 1 and fast_s * fast / (fast - 1) < slow_s:
         moved = 1
     return with_moved_threads(action, assignment, moved)
-
-
-#: Least share by which the bottleneck must be slower than the stage that helps it. Guess, above the usual noise.
-_HYSTERESIS = 0.05
-
-
-class Controller(Adjusts[Assignment], Protocol):
-    """Changes the division of work, of simulated and real trainers alike."""
-
-
-class Algorithm1:
-    """HyScale-GNN's dynamic resource management as printed, except for a corrected misprint (`decide`).
-
-    The paper does not state how much is moved. This class moves enough to make both stages equally long (`apply`).
-
-    Args:
-        bounds: Bounds of a change.
-        hysteresis: Least share by which the bottleneck must be slower than the stage that helps it.
-    """
-
-    def __init__(self, bounds: ShareBounds, hysteresis: float = _HYSTERESIS) -> None:
-        self._bounds, self._hysteresis = bounds, hysteresis
-
-    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
-        """Returns the division after one action of Algorithm 1."""
-        seconds = balanced_seconds(assignment, times)
-        action = decide(seconds)
-        if action is None or seconds[action.slow] <= (1 + self._hysteresis) * seconds[action.fast]:
-            return assignment
-        return apply(action, assignment, seconds[action.slow], seconds[action.fast], self._bounds)

@@ -17,12 +17,27 @@ from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN
 from a3gnn.training.adapting.stage_times import StageTimes
 
 Array = NDArray[np.float64]
+#: Seeds of a stage, its threads, and the share of work beside it.
+_Inputs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 #: The prior: seconds are proportional to seeds and to one over threads, and other stages don't matter. Then the
 #: standard deviations of these exponents, and of the logarithm of measured seconds. Guesses.
 _EXPECTED, _SPREAD, _NOISE = np.array([1.0, -1.0, 0.0]), np.array([0.3, 0.3, 0.5]), 0.03
 #: Bounds of the exponents: no stage gets slower with fewer seeds, more threads, or less work beside it.
 _LOW, _HIGH = np.array([0.0, -1.2, 0.0]), np.array([1.2, 0.0, 3.0])
+#: Steps of the processors' shares and of the seeds that accelerators sample, and most numbers of threads per stage.
+#: Guesses: finer steps gain less than measurements scatter.
+_SHARE_STEPS, _SAMPLING_STEPS, _THREAD_STEPS = 64, 16, 24
+#: Divisions tried in a row without a gain of `hysteresis` over the best before. Guess.
+_PATIENCE = 3
+#: A gain of this many times `hysteresis` needs no second measurement. Guess.
+_CLEAR = 3.0
+#: Measurements kept per division, so that a long run costs no more than a short one. Guess.
+_KEPT = 8
+#: Most divisions measured before the best of them stays. Guess.
+_MOST = 14
+#: A probe must have at most this many times the best division's time, by the fit. Guess.
+_PROBED = 1.3
 
 
 class Scaling:
@@ -60,11 +75,6 @@ class Scaling:
         by_seeds, by_threads, by_others = self._exponents
         found = np.exp(self._level + by_seeds * logs[0] + by_threads * logs[1] + by_others * beside)
         return np.where(seeds > 0, found, 0.0)
-
-
-#: Steps of the processors' shares and of the seeds that accelerators sample, and most numbers of threads per stage.
-#: Guesses: finer steps gain less than measurements scatter.
-_SHARE_STEPS, _SAMPLING_STEPS, _THREAD_STEPS = 64, 16, 24
 
 
 class Divisions:
@@ -132,69 +142,6 @@ class Divisions:
         """Returns the assignment of one division."""
         share, sampled, *threads = (int(value) for value in self._table[:, place])
         return self._like.divided(share, sampled, Threads(*threads))
-
-
-def _row(assignment: Assignment) -> NDArray[np.float64]:
-    shares = np.array([assignment.seeds_of("processor"), assignment.sampled_on_accelerators], dtype=np.float64)
-    return np.concatenate([shares, _threads(assignment.threads)])
-
-
-def _threads(threads: Threads) -> NDArray[np.float64]:
-    return np.array([threads.sampling, threads.loading, threads.training], dtype=np.float64)
-
-
-def _product(
-    shares: NDArray[np.float64], sampled: NDArray[np.float64], splits: NDArray[np.int64] | NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Returns shares, sampled seeds and threads in all combinations, shape (5, n)."""
-    places = np.indices((len(shares), len(sampled), len(splits))).reshape(3, -1)
-    return np.concatenate([[shares[places[0]], sampled[places[1]]], splits[places[2]].T], axis=0)
-
-
-#: Seeds of a stage, its threads, and the share of work beside it.
-_Inputs: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-
-#: Divisions tried in a row without a gain of `hysteresis` over the best before. Guess.
-_PATIENCE = 3
-#: A gain of this many times `hysteresis` needs no second measurement. Guess.
-_CLEAR = 3.0
-#: Measurements kept per division, so that a long run costs no more than a short one. Guess.
-_KEPT = 8
-#: Most divisions measured before the best of them stays. Guess.
-_MOST = 14
-#: A probe must have at most this many times the best division's time, by the fit. Guess.
-_PROBED = 1.3
-
-
-class _Probe(NamedTuple):
-    """A change of one number of a division, tried although the fit expects no gain.
-
-    Attributes:
-        axis: The attribute of `Divisions` with the number.
-        factor: The factor by which it is changed.
-    """
-
-    axis: Literal["processor", "there", "loading"]
-    factor: float
-
-    def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
-        """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""
-        values: NDArray[np.float64] = getattr(divisions, self.axis)
-        now = float(getattr(Divisions.single(best), self.axis)[0])
-        off = np.abs(values - self.factor * now)
-        near: NDArray[np.bool_] = (off == off.min()) & (values != now) & (now > 0)
-        return near
-
-
-#: Trainers and loading share the host's memory, and accelerators both train and sample. No fit of single stages shows
-#: how the others gain if one stage takes less. Each probe is tried once beside every new best.
-_PROBES = (
-    _Probe("processor", 0.0),
-    _Probe("processor", 0.5),
-    _Probe("loading", 0.5),
-    _Probe("there", 0.5),
-    _Probe("processor", 1.5),
-)
 
 
 class FittedScaling:
@@ -310,6 +257,37 @@ class FittedScaling:
         )
 
 
+class _Probe(NamedTuple):
+    """A change of one number of a division, tried although the fit expects no gain.
+
+    Attributes:
+        axis: The attribute of `Divisions` with the number.
+        factor: The factor by which it is changed.
+    """
+
+    axis: Literal["processor", "there", "loading"]
+    factor: float
+
+    def near(self, divisions: Divisions, best: Assignment) -> NDArray[np.bool_]:
+        """Returns a mask of the divisions with about `factor` times the number of `best`; none if that is 0."""
+        values: NDArray[np.float64] = getattr(divisions, self.axis)
+        now = float(getattr(Divisions.single(best), self.axis)[0])
+        off = np.abs(values - self.factor * now)
+        near: NDArray[np.bool_] = (off == off.min()) & (values != now) & (now > 0)
+        return near
+
+
+#: Trainers and loading share the host's memory, and accelerators both train and sample. No fit of single stages shows
+#: how the others gain if one stage takes less. Each probe is tried once beside every new best.
+_PROBES = (
+    _Probe("processor", 0.0),
+    _Probe("processor", 0.5),
+    _Probe("loading", 0.5),
+    _Probe("there", 0.5),
+    _Probe("processor", 1.5),
+)
+
+
 def _inputs(divisions: Divisions) -> dict[str, _Inputs]:
     """Returns, for each stage, its seeds, its threads, and the share of work beside it."""
     of, alone, nothing = divisions, np.ones_like(divisions.processor), np.zeros_like(divisions.processor)
@@ -322,3 +300,20 @@ def _inputs(divisions: Divisions) -> dict[str, _Inputs]:
         "processor": (of.processor, of.training, nothing),
         "accelerator": (of.accelerator, alone, of.there / batch),
     }
+
+
+def _row(assignment: Assignment) -> NDArray[np.float64]:
+    shares = np.array([assignment.seeds_of("processor"), assignment.sampled_on_accelerators], dtype=np.float64)
+    return np.concatenate([shares, _threads(assignment.threads)])
+
+
+def _threads(threads: Threads) -> NDArray[np.float64]:
+    return np.array([threads.sampling, threads.loading, threads.training], dtype=np.float64)
+
+
+def _product(
+    shares: NDArray[np.float64], sampled: NDArray[np.float64], splits: NDArray[np.int64] | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns shares, sampled seeds and threads in all combinations, shape (5, n)."""
+    places = np.indices((len(shares), len(sampled), len(splits))).reshape(3, -1)
+    return np.concatenate([[shares[places[0]], sampled[places[1]]], splits[places[2]].T], axis=0)

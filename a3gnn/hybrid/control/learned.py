@@ -35,6 +35,16 @@ from a3gnn.training.adapting.stage_times import StageTimes
 #: enough to make both stages equally long, one, or half of the giving stage's.
 Amount = Literal["balance", "eighth", "little", "one", "half"]
 
+#: Actions that move nothing: keep the division, or return to the fastest measured one.
+STAY, BACK = 0, 1
+#: Ratios of seconds are clipped to this many octaves, and divided by the scale. Guesses.
+_OCTAVES, _SCALE = 6.0, 3.0
+#: Most steps counted since the best division was measured. Guess.
+_STEPS = 8
+#: Increased when older networks can't be used any more, because the observation or the actions have changed.
+_VERSION = 1
+_FORMAT, _MANIFEST, _WEIGHTS = "a3gnn-management", "manifest.json", "weights.npz"
+
 
 class Move(NamedTuple):
     """What is moved between which stages."""
@@ -43,8 +53,6 @@ class Move(NamedTuple):
     amount: Amount
 
 
-#: Actions that move nothing: keep the division, or return to the fastest measured one.
-STAY, BACK = 0, 1
 MOVES: tuple[Move, ...] = (
     *(
         Move(Action("work", slow, fast), amount)
@@ -59,6 +67,10 @@ MOVES: tuple[Move, ...] = (
 )
 #: Number of actions: `STAY`, `BACK`, and the moves.
 NUM_ACTIONS = 2 + len(MOVES)
+
+#: The observation: per stage, whether it has work and its seconds; the division; the effect of the last action; the
+#: last action; and the action of Algorithm 1.
+NUM_OBSERVED = 2 * len(BALANCED_STAGES) + 8 + 4 + 2 * NUM_ACTIONS
 
 
 def moved(
@@ -86,15 +98,6 @@ def moved(
         return assignment
     threads = 1 if amount == "one" else threads_of(action.fast, assignment.threads) // 2
     return with_moved_threads(action, assignment, threads)
-
-
-#: Ratios of seconds are clipped to this many octaves, and divided by the scale. Guesses.
-_OCTAVES, _SCALE = 6.0, 3.0
-#: Most steps counted since the best division was measured. Guess.
-_STEPS = 8
-#: The observation: per stage, whether it has work and its seconds; the division; the effect of the last action; the
-#: last action; and the action of Algorithm 1.
-NUM_OBSERVED = 2 * len(BALANCED_STAGES) + 8 + 4 + 2 * NUM_ACTIONS
 
 
 class Situation:
@@ -180,21 +183,6 @@ def algorithm1_action(seconds: dict[BalancedStage, float]) -> int:
     return STAY if action is None else 2 + MOVES.index(Move(action, "balance"))
 
 
-def _octaves(seconds: float, over: float) -> float:
-    if seconds <= 0:
-        return -_OCTAVES / _SCALE
-    return float(np.clip(np.log2(seconds / over), -_OCTAVES, _OCTAVES)) / _SCALE
-
-
-def _one_hot(action: int) -> list[float]:
-    return [float(place == action) for place in range(NUM_ACTIONS)]
-
-
-#: Increased when older networks can't be used any more, because the observation or the actions have changed.
-_VERSION = 1
-_FORMAT, _MANIFEST, _WEIGHTS = "a3gnn-management", "manifest.json", "weights.npz"
-
-
 class Network:
     """A perceptron with two hidden tanh layers. Its logits are added to a prior for Algorithm 1's action.
 
@@ -264,3 +252,13 @@ class Learned:
         """Returns the division after one action of the network."""
         seen = self._situation.see(assignment, times)
         return self._situation.act(int(self._network.logits(seen).argmax()))
+
+
+def _octaves(seconds: float, over: float) -> float:
+    if seconds <= 0:
+        return -_OCTAVES / _SCALE
+    return float(np.clip(np.log2(seconds / over), -_OCTAVES, _OCTAVES)) / _SCALE
+
+
+def _one_hot(action: int) -> list[float]:
+    return [float(place == action) for place in range(NUM_ACTIONS)]

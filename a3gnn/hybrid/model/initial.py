@@ -1,4 +1,7 @@
-"""The first shares and threads: the division that the performance model predicts to be the fastest (section V)."""
+"""The first shares and threads: the division that the performance model predicts to be the fastest (section V).
+
+Also predicts the stages of trainers on processors alone, and calibrates the model by a measured run.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,44 @@ from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes, Train
 
 #: Bytes of a float32.
 _VALUE = 4.0
+#: Breaks ties between equally fast divisions: this share of the work in all stages is added.
+_TIE = 1e-4
+
+
+def initial_assignment(
+    model: PerformanceModel,
+    batch: int,
+    *,
+    parts: int = 64,
+    sampled_parts: int = 8,
+    most_on_accelerators: int | None = None,
+    train_on_processors: bool = True,
+) -> Assignment:
+    """Returns the fastest division on a grid, by `model`.
+
+    Accelerators have equal shares and sample equally much; the processors have the rest.
+
+    Args:
+        model: The performance model.
+        batch: Seeds of a mini-batch.
+        parts: The processors' shares are multiples of 1 / `parts` of the batch.
+        sampled_parts: Accelerators sample multiples of 1 / `sampled_parts` of the batch; 0 samples on processors alone.
+        most_on_accelerators: Most seeds that fit into the accelerators' memory; None for no bound.
+        train_on_processors: False gives all seeds to the accelerators, the usual mapping.
+
+    Raises:
+        UsageError: There are fewer than two threads, or fewer than three without accelerators.
+    """
+    devices = len(model.speeds.accelerators)
+    least = 2 if devices else 3
+    total = whole_number("threads", model.speeds.threads, least, "sampling, loading and trainers need one each")
+    most = batch if most_on_accelerators is None else min(most_on_accelerators, batch)
+    grid = {round(batch * part / parts) for part in range(parts + 1)} if devices else {batch}
+    own = sorted({max(share, batch - most) for share in grid}) if train_on_processors else [0]
+    shares = [(share, *divide(batch - share, [1.0] * devices)) for share in own]
+    can_sample = model.speeds.accelerator_sampling is not None and sampled_parts > 0
+    sampled = [round(batch * part / sampled_parts) for part in range(sampled_parts + 1)] if can_sample else [0]
+    return _fastest(model, shares, sampled, total)
 
 
 def predict_on_processors(
@@ -88,46 +129,6 @@ def calibrated(model: PerformanceModel, predicted: StageTimes, measured: StageTi
         overhead_s=overhead,
     )
     return dataclasses.replace(model, speeds=changed)
-
-
-#: Breaks ties between equally fast divisions: this share of the work in all stages is added.
-_TIE = 1e-4
-
-
-def initial_assignment(
-    model: PerformanceModel,
-    batch: int,
-    *,
-    parts: int = 64,
-    sampled_parts: int = 8,
-    most_on_accelerators: int | None = None,
-    train_on_processors: bool = True,
-) -> Assignment:
-    """Returns the fastest division on a grid, by `model`.
-
-    Accelerators have equal shares and sample equally much; the processors have the rest.
-
-    Args:
-        model: The performance model.
-        batch: Seeds of a mini-batch.
-        parts: The processors' shares are multiples of 1 / `parts` of the batch.
-        sampled_parts: Accelerators sample multiples of 1 / `sampled_parts` of the batch; 0 samples on processors alone.
-        most_on_accelerators: Most seeds that fit into the accelerators' memory; None for no bound.
-        train_on_processors: False gives all seeds to the accelerators, the usual mapping.
-
-    Raises:
-        UsageError: There are fewer than two threads, or fewer than three without accelerators.
-    """
-    devices = len(model.speeds.accelerators)
-    least = 2 if devices else 3
-    total = whole_number("threads", model.speeds.threads, least, "sampling, loading and trainers need one each")
-    most = batch if most_on_accelerators is None else min(most_on_accelerators, batch)
-    grid = {round(batch * part / parts) for part in range(parts + 1)} if devices else {batch}
-    own = sorted({max(share, batch - most) for share in grid}) if train_on_processors else [0]
-    shares = [(share, *divide(batch - share, [1.0] * devices)) for share in own]
-    can_sample = model.speeds.accelerator_sampling is not None and sampled_parts > 0
-    sampled = [round(batch * part / sampled_parts) for part in range(sampled_parts + 1)] if can_sample else [0]
-    return _fastest(model, shares, sampled, total)
 
 
 def _fastest(model: PerformanceModel, shares: list[tuple[int, ...]], sampled: list[int], total: int) -> Assignment:

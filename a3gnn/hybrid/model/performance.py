@@ -34,6 +34,9 @@ ProcessorSampling: TypeAlias = Callable[[int, int], float]
 #: Returns the seconds of sampling a number of seeds on one accelerator.
 AcceleratorSampling: TypeAlias = Callable[[int], float]
 
+#: S: bytes of a float32.
+_VALUE = 4.0
+
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorSpeeds:
@@ -125,10 +128,6 @@ def probed_speeds(hardware: Hardware, counts: CountCurve) -> PlatformSpeeds:
         fused_bytes_per_s=profile.spmm_bytes_per_s / whole,
         overhead_s=profile.batch_overhead_s,
     )
-
-
-#: S: bytes of a float32.
-_VALUE = 4.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,6 @@ from a3gnn.hybrid.assignment import trainer_kinds
 from a3gnn.training.adapting.stage_times import TrainerKind
 
 
-def _positive(owner: object, *names: str) -> None:
-    for name in names:
-        positive_number(name, getattr(owner, name), "number")
-
-
 @dataclass(frozen=True, slots=True)
 class SimulatedProcessor:
     """All processors of the host, as one pool of threads.
@@ -119,6 +114,11 @@ class SimulatedPlatform:
     def can_sample(self) -> bool:
         """Whether there are accelerators, and all of them sample."""
         return bool(self.accelerators) and all(one.sampled_edges_per_s > 0 for one in self.accelerators)
+
+
+def _positive(owner: object, *names: str) -> None:
+    for name in names:
+        positive_number(name, getattr(owner, name), "number")
 
 
 #: The table's peak performance and memory bandwidth, links of 16 GB/s; launches and flushes are guesses.

@@ -28,6 +28,9 @@ from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 #: Each stage, and the part of propagation that exchanges gradients.
 MeasuredStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation"]
 
+#: Bytes of a gradient.
+_VALUE = 4.0
+
 
 class SimulatedSpan(NamedTuple):
     """Work of one stage for one mini-batch.
@@ -89,10 +92,6 @@ class Trace:
         whole_number("drained", drained, 0)
         whole_number("mini-batches", len(self.ends), skipped + drained + 1, f"{skipped} and {drained} do not count")
         return self.ends[skipped - 1 : len(self.ends) - drained]
-
-
-#: Bytes of a gradient.
-_VALUE = 4.0
 
 
 @dataclass(slots=True, eq=False)

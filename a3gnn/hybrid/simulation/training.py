@@ -17,41 +17,6 @@ from a3gnn.sampling.counts import CountCurve
 from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 from a3gnn.units import format_size
 
-
-def needed_bytes(model: SimulatedModel, counts: CountCurve, schedule: Schedule, seeds: int) -> float:
-    """Returns the bytes of an accelerator that trains `seeds` seeds, with the mini-batches that wait in its memory."""
-    found = counts.at(seeds)
-    return model.kept_bytes(found) + schedule.transferred * model.sent_bytes(found)
-
-
-def most_seeds(device: SimulatedAccelerator, model: SimulatedModel, counts: CountCurve, schedule: Schedule) -> int:
-    """Returns the largest share that fits into `device`, up to the largest counted one."""
-    low, high = 0, counts.seeds[-1]
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = needed_bytes(model, counts, schedule, middle) <= device.memory_bytes
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
-
-
-def check_memory(
-    platform: SimulatedPlatform, model: SimulatedModel, counts: CountCurve, schedule: Schedule, assignment: Assignment
-) -> None:
-    """Checks that every accelerator holds its share.
-
-    Raises:
-        MemoryLimitError: A share does not fit.
-    """
-    for place, (device, seeds) in enumerate(zip(platform.accelerators, assignment.shares[1:], strict=True)):
-        needed = needed_bytes(model, counts, schedule, seeds) if seeds else 0.0
-        if needed > device.memory_bytes:
-            fit = most_seeds(device, model, counts, schedule)
-            raise MemoryLimitError(
-                f"accelerator {place} has {format_size(device.memory_bytes)} memory, and {seeds} seeds need "
-                f"{format_size(needed)}; {fit} seeds fit"
-            )
-
-
 #: Mini-batches that fill the pipeline, whose mean counts, and that drain it. A multiple of 2 and 3, because stages that
 #: hinder each other may take turns over several mini-batches.
 _FILL, _COUNTED, _DRAIN = 6, 6, 4
@@ -198,3 +163,37 @@ class _Pipeline:
         self._trace.times.append(times)
         self._trace.assignments.append(batch.assignment)
         self._division.measured(batch.assignment, times)
+
+
+def check_memory(
+    platform: SimulatedPlatform, model: SimulatedModel, counts: CountCurve, schedule: Schedule, assignment: Assignment
+) -> None:
+    """Checks that every accelerator holds its share.
+
+    Raises:
+        MemoryLimitError: A share does not fit.
+    """
+    for place, (device, seeds) in enumerate(zip(platform.accelerators, assignment.shares[1:], strict=True)):
+        needed = needed_bytes(model, counts, schedule, seeds) if seeds else 0.0
+        if needed > device.memory_bytes:
+            fit = most_seeds(device, model, counts, schedule)
+            raise MemoryLimitError(
+                f"accelerator {place} has {format_size(device.memory_bytes)} memory, and {seeds} seeds need "
+                f"{format_size(needed)}; {fit} seeds fit"
+            )
+
+
+def most_seeds(device: SimulatedAccelerator, model: SimulatedModel, counts: CountCurve, schedule: Schedule) -> int:
+    """Returns the largest share that fits into `device`, up to the largest counted one."""
+    low, high = 0, counts.seeds[-1]
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = needed_bytes(model, counts, schedule, middle) <= device.memory_bytes
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def needed_bytes(model: SimulatedModel, counts: CountCurve, schedule: Schedule, seeds: int) -> float:
+    """Returns the bytes of an accelerator that trains `seeds` seeds, with the mini-batches that wait in its memory."""
+    found = counts.at(seeds)
+    return model.kept_bytes(found) + schedule.transferred * model.sent_bytes(found)

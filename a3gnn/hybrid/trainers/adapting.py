@@ -19,6 +19,55 @@ from a3gnn.pipeline.watch import Watch
 from a3gnn.threads import pool
 from a3gnn.units import count
 
+_BY_MODE = {
+    "sequential": Schedule(sampled=0, loaded=0, transferred=0),
+    "mode1": Schedule(sampled=0, loaded=0, transferred=1),
+    "mode2": Schedule(sampled=1, loaded=0, transferred=0),
+}
+
+
+def adaptation_of(
+    controller: Controller | None,
+    assignment: Assignment,
+    devices: Sequence[Device],
+    config: TrainConfig,
+    prefetch: Schedule | None,
+    *,
+    independent: bool,
+) -> Adaptation | None:
+    """Returns an adaptation of the first division by `controller`; None without a controller.
+
+    Raises:
+        UsageError: Each share is sampled for itself.
+    """
+    if controller is None:
+        return None
+    if independent:
+        raise UsageError(
+            f"{option('trainer_sampling')} must be whole with a controller, got 'independent', where shares decide "
+            "what is sampled, and so what is learnt; leave one of them out"
+        )
+    return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
+
+
+def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
+    """Returns `Balanced` among trainers of one kind, with `FittedScaling` between kinds.
+
+    In simulation `FittedScaling` comes nearest to the best division between kinds (docs/hybrid.md).
+    """
+    schedule = schedule_of(config, prefetch)
+    return Balanced(
+        lambda bounds, hysteresis: FittedScaling(bounds, schedule, hysteresis),
+        schedule,
+        [device.threads for device in devices],
+        lambda: [device.most_seeds() for device in devices],
+    )
+
+
+def schedule_of(config: TrainConfig, prefetch: Schedule | None) -> Schedule:
+    """Returns the stages that overlap: `prefetch`, or by default those of `config.parallel_mode`."""
+    return _BY_MODE[config.parallel_mode] if prefetch is None else prefetch
+
 
 def dividing_of(
     devices: Sequence[Device],
@@ -64,16 +113,11 @@ def stage_threads(devices: Sequence[Device], prefetch: Schedule) -> int:
     return max(1, (pool.usable_cores() - sum(device.threads for device in devices)) // ahead)
 
 
-_BY_MODE = {
-    "sequential": Schedule(sampled=0, loaded=0, transferred=0),
-    "mode1": Schedule(sampled=0, loaded=0, transferred=1),
-    "mode2": Schedule(sampled=1, loaded=0, transferred=0),
-}
-
-
-def schedule_of(config: TrainConfig, prefetch: Schedule | None) -> Schedule:
-    """Returns the stages that overlap: `prefetch`, or by default those of `config.parallel_mode`."""
-    return _BY_MODE[config.parallel_mode] if prefetch is None else prefetch
+def give_threads(devices: Sequence[Device], assignment: Assignment) -> None:
+    """Sets the threads of each device to those of `assignment`, from the next mini-batch on."""
+    if assignment.trainer_threads:
+        for device, threads in zip(devices, assignment.trainer_threads, strict=True):
+            device.threads = threads
 
 
 def _filling(config: TrainConfig, prefetch: Schedule | None) -> int:
@@ -81,48 +125,3 @@ def _filling(config: TrainConfig, prefetch: Schedule | None) -> int:
     if prefetch is not None:
         return sum(prefetch.depths) + 1
     return 1 if config.parallel_mode == "sequential" else config.num_workers + 1
-
-
-def adaptation_of(
-    controller: Controller | None,
-    assignment: Assignment,
-    devices: Sequence[Device],
-    config: TrainConfig,
-    prefetch: Schedule | None,
-    *,
-    independent: bool,
-) -> Adaptation | None:
-    """Returns an adaptation of the first division by `controller`; None without a controller.
-
-    Raises:
-        UsageError: Each share is sampled for itself.
-    """
-    if controller is None:
-        return None
-    if independent:
-        raise UsageError(
-            f"{option('trainer_sampling')} must be whole with a controller, got 'independent', where shares decide "
-            "what is sampled, and so what is learnt; leave one of them out"
-        )
-    return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
-
-
-def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
-    """Returns `Balanced` among trainers of one kind, with `FittedScaling` between kinds.
-
-    In simulation `FittedScaling` comes nearest to the best division between kinds (docs/hybrid.md).
-    """
-    schedule = schedule_of(config, prefetch)
-    return Balanced(
-        lambda bounds, hysteresis: FittedScaling(bounds, schedule, hysteresis),
-        schedule,
-        [device.threads for device in devices],
-        lambda: [device.most_seeds() for device in devices],
-    )
-
-
-def give_threads(devices: Sequence[Device], assignment: Assignment) -> None:
-    """Sets the threads of each device to those of `assignment`, from the next mini-batch on."""
-    if assignment.trainer_threads:
-        for device, threads in zip(devices, assignment.trainer_threads, strict=True):
-            device.threads = threads

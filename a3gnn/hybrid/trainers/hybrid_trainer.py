@@ -75,32 +75,6 @@ class TrainersTotals:
         }
 
 
-def times_of(
-    devices: Sequence[Device],
-    seconds: StageSeconds,
-    work: Sequence[TrainerStep],
-    synchronisation_s: float,
-    schedule: Schedule,
-    passed_s: float,
-) -> StageTimes:
-    """Returns the seconds of a mini-batch's stages.
-
-    Args:
-        devices: The trainers' devices.
-        seconds: Time of stages that work for all trainers.
-        work: Time of each trainer's stages.
-        synchronisation_s: Time to sum gradients.
-        schedule: Which stages overlap.
-        passed_s: Time since the previous mini-batch. Ignored with a simulated accelerator, whose seconds don't pass in
-            real time; the iteration then takes the time computed from its stages (Eq. 6).
-    """
-    sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
-    kinds = tuple(device.kind for device in devices)
-    times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, synchronisation_s)
-    simulated = any(device.is_simulated for device in devices)
-    return times.with_iteration(schedule.iteration_seconds(times.by_stage) if simulated else passed_s)
-
-
 class HybridTrainer(Trainer):
     """A `Trainer` that runs several trainers, each with a copy of the model, in threads of their own.
 
@@ -297,3 +271,29 @@ class HybridTrainer(Trainer):
         given, memory = (self.graph, self.config, self.task), peers.device.memory
         learner = BuiltIn(*given, device=memory, scratch=self._scratch, on_chunk=self._options.on_chunk)
         return Replica(learner, self._rates, self.batches_per_epoch, JoinedStep(learner.model, peers, self.memory))
+
+
+def times_of(
+    devices: Sequence[Device],
+    seconds: StageSeconds,
+    work: Sequence[TrainerStep],
+    synchronisation_s: float,
+    schedule: Schedule,
+    passed_s: float,
+) -> StageTimes:
+    """Returns the seconds of a mini-batch's stages.
+
+    Args:
+        devices: The trainers' devices.
+        seconds: Time of stages that work for all trainers.
+        work: Time of each trainer's stages.
+        synchronisation_s: Time to sum gradients.
+        schedule: Which stages overlap.
+        passed_s: Time since the previous mini-batch. Ignored with a simulated accelerator, whose seconds don't pass in
+            real time; the iteration then takes the time computed from its stages (Eq. 6).
+    """
+    sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
+    kinds = tuple(device.kind for device in devices)
+    times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, synchronisation_s)
+    simulated = any(device.is_simulated for device in devices)
+    return times.with_iteration(schedule.iteration_seconds(times.by_stage) if simulated else passed_s)

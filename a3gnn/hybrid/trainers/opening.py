@@ -1,4 +1,7 @@
-"""`open_trainer`: opens the trainer of a request: one trainer, this process's share of it, or several trainers."""
+"""`open_trainer`: opens the trainer of a request: one trainer, this process's share of it, or several trainers.
+
+`open_several` chooses several trainers by options or by the configuration.
+"""
 
 from __future__ import annotations
 
@@ -27,53 +30,53 @@ from a3gnn.training.request import TrainRequest
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 
-def configured(
-    config: TrainConfig,
-    shares: Sequence[int] | None = None,
-    sampling: TrainerSampling = "whole",
-    stall_s: float = STALL_S,
-    adapt: bool = False,
-    prefetch: Sequence[int] | None = None,
-) -> Trainers | None:
-    """Returns the trainers of `config`; None if it requests one.
+def open_trainer(
+    request: TrainRequest,
+    several: OpenTrainers | None,
+    us: Alone,
+    options: TrainerOptions,
+    *,
+    adapt: bool,
+) -> Trainer:
+    """Returns the trainer of `request`; raises the errors of `Trainer`.
 
     Args:
-        config: Its `trainers`, `prefetch_depth` and `adapt` are used.
-        shares: See `Trainers`.
-        sampling: See `Trainers`.
-        stall_s: See `Trainers`.
-        adapt: Whether to adapt regardless of `config.adapt`.
-        prefetch: Overrides the configuration's depths; None uses them.
-
-    Raises:
-        UsageError: See `Trainers.of`; or the configuration requests one trainer, and another argument needs several.
+        request: Graph, configuration and task.
+        several: Trainers of this process; None for one.
+        us: This process in a training run.
+        options: See `Trainer`.
+        adapt: Whether one trainer adapts its preparation of mini-batches; ignored for `several`, which have their own
+            setting.
     """
-    config = config.canonical()
-    if config.trainers == 1:
-        return Trainers.of(None, shares, sampling, stall_s, adapt, prefetch)
-    if prefetch is None and config.prefetch_depth:
-        prefetch = [config.prefetch_depth] * len(Schedule().depths)
-    return Trainers.of(
-        device_names(config.trainers), shares, sampling, stall_s, adapt or config.adapt == "on", prefetch
+    given = request.graph, request.config, request.task
+    if several is not None:
+        return open_hybrid(*given, several, options)
+    if not adapt:
+        return us.trainer(request, options)
+    return AdaptingTrainer(*given, options, device=us.device, expected=request.promised)
+
+
+def open_hybrid(
+    graph: Graph, config: TrainConfig, task: Task, several: OpenTrainers, options: TrainerOptions
+) -> HybridTrainer:
+    """Opens the trainers `several`; other arguments and errors are those of `Trainer`.
+
+    Ignores knobs that have no effect on several trainers.
+    """
+    config = config.canonical() if config.trainers > 1 else config
+    prefetch = several.asked.schedule
+    return HybridTrainer(
+        graph,
+        config,
+        task,
+        options,
+        devices=several.devices,
+        assignment=several.assignment,
+        independent=several.asked.sampling == "independent",
+        stall_s=several.asked.stall_s,
+        controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
+        prefetch=prefetch,
     )
-
-
-def with_one_trainer(config: TrainConfig) -> TrainConfig:
-    """Returns `config` with its settings for several trainers reset, because an option overrides them."""
-    default = TrainConfig()
-    return config.replace(trainers=1, prefetch_depth=default.prefetch_depth, adapt=default.adapt)
-
-
-def device_names(trainers: int) -> str:
-    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
-
-    Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
-    """
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    gpus = min(trainers, here)
-    on_processors = trainers - gpus
-    threads = max(1, (pool.usable_cores() - gpus) // max(1, on_processors))
-    return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
 
 
 class NamedTrainers(NamedTuple):
@@ -138,6 +141,55 @@ def open_several(
     return request, several
 
 
+def configured(
+    config: TrainConfig,
+    shares: Sequence[int] | None = None,
+    sampling: TrainerSampling = "whole",
+    stall_s: float = STALL_S,
+    adapt: bool = False,
+    prefetch: Sequence[int] | None = None,
+) -> Trainers | None:
+    """Returns the trainers of `config`; None if it requests one.
+
+    Args:
+        config: Its `trainers`, `prefetch_depth` and `adapt` are used.
+        shares: See `Trainers`.
+        sampling: See `Trainers`.
+        stall_s: See `Trainers`.
+        adapt: Whether to adapt regardless of `config.adapt`.
+        prefetch: Overrides the configuration's depths; None uses them.
+
+    Raises:
+        UsageError: See `Trainers.of`; or the configuration requests one trainer, and another argument needs several.
+    """
+    config = config.canonical()
+    if config.trainers == 1:
+        return Trainers.of(None, shares, sampling, stall_s, adapt, prefetch)
+    if prefetch is None and config.prefetch_depth:
+        prefetch = [config.prefetch_depth] * len(Schedule().depths)
+    return Trainers.of(
+        device_names(config.trainers), shares, sampling, stall_s, adapt or config.adapt == "on", prefetch
+    )
+
+
+def with_one_trainer(config: TrainConfig) -> TrainConfig:
+    """Returns `config` with its settings for several trainers reset, because an option overrides them."""
+    default = TrainConfig()
+    return config.replace(trainers=1, prefetch_depth=default.prefetch_depth, adapt=default.adapt)
+
+
+def device_names(trainers: int) -> str:
+    """Returns device names for `trainers` trainers on this machine: as many GPUs as it has, processors for the rest.
+
+    Processor trainers share the usable cores equally, except one core per GPU. Each gets at least one thread.
+    """
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = min(trainers, here)
+    on_processors = trainers - gpus
+    threads = max(1, (pool.usable_cores() - gpus) // max(1, on_processors))
+    return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
+
+
 def _check_algorithm(us: Alone, asked: Trainers | None, adapt: bool) -> None:
     names = [name for name, is_said in (("trainers", asked is not None), ("adapt", adapt)) if is_said]
     if us.algorithm is not None and names:
@@ -161,52 +213,3 @@ def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[
     notify(f"the configuration's trainers ({config.trainers}) count as 1 {where}, and so does what it says of several")
     # Canonical, so that knobs without effect on several trainers, such as resources, keep having none.
     return dataclasses.replace(request, config=with_one_trainer(config.canonical()))
-
-
-def open_trainer(
-    request: TrainRequest,
-    several: OpenTrainers | None,
-    us: Alone,
-    options: TrainerOptions,
-    *,
-    adapt: bool,
-) -> Trainer:
-    """Returns the trainer of `request`; raises the errors of `Trainer`.
-
-    Args:
-        request: Graph, configuration and task.
-        several: Trainers of this process; None for one.
-        us: This process in a training run.
-        options: See `Trainer`.
-        adapt: Whether one trainer adapts its preparation of mini-batches; ignored for `several`, which have their own
-            setting.
-    """
-    given = request.graph, request.config, request.task
-    if several is not None:
-        return open_hybrid(*given, several, options)
-    if not adapt:
-        return us.trainer(request, options)
-    return AdaptingTrainer(*given, options, device=us.device, expected=request.promised)
-
-
-def open_hybrid(
-    graph: Graph, config: TrainConfig, task: Task, several: OpenTrainers, options: TrainerOptions
-) -> HybridTrainer:
-    """Opens the trainers `several`; other arguments and errors are those of `Trainer`.
-
-    Ignores knobs that have no effect on several trainers.
-    """
-    config = config.canonical() if config.trainers > 1 else config
-    prefetch = several.asked.schedule
-    return HybridTrainer(
-        graph,
-        config,
-        task,
-        options,
-        devices=several.devices,
-        assignment=several.assignment,
-        independent=several.asked.sampling == "independent",
-        stall_s=several.asked.stall_s,
-        controller=default_controller(config, several.devices, prefetch) if several.asked.adapt else None,
-        prefetch=prefetch,
-    )

@@ -36,6 +36,8 @@ from a3gnn.units import count
 
 #: Parts of a mini-batch in which nodes and edges are counted; between them they are interpolated. Guess.
 _COUNTED = (1 / 16, 1 / 4, 1 / 2, 1)
+#: What the numbers of an option mean, for error messages.
+_WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
 
 
 class FirstShares(NamedTuple):
@@ -48,87 +50,6 @@ class FirstShares(NamedTuple):
 
     shares: tuple[int, ...]
     why: str | None = None
-
-
-def first_shares(
-    devices: Sequence[Device],
-    graph: Graph,
-    config: TrainConfig,
-    task: Task,
-    schedule: Schedule,
-    hardware: Callable[[], Hardware],
-    ahead: int,
-    kept: SavedShares | None = None,
-) -> FirstShares:
-    """Returns equal shares among trainers of one kind, and the predicted fastest ones between kinds.
-
-    Args:
-        devices: The trainers' devices.
-        graph: The graph.
-        config: The configuration.
-        task: The task.
-        schedule: The stages that overlap.
-        hardware: Returns this machine, probed; called only if shares are predicted.
-        ahead: Threads for sampling, and as many for loading.
-        kept: The first shares of the run that is resumed. They replace a prediction if the trainers' kinds are the
-            same.
-    """
-    batch, kinds = config.batch_size, [device.kind for device in devices]
-    if len(set(kinds)) == 1 or task.is_own:  # several trainers refuse such tasks later
-        return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
-    if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
-        return FirstShares(kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as the run began with")
-    seeds = min(batch, len(graph.train_ids))
-    here = [device for device in devices if device.kind == "processor"]
-    there = [device for device in devices if device.kind == "accelerator"]
-    model = _model(there, graph, config, task, schedule, hardware(), seeds)
-
-    def fits(share: int) -> bool:
-        return all(device.fits(model.counts.at(share)) for device in there)
-
-    found = fastest_division(model, seeds, [device.threads for device in here], ahead=ahead, fits=fits)
-    in_order = iter(divide(batch, [float(share) for share in found.shares]))
-    places = [place for kind in ("processor", "accelerator") for place, own in enumerate(kinds) if own == kind]
-    shares = dict(zip(places, in_order, strict=True))
-    given = tuple(shares[place] for place in range(len(devices)))
-    return FirstShares(given, _why(given, found))
-
-
-def _model(
-    accelerators: Sequence[Device],
-    graph: Graph,
-    config: TrainConfig,
-    task: Task,
-    schedule: Schedule,
-    hardware: Hardware,
-    seeds: int,
-) -> PerformanceModel:
-    """Returns the performance model of this machine, with `accelerators` instead of the probed devices."""
-    sampler = NeighbourSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
-    counted = sorted({max(1, round(seeds * part)) for part in _COUNTED})
-    counts = CountCurve.sampled(sampler, graph.train_ids, counted)
-    widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)
-    # Dense rows are summed while they are gathered, except for gcn, which weighs them by degree.
-    fused = OPERATORS[task.model].input_widths > 0 and task.model != "gcn" and not graph.features.is_sparse
-    speeds = dataclasses.replace(
-        probed_speeds(hardware, counts), accelerators=tuple(device.speeds(hardware.profile) for device in accelerators)
-    )
-    return PerformanceModel(ModelShape(task.model, widths, fused, maps_first=True), counts, speeds, schedule)
-
-
-def _why(shares: Sequence[int], found: PredictedDivision) -> str:
-    times = found.times
-    assert times.iteration is not None, "it was predicted"
-    slowest = max(times.by_stage, key=times.by_stage.__getitem__)
-    return (
-        f"trainers: shares {','.join(map(str, shares))} by the performance model, which predicts "
-        f"{1e3 * times.iteration:.3g} ms per mini-batch, {slowest} the longest stage; {option('trainer_shares')} gives "
-        "others"
-    )
-
-
-#: What the numbers of an option mean, for error messages.
-_WHAT = {"trainer_shares": "one per trainer", "prefetch": "such as 1, 1, 1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,13 +191,6 @@ class Trainers:
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
 
 
-def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:
-    """Returns `numbers` as Python integers, because checkpoints and JSON hold no others."""
-    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
-        raise UsageError(f"{option(name)} must be integers, {_WHAT[name]}, got {numbers!r}")
-    return tuple(whole_number(option(name), number, 0, remedy) for number in numbers)
-
-
 class OpenTrainers(NamedTuple):
     """Requested trainers, opened for a machine, a graph and a configuration.
 
@@ -308,3 +222,87 @@ class OpenTrainers(NamedTuple):
     def use_gpu(self) -> bool:
         """Whether a trainer is a GPU."""
         return any(device.memory.type != "cpu" for device in self.devices)
+
+
+def first_shares(
+    devices: Sequence[Device],
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    schedule: Schedule,
+    hardware: Callable[[], Hardware],
+    ahead: int,
+    kept: SavedShares | None = None,
+) -> FirstShares:
+    """Returns equal shares among trainers of one kind, and the predicted fastest ones between kinds.
+
+    Args:
+        devices: The trainers' devices.
+        graph: The graph.
+        config: The configuration.
+        task: The task.
+        schedule: The stages that overlap.
+        hardware: Returns this machine, probed; called only if shares are predicted.
+        ahead: Threads for sampling, and as many for loading.
+        kept: The first shares of the run that is resumed. They replace a prediction if the trainers' kinds are the
+            same.
+    """
+    batch, kinds = config.batch_size, [device.kind for device in devices]
+    if len(set(kinds)) == 1 or task.is_own:  # several trainers refuse such tasks later
+        return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
+    if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
+        return FirstShares(kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as the run began with")
+    seeds = min(batch, len(graph.train_ids))
+    here = [device for device in devices if device.kind == "processor"]
+    there = [device for device in devices if device.kind == "accelerator"]
+    model = _model(there, graph, config, task, schedule, hardware(), seeds)
+
+    def fits(share: int) -> bool:
+        return all(device.fits(model.counts.at(share)) for device in there)
+
+    found = fastest_division(model, seeds, [device.threads for device in here], ahead=ahead, fits=fits)
+    in_order = iter(divide(batch, [float(share) for share in found.shares]))
+    places = [place for kind in ("processor", "accelerator") for place, own in enumerate(kinds) if own == kind]
+    shares = dict(zip(places, in_order, strict=True))
+    given = tuple(shares[place] for place in range(len(devices)))
+    return FirstShares(given, _why(given, found))
+
+
+def _model(
+    accelerators: Sequence[Device],
+    graph: Graph,
+    config: TrainConfig,
+    task: Task,
+    schedule: Schedule,
+    hardware: Hardware,
+    seeds: int,
+) -> PerformanceModel:
+    """Returns the performance model of this machine, with `accelerators` instead of the probed devices."""
+    sampler = NeighbourSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
+    counted = sorted({max(1, round(seeds * part)) for part in _COUNTED})
+    counts = CountCurve.sampled(sampler, graph.train_ids, counted)
+    widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)
+    # Dense rows are summed while they are gathered, except for gcn, which weighs them by degree.
+    fused = OPERATORS[task.model].input_widths > 0 and task.model != "gcn" and not graph.features.is_sparse
+    speeds = dataclasses.replace(
+        probed_speeds(hardware, counts), accelerators=tuple(device.speeds(hardware.profile) for device in accelerators)
+    )
+    return PerformanceModel(ModelShape(task.model, widths, fused, maps_first=True), counts, speeds, schedule)
+
+
+def _why(shares: Sequence[int], found: PredictedDivision) -> str:
+    times = found.times
+    assert times.iteration is not None, "it was predicted"
+    slowest = max(times.by_stage, key=times.by_stage.__getitem__)
+    return (
+        f"trainers: shares {','.join(map(str, shares))} by the performance model, which predicts "
+        f"{1e3 * times.iteration:.3g} ms per mini-batch, {slowest} the longest stage; {option('trainer_shares')} gives "
+        "others"
+    )
+
+
+def _whole(name: str, numbers: Any, remedy: str) -> tuple[int, ...]:
+    """Returns `numbers` as Python integers, because checkpoints and JSON hold no others."""
+    if not isinstance(numbers, Iterable) or isinstance(numbers, str):
+        raise UsageError(f"{option(name)} must be integers, {_WHAT[name]}, got {numbers!r}")
+    return tuple(whole_number(option(name), number, 0, remedy) for number in numbers)

@@ -130,14 +130,6 @@ class Synchroniser:
         self.seconds += perf_counter() - begin
 
 
-def none_is_whole(error: BaseException) -> A3GNNError:
-    """Returns the error for trainers that `error` stopped in the middle of an update."""
-    return A3GNNError(
-        f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
-        f"{option('resume', True)}"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class DevicePeers:
     """The other trainers, as seen by one of them; implements `Peers`. Devices may be of different kinds.
@@ -213,3 +205,11 @@ class TrainerThread:
             self.transfer_s = self._peers.device.transfer_seconds(share)
         with self._watch.at("update", *place), self._peers.synchroniser.update(self._peers.trainer):
             self._replica.update(share)
+
+
+def none_is_whole(error: BaseException) -> A3GNNError:
+    """Returns the error for trainers that `error` stopped in the middle of an update."""
+    return A3GNNError(
+        f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
+        f"{option('resume', True)}"
+    )

@@ -22,6 +22,8 @@ from a3gnn.seeding import derive
 from a3gnn.threads import pool
 
 _LEVELS = 1 << 32
+# Fewest entries that are worth a second thread: some 50 microseconds of work. Guess.
+_GRAIN = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +73,6 @@ class Dropout:
         if self.places is not None:
             kept = kept.index_select(0, self.places)
         return kept.mul_(float(self.scale))
-
-
-# Fewest entries that are worth a second thread: some 50 microseconds of work. Guess.
-_GRAIN = 1 << 16
 
 
 def relu_dropout(x: Tensor, dropout: Dropout) -> Tensor:

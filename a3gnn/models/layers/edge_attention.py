@@ -1,4 +1,7 @@
-"""`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge."""
+"""`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge.
+
+Also contains the slots, self loops and weighted sums that the attention layers share.
+"""
 
 from __future__ import annotations
 
@@ -22,106 +25,6 @@ NEGATIVE_SLOPE = 0.2
 EDGE_COST = 3000
 # The forward pass's share of `EDGE_COST`. Guess, from evaluations of two graphs on two cores.
 _FORWARD_SHARE = 0.1
-
-
-def edges_cost(work: LayerShapes, heads: int) -> float:
-    """Returns the cost of the softmax and the weighted sum over the edges, in the units of `LayerShapes`."""
-    return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
-
-
-def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
-    """Returns the block's `indptr` and `indices` with exactly one self loop per destination, which comes first."""
-    indptr, indices, rows = block.indptr, block.indices, block.rows
-    if bool(block.self_loops.any()):
-        rows, indices = rows[~block.self_loops], indices[~block.self_loops]
-        counts = torch.bincount(rows, minlength=block.num_dst)
-        indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
-    wider = indptr + torch.arange(block.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
-    looped = indices.new_empty(indices.numel() + block.num_dst)
-    looped.scatter_(0, wider[:-1].long(), block.dst_ids.to(indices.dtype))
-    looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
-    return wider, looped
-
-
-def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
-    """Returns `dropout` with the places that the block's attention slots, one row each, have in the whole mini-batch.
-
-    Args:
-        dropout: Dropout of the attention.
-        block: The edges.
-        looped: Whether the slots come from `with_self_loops`; if not, they are the edges.
-    """
-    if block.whole is None or not dropout.threshold:
-        return dropout
-    own, whole = (
-        (with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole.block)
-    )
-    first = whole[block.whole.places[: block.num_dst].cpu()] - own[:-1]
-    places = torch.arange(int(own[-1])) + first.repeat_interleave(own.diff())
-    return dropout.at(places.to(block.indptr.device), int(whole[-1]))
-
-
-def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
-    """Returns each destination's sums, weighted by the softmax of its scores, float32, shape (num_dst, heads, width).
-
-    It is one product with a block matrix whose row h * num_dst + i is destination i under head h. So messages per edge
-    and head are never stored.
-
-    Args:
-        indptr: The edges' indptr, int32 or int64, shape (num_dst + 1,).
-        indices: The edges' sources, same dtype, shape (num_edges,).
-        score: float32, shape (num_edges, heads).
-        by_head: The sources' rows, float32, contiguous, shape (num_src, heads or more, width); the last `heads` of each
-            source are summed.
-        dropout: Dropout of the softmax's output.
-    """
-    attention = softmax(score, ptr=indptr.long())
-    if dropout.threshold:
-        attention = attention * dropout.factors(attention)
-    num_src, rows, width = by_head.shape
-    num_dst, heads = indptr.numel() - 1, score.shape[1]
-    starts, columns = by_head_matrix(indptr, indices, heads, num_src, rows)
-    flat = by_head.reshape(num_src * rows, width)
-    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
-    return out.view(heads, num_dst, width).transpose(0, 1)
-
-
-def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, rows: int) -> tuple[Tensor, Tensor]:
-    """Returns the block matrix's `indptr` and `indices`, in the arguments' dtype, or int64 if that is too narrow.
-
-    Each source has `rows` columns; the last `heads` belong to the heads.
-    """
-    num_edges = indices.numel()
-    if max(rows * num_src, heads * num_edges) > torch.iinfo(indices.dtype).max:
-        indptr, indices = indptr.long(), indices.long()
-    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
-    columns = (indices * rows + (rows - heads) + head).flatten()
-    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
-    return starts, columns
-
-
-class _EdgeWeightedSum(torch.autograd.Function):
-    """A CSR product with a gradient by its stored values, in any order within a row.
-
-    Torch's gradient by the values of a CSR tensor assumes sorted and distinct columns; its gradient by the CSR tensor
-    itself does not.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, indptr: Tensor, indices: Tensor, values: Tensor, x: Tensor) -> Tensor:
-        matrix = csr(indptr, indices, values.detach(), (indptr.numel() - 1, x.shape[0]))
-        if not any(ctx.needs_input_grad):
-            return csr_matmul(matrix, x)
-        with torch.enable_grad():
-            ctx.inputs = matrix.requires_grad_(), x.detach().requires_grad_()
-            ctx.out = csr_matmul(*ctx.inputs)
-        return ctx.out.detach()  # type: ignore[no-any-return]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
-        by_matrix, by_x = torch.autograd.grad(ctx.out, ctx.inputs, grad)
-        ctx.out = ctx.inputs = None
-        return None, None, by_matrix.values(), by_x
 
 
 class EdgeAttention(Layer):
@@ -209,6 +112,106 @@ class EdgeAttention(Layer):
         return by_head.flatten(1) if self.concat else by_head.mean(dim=1)
 
 
+def edges_cost(work: LayerShapes, heads: int) -> float:
+    """Returns the cost of the softmax and the weighted sum over the edges, in the units of `LayerShapes`."""
+    return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
+
+
+def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
+    """Returns the block's `indptr` and `indices` with exactly one self loop per destination, which comes first."""
+    indptr, indices, rows = block.indptr, block.indices, block.rows
+    if bool(block.self_loops.any()):
+        rows, indices = rows[~block.self_loops], indices[~block.self_loops]
+        counts = torch.bincount(rows, minlength=block.num_dst)
+        indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
+    wider = indptr + torch.arange(block.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
+    looped = indices.new_empty(indices.numel() + block.num_dst)
+    looped.scatter_(0, wider[:-1].long(), block.dst_ids.to(indices.dtype))
+    looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+    return wider, looped
+
+
+def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
+    """Returns `dropout` with the places that the block's attention slots, one row each, have in the whole mini-batch.
+
+    Args:
+        dropout: Dropout of the attention.
+        block: The edges.
+        looped: Whether the slots come from `with_self_loops`; if not, they are the edges.
+    """
+    if block.whole is None or not dropout.threshold:
+        return dropout
+    own, whole = (
+        (with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole.block)
+    )
+    first = whole[block.whole.places[: block.num_dst].cpu()] - own[:-1]
+    places = torch.arange(int(own[-1])) + first.repeat_interleave(own.diff())
+    return dropout.at(places.to(block.indptr.device), int(whole[-1]))
+
+
+def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
+    """Returns each destination's sums, weighted by the softmax of its scores, float32, shape (num_dst, heads, width).
+
+    It is one product with a block matrix whose row h * num_dst + i is destination i under head h. So messages per edge
+    and head are never stored.
+
+    Args:
+        indptr: The edges' indptr, int32 or int64, shape (num_dst + 1,).
+        indices: The edges' sources, same dtype, shape (num_edges,).
+        score: float32, shape (num_edges, heads).
+        by_head: The sources' rows, float32, contiguous, shape (num_src, heads or more, width); the last `heads` of each
+            source are summed.
+        dropout: Dropout of the softmax's output.
+    """
+    attention = softmax(score, ptr=indptr.long())
+    if dropout.threshold:
+        attention = attention * dropout.factors(attention)
+    num_src, rows, width = by_head.shape
+    num_dst, heads = indptr.numel() - 1, score.shape[1]
+    starts, columns = by_head_matrix(indptr, indices, heads, num_src, rows)
+    flat = by_head.reshape(num_src * rows, width)
+    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
+    return out.view(heads, num_dst, width).transpose(0, 1)
+
+
+def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, rows: int) -> tuple[Tensor, Tensor]:
+    """Returns the block matrix's `indptr` and `indices`, in the arguments' dtype, or int64 if that is too narrow.
+
+    Each source has `rows` columns; the last `heads` belong to the heads.
+    """
+    num_edges = indices.numel()
+    if max(rows * num_src, heads * num_edges) > torch.iinfo(indices.dtype).max:
+        indptr, indices = indptr.long(), indices.long()
+    head = torch.arange(heads, device=indices.device, dtype=indices.dtype).unsqueeze(1)
+    columns = (indices * rows + (rows - heads) + head).flatten()
+    starts = functional.pad((indptr[:-1] + head * num_edges).flatten(), (0, 1), value=heads * num_edges)
+    return starts, columns
+
+
 def at_least_single(x: Tensor) -> Tensor:
     """Returns `x` in float32 if it is bfloat16, otherwise unchanged."""
     return x.float() if x.dtype is torch.bfloat16 else x
+
+
+class _EdgeWeightedSum(torch.autograd.Function):
+    """A CSR product with a gradient by its stored values, in any order within a row.
+
+    Torch's gradient by the values of a CSR tensor assumes sorted and distinct columns; its gradient by the CSR tensor
+    itself does not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, indptr: Tensor, indices: Tensor, values: Tensor, x: Tensor) -> Tensor:
+        matrix = csr(indptr, indices, values.detach(), (indptr.numel() - 1, x.shape[0]))
+        if not any(ctx.needs_input_grad):
+            return csr_matmul(matrix, x)
+        with torch.enable_grad():
+            ctx.inputs = matrix.requires_grad_(), x.detach().requires_grad_()
+            ctx.out = csr_matmul(*ctx.inputs)
+        return ctx.out.detach()  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor, Tensor]:
+        by_matrix, by_x = torch.autograd.grad(ctx.out, ctx.inputs, grad)
+        ctx.out = ctx.inputs = None
+        return None, None, by_matrix.values(), by_x

@@ -27,6 +27,13 @@ from a3gnn.models.layers.sparse_linear import sparse_linear
 # and aggregate rows at 8 to 10 GB/s. Machines differ by less than the costs of the two orders usually do.
 _FLOPS_PER_BYTE = 14
 
+#: PyG's name and options of each norm. The batch norm uses the running statistics for a single row, which has no
+#: variance. The layer norm normalizes each row separately.
+PYG_NORMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "batch": ("batch_norm", {"allow_single_element": True}),
+    "layer": ("layer_norm", {"mode": "node"}),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class LayerShapes:
@@ -76,28 +83,6 @@ class LayerShapes:
         product = 2 * self.num_dst * in_channels * out_channels * passes / _FLOPS_PER_BYTE
         streamed = 4 * in_channels * (self.num_dst * heads * passes + self.num_src * self.needs_input)
         return product + streamed + 4 * self.num_edges * in_channels * heads * (1 + to_aggregate)
-
-
-#: PyG's name and options of each norm. The batch norm uses the running statistics for a single row, which has no
-#: variance. The layer norm normalizes each row separately.
-PYG_NORMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "batch": ("batch_norm", {"allow_single_element": True}),
-    "layer": ("layer_norm", {"mode": "node"}),
-}
-
-
-def make_norm(name: str, width: int) -> nn.Module:
-    """Returns PyG's `BatchNorm` or `LayerNorm`. Importing PyG takes 65 MiB.
-
-    Args:
-        name: batch or layer.
-        width: Number of columns.
-    """
-    from torch_geometric.nn.resolver import normalization_resolver
-
-    kind, options = PYG_NORMS[name]
-    made: nn.Module = normalization_resolver(kind, width, **options)
-    return made
 
 
 class Layer(nn.Module, ABC):
@@ -236,3 +221,17 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return sparse_linear(x, weight, bias)
     mapped = csr_matmul(x, weight.t())
     return mapped if bias is None else mapped + bias
+
+
+def make_norm(name: str, width: int) -> nn.Module:
+    """Returns PyG's `BatchNorm` or `LayerNorm`. Importing PyG takes 65 MiB.
+
+    Args:
+        name: batch or layer.
+        width: Number of columns.
+    """
+    from torch_geometric.nn.resolver import normalization_resolver
+
+    kind, options = PYG_NORMS[name]
+    made: nn.Module = normalization_resolver(kind, width, **options)
+    return made

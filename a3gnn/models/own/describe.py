@@ -25,6 +25,38 @@ from a3gnn.task import OwnCost, OwnModel, Task
 
 #: Bytes of an edge in edge_index: two int64. An adjacency takes about as many: one int64 and a float32.
 _EDGE_BYTES = 16
+#: Seeds of the mini-batch for the cost counts. Guess.
+_SEEDS = 256
+
+
+def described(task: Task, graph: Graph) -> Task:
+    """Returns `task` with a current `own`: imports and builds the model, and calls it twice on a mini-batch.
+
+    A task of a built-in model is returned unchanged.
+
+    Raises:
+        UsageError: There is no such factory.
+        ModelError: The model can't be imported, built or called by the contract in `docs/own_models.md`; the message
+            has the traceback.
+    """
+    if not task.is_own:
+        return task
+    factory, imported = Factory.of(task.model), set(sys.modules)
+    model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
+    sampler = NeighbourSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
+    subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
+    inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
+    except ModelError:
+        raise
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        raise ModelError(f"{factory.name}: calling forward(x, {model.takes}) raised an exception:\n{trace}") from error
+    sources = Sources.of(factory.module)
+    sources.check(imported)
+    return dataclasses.replace(task, own=OwnModel(sources.hash, model.shapes, model.takes, model.aggregates, cost))
 
 
 def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classes: int) -> OwnCost:
@@ -108,37 +140,3 @@ def _halved(structure: Any) -> Any:
         parts = one.crow_indices().clamp(max=edges), one.col_indices()[:edges], one.values()[:edges]
         kept.append(csr(*parts, tuple(one.shape)))
     return kept
-
-
-#: Seeds of the mini-batch for the cost counts. Guess.
-_SEEDS = 256
-
-
-def described(task: Task, graph: Graph) -> Task:
-    """Returns `task` with a current `own`: imports and builds the model, and calls it twice on a mini-batch.
-
-    A task of a built-in model is returned unchanged.
-
-    Raises:
-        UsageError: There is no such factory.
-        ModelError: The model can't be imported, built or called by the contract in `docs/own_models.md`; the message
-            has the traceback.
-    """
-    if not task.is_own:
-        return task
-    factory, imported = Factory.of(task.model), set(sys.modules)
-    model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
-    sampler = NeighbourSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
-    subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
-    inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"))
-    try:
-        with torch.random.fork_rng(devices=[]):
-            cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
-    except ModelError:
-        raise
-    except Exception as error:
-        trace = "".join(traceback.format_exception(error)).rstrip()
-        raise ModelError(f"{factory.name}: calling forward(x, {model.takes}) raised an exception:\n{trace}") from error
-    sources = Sources.of(factory.module)
-    sources.check(imported)
-    return dataclasses.replace(task, own=OwnModel(sources.hash, model.shapes, model.takes, model.aggregates, cost))

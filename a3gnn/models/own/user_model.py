@@ -1,4 +1,4 @@
-"""`UserModel`: a user's module with its declared attributes; checks the contract."""
+"""`UserModel`: wraps a user's module with its declared attributes, and checks the contract."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ from a3gnn.metric import Target
 from a3gnn.models.adam import Optimizer, make_adam
 from a3gnn.models.loss import Loss
 from a3gnn.task import Aggregates, Takes
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seeds the generators of the host and of `device` within this context, and restores them afterwards."""
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        torch.manual_seed(seed)
-        yield
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +143,14 @@ class UserModel:
                 f"({batch}, {batches_per_epoch})"
             )
         return factor
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeds the generators of the host and of `device` within this context, and restores them afterwards."""
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        torch.manual_seed(seed)
+        yield
 
 
 def _takes(name: str, module: nn.Module) -> Takes:

@@ -16,49 +16,13 @@ from a3gnn.config import ParallelMode
 from a3gnn.errors import UsageError
 from a3gnn.units import count
 
-
-class Solution(NamedTuple):
-    """Cores of each stage, and the seconds from one mini-batch to the next."""
-
-    cores: tuple[int, ...]
-    seconds: float
-
-
-def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0) -> Solution:
-    """Divides `cores` among stages, at least one each, so that the slowest stage is as fast as possible (section 3.4).
-
-    The optimum is one of the stages' times, or the floor. For each of these values, every stage gets the fewest cores
-    that keep it. The result is the least value that fits, with the fewest cores that reach it. The search is
-    exhaustive, even if times rise with cores. It examines `stages * cores` values, instead of the `cores ** stages`
-    combinations of cores.
-
-    Args:
-        seconds: Each stage's time with 1, 2, ... cores. A stage can't use more cores than it has times; a stage that
-            cores don't speed up has a single time.
-        cores: Total number of cores.
-        floor: Lower bound of the seconds per mini-batch, such as its bytes divided by the memory bandwidth.
-
-    Raises:
-        UsageError: There are fewer cores than stages.
-    """
-    if not seconds or cores < len(seconds):
-        raise UsageError(
-            f"each of the stages needs a core, got {count(len(seconds), 'stage')} and {count(cores, 'core')}"
-        )
-    tables = [np.maximum(times[:cores], floor) for times in seconds]
-    periods = np.unique(np.concatenate(tables))
-    kept = [table[None, :] <= periods[:, None] for table in tables]
-    fewest = np.stack([table.argmax(axis=1) + 1 for table in kept], axis=1)
-    fits = np.stack([table.any(axis=1) for table in kept]).all(axis=0) & (fewest.sum(axis=1) <= cores)
-    best = int(fits.argmax())  # one always fits: with one core per stage, the slowest stage's time
-    return Solution(tuple(fewest[best].tolist()), float(periods[best]))
-
-
 Stage = Literal["sampling", "gather", "training"]
 STAGES: tuple[Stage, ...] = ("sampling", "gather", "training")
 
 # Shorter times are below the clock's resolution; a caller that trains nothing gets this time for its training stage.
 _MIN_SECONDS = 1e-9
+# Predictions err, so isolation must be predicted to take a tenth less than `OverlapPolicy`, which measures. Guess.
+_MAX_RELATIVE_SECONDS = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,39 +46,7 @@ class StageModel:
         return self.shared / threads + self.fixed
 
 
-def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> StageModel:
-    """Fits a model by least squares of errors relative to the measured times.
-
-    Errors are relative, because a time with many threads is short, and yet as likely to belong to the slowest stage as
-    a time with few threads.
-
-    Args:
-        threads: Number of threads in each measurement, >= 1.
-        seconds: Time of each measurement.
-        fixed: Whether the model has a `fixed` part; if not, time is proportional to 1 / threads.
-
-    Raises:
-        UsageError: There is no measurement, or the lengths differ.
-    """
-    if not len(threads) or len(threads) != len(seconds):
-        raise UsageError(f"a fit needs a time for each thread count, got {len(threads)} counts, {len(seconds)} times")
-    inverse = 1.0 / np.asarray(threads, dtype=np.float64)
-    times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)
-    terms = np.column_stack([inverse, np.ones_like(inverse)]) if fixed else inverse[:, None]
-    weights, _ = nnls(terms / times[:, None], np.ones_like(times))
-    predicted = terms @ weights
-    rest = float(weights[1]) if fixed else 0.0
-    worst = float(np.abs(predicted / times - 1).max())
-    return StageModel(float(weights[0]), rest, _explained(times, predicted), worst)
-
-
-def _explained(times: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
-    """Returns the coefficient of determination."""
-    missed = float(((times - predicted) ** 2).sum())
-    spread = float(((times - times.mean()) ** 2).sum())
-    if spread > 0:
-        return 1 - missed / spread
-    return 1.0 if np.allclose(times, predicted) else 0.0
+Models = Mapping[Stage, StageModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +109,6 @@ class Allocation:
         return found
 
 
-Models = Mapping[Stage, StageModel]
-
-# Predictions err, so isolation must be predicted to take a tenth less than `OverlapPolicy`, which measures. Guess.
-_MAX_RELATIVE_SECONDS = 0.9
-
-
 def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
     """Returns the fastest allocation by the models, with at most `cores` threads at once.
 
@@ -239,6 +165,69 @@ def competing(workers: int, cores: int, why: str, seconds: float | None = None) 
     return Allocation(workers, cores, cores, isolated=False, seconds=seconds, why=why)
 
 
+def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> StageModel:
+    """Fits a model by least squares of errors relative to the measured times.
+
+    Errors are relative, because a time with many threads is short, and yet as likely to belong to the slowest stage as
+    a time with few threads.
+
+    Args:
+        threads: Number of threads in each measurement, >= 1.
+        seconds: Time of each measurement.
+        fixed: Whether the model has a `fixed` part; if not, time is proportional to 1 / threads.
+
+    Raises:
+        UsageError: There is no measurement, or the lengths differ.
+    """
+    if not len(threads) or len(threads) != len(seconds):
+        raise UsageError(f"a fit needs a time for each thread count, got {len(threads)} counts, {len(seconds)} times")
+    inverse = 1.0 / np.asarray(threads, dtype=np.float64)
+    times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)
+    terms = np.column_stack([inverse, np.ones_like(inverse)]) if fixed else inverse[:, None]
+    weights, _ = nnls(terms / times[:, None], np.ones_like(times))
+    predicted = terms @ weights
+    rest = float(weights[1]) if fixed else 0.0
+    worst = float(np.abs(predicted / times - 1).max())
+    return StageModel(float(weights[0]), rest, _explained(times, predicted), worst)
+
+
+class Solution(NamedTuple):
+    """Cores of each stage, and the seconds from one mini-batch to the next."""
+
+    cores: tuple[int, ...]
+    seconds: float
+
+
+def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0) -> Solution:
+    """Divides `cores` among stages, at least one each, so that the slowest stage is as fast as possible (section 3.4).
+
+    The optimum is one of the stages' times, or the floor. For each of these values, every stage gets the fewest cores
+    that keep it. The result is the least value that fits, with the fewest cores that reach it. The search is
+    exhaustive, even if times rise with cores. It examines `stages * cores` values, instead of the `cores ** stages`
+    combinations of cores.
+
+    Args:
+        seconds: Each stage's time with 1, 2, ... cores. A stage can't use more cores than it has times; a stage that
+            cores don't speed up has a single time.
+        cores: Total number of cores.
+        floor: Lower bound of the seconds per mini-batch, such as its bytes divided by the memory bandwidth.
+
+    Raises:
+        UsageError: There are fewer cores than stages.
+    """
+    if not seconds or cores < len(seconds):
+        raise UsageError(
+            f"each of the stages needs a core, got {count(len(seconds), 'stage')} and {count(cores, 'core')}"
+        )
+    tables = [np.maximum(times[:cores], floor) for times in seconds]
+    periods = np.unique(np.concatenate(tables))
+    kept = [table[None, :] <= periods[:, None] for table in tables]
+    fewest = np.stack([table.argmax(axis=1) + 1 for table in kept], axis=1)
+    fits = np.stack([table.any(axis=1) for table in kept]).all(axis=0) & (fewest.sum(axis=1) <= cores)
+    best = int(fits.argmax())  # one always fits: with one core per stage, the slowest stage's time
+    return Solution(tuple(fewest[best].tolist()), float(periods[best]))
+
+
 class _Groupings:
     """The fastest allocation by the models for each grouping of the stages on cores."""
 
@@ -268,3 +257,12 @@ class _Groupings:
         (workers, training), seconds = solve((each.min(axis=1), self._training), self._cores, self._floor)
         at_once = int(counts[each[workers - 1].argmin()])
         return Allocation(at_once, workers // at_once, training, pooled=True, seconds=seconds)
+
+
+def _explained(times: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
+    """Returns the coefficient of determination."""
+    missed = float(((times - predicted) ** 2).sum())
+    spread = float(((times - times.mean()) ** 2).sum())
+    if spread > 0:
+        return 1 - missed / spread
+    return 1.0 if np.allclose(times, predicted) else 0.0

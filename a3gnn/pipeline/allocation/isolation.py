@@ -25,6 +25,9 @@ from a3gnn.threads import affinity, pool
 from a3gnn.threads.hold import held
 from a3gnn.threads.ordered_map import ordered_map
 
+MiniBatches: TypeAlias = Generator[MiniBatch, None, None]
+Run: TypeAlias = Callable[[int, Iterable[PlannedBatch]], MiniBatches]
+
 # Mini-batches to sample and gather for timing, warm-up steps, and repetitions of each number of threads. Guesses.
 PROFILED, WARM_UP, REPEATS = 4, 2, 3
 # A step on one of many cores may take as long as an epoch, so training is timed with at least an eighth of the cores.
@@ -101,57 +104,6 @@ class StageProfile:
                         stages.release(gathered)
 
 
-def thread_counts(cores: int) -> list[int]:
-    """Returns the numbers of threads to time: powers of two up to `cores`, and `cores`."""
-    return sorted({*(2**power for power in range(cores.bit_length())), cores})
-
-
-def copy_bytes_per_s(cores: int) -> float:
-    """Returns the bytes per second that `cores` threads copy in memory, as the fastest of a few runs."""
-    source, target = np.ones(_COPIED_BYTES, dtype=np.uint8), np.empty(_COPIED_BYTES, dtype=np.uint8)
-
-    def copy(low: int, high: int) -> None:
-        np.copyto(target[low:high], source[low:high])
-
-    times = []
-    with pool.limited(cores):
-        for _ in range(1 + REPEATS):
-            begin = perf_counter()
-            pool.in_chunks(copy, _COPIED_BYTES, 1 << 19)
-            times.append(perf_counter() - begin)
-    return _COPIED_BYTES / min(times)
-
-
-def _sampling_seconds(stages: Stages, epoch: int, planned: Iterable[PlannedBatch], threads: int) -> float:
-    """Returns the seconds per mini-batch if each of `threads` threads samples one at a time."""
-    batches = list(islice(cycle(planned), 2 * threads))
-    started = Barrier(threads)
-    with ThreadPoolExecutor(threads) as executor:
-        try:
-            list(executor.map(lambda _: started.wait(), range(threads)))
-        finally:
-            started.abort()  # otherwise threads would wait forever for one that failed to start
-        begin = perf_counter()
-        list(executor.map(partial(stages.sample, epoch), batches))
-        return (perf_counter() - begin) / len(batches)
-
-
-class _CoreGroup:
-    """The cores on which workers run a stage: at most `at_once` workers at once, with `threads` threads each."""
-
-    def __init__(self, at_once: int, threads: int, cores: frozenset[int]) -> None:
-        self._gate = threading.Semaphore(at_once)
-        self._threads = threads
-        self._cores = cores
-
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Waits until fewer than `at_once` workers use the cores, then limits the calling worker to them."""
-        with self._gate, pool.limited(self._threads, self._cores):
-            affinity.pin(self._cores)
-            yield
-
-
 class IsolatedRun:
     """Runs the stages of a pipeline under an allocation. Epochs under way at once share the workers' cores.
 
@@ -201,10 +153,6 @@ class IsolatedRun:
         """Returns the mini-batch, gathered on the caller's thread."""
         with pool.limited(self._allocation.gather, self._places["gather"]):
             return self._stages.gather(sampled)
-
-
-MiniBatches: TypeAlias = Generator[MiniBatch, None, None]
-Run: TypeAlias = Callable[[int, Iterable[PlannedBatch]], MiniBatches]
 
 
 class Isolation:
@@ -296,3 +244,54 @@ class Isolation:
         self.allocation = allocation
         if allocation.isolated:
             self._isolated = IsolatedRun(self._stages, self._config, allocation, self._cores).batches
+
+
+def thread_counts(cores: int) -> list[int]:
+    """Returns the numbers of threads to time: powers of two up to `cores`, and `cores`."""
+    return sorted({*(2**power for power in range(cores.bit_length())), cores})
+
+
+def copy_bytes_per_s(cores: int) -> float:
+    """Returns the bytes per second that `cores` threads copy in memory, as the fastest of a few runs."""
+    source, target = np.ones(_COPIED_BYTES, dtype=np.uint8), np.empty(_COPIED_BYTES, dtype=np.uint8)
+
+    def copy(low: int, high: int) -> None:
+        np.copyto(target[low:high], source[low:high])
+
+    times = []
+    with pool.limited(cores):
+        for _ in range(1 + REPEATS):
+            begin = perf_counter()
+            pool.in_chunks(copy, _COPIED_BYTES, 1 << 19)
+            times.append(perf_counter() - begin)
+    return _COPIED_BYTES / min(times)
+
+
+def _sampling_seconds(stages: Stages, epoch: int, planned: Iterable[PlannedBatch], threads: int) -> float:
+    """Returns the seconds per mini-batch if each of `threads` threads samples one at a time."""
+    batches = list(islice(cycle(planned), 2 * threads))
+    started = Barrier(threads)
+    with ThreadPoolExecutor(threads) as executor:
+        try:
+            list(executor.map(lambda _: started.wait(), range(threads)))
+        finally:
+            started.abort()  # otherwise threads would wait forever for one that failed to start
+        begin = perf_counter()
+        list(executor.map(partial(stages.sample, epoch), batches))
+        return (perf_counter() - begin) / len(batches)
+
+
+class _CoreGroup:
+    """The cores on which workers run a stage: at most `at_once` workers at once, with `threads` threads each."""
+
+    def __init__(self, at_once: int, threads: int, cores: frozenset[int]) -> None:
+        self._gate = threading.Semaphore(at_once)
+        self._threads = threads
+        self._cores = cores
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Waits until fewer than `at_once` workers use the cores, then limits the calling worker to them."""
+        with self._gate, pool.limited(self._threads, self._cores):
+            affinity.pin(self._cores)
+            yield

@@ -1,4 +1,4 @@
-"""`drifts`: finds the stages whose time has changed; also the statistics of their times."""
+"""`drifts`: finds the stages whose time has changed; also computes the statistics of measured times."""
 
 from __future__ import annotations
 
@@ -11,30 +11,6 @@ from a3gnn.training.adapting.stage_times import StageTimes
 
 #: Share of an iteration that a change must gain, or must be expected to gain. Guess.
 LEAST_GAIN = 0.02
-
-
-def iteration_of(times: StageTimes) -> float:
-    """Returns the seconds from one mini-batch to the next; real trainers always measure them."""
-    assert times.iteration is not None, "trainers measure from one mini-batch to the next"
-    return times.iteration
-
-
-def deviation(values: Sequence[float]) -> float:
-    """Returns the standard deviation of two values or more; `statistics.stdev` takes ten times as long."""
-    mean = statistics.fmean(values)
-    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-
-
-def standard_error(values: Sequence[float]) -> float:
-    """Returns the standard error of the mean of two values or more."""
-    return deviation(values) / math.sqrt(len(values))
-
-
-def shown(seconds: float) -> str:
-    """Returns seconds as text in milliseconds."""
-    return f"{1e3 * seconds:.3g} ms"
-
-
 #: A stage has drifted if the longer of its two times exceeds the shorter by more than this share. Two measurements of
 #: one division that differ by more come from a machine that has changed.
 CHANGED = 0.2
@@ -82,6 +58,28 @@ def drifts(before: StageTimes, now: StageTimes, least: float = CHANGED) -> list[
         and max(one.now_s, one.before_s) > (1 + least) * min(one.now_s, one.before_s)
     ]
     return sorted(far, key=lambda one: -abs(one.now_s - one.before_s))
+
+
+def iteration_of(times: StageTimes) -> float:
+    """Returns the seconds from one mini-batch to the next; real trainers always measure them."""
+    assert times.iteration is not None, "trainers measure from one mini-batch to the next"
+    return times.iteration
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Returns the standard deviation of two values or more; `statistics.stdev` takes ten times as long."""
+    mean = statistics.fmean(values)
+    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Returns the standard error of the mean of two values or more."""
+    return deviation(values) / math.sqrt(len(values))
+
+
+def shown(seconds: float) -> str:
+    """Returns seconds as text in milliseconds."""
+    return f"{1e3 * seconds:.3g} ms"
 
 
 def _stages(times: StageTimes) -> dict[tuple[str, int | None], float]:

@@ -13,6 +13,8 @@ from a3gnn.training.adapting.searching import Searching
 from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
 from a3gnn.units import format_size
 
+_NAMES = {"mode": "mode", "workers": "workers", "depth": "depth", "cache_bytes": "cache"}
+
 
 @dataclass(slots=True, kw_only=True)
 class PreparationChange(Change):
@@ -36,9 +38,6 @@ class PreparationChange(Change):
         """Returns whether this change restores the preparation before `other`."""
         assert isinstance(other, PreparationChange), "one trainer has preparations"
         return self.now == other.before
-
-
-_NAMES = {"mode": "mode", "workers": "workers", "depth": "depth", "cache_bytes": "cache"}
 
 
 class Preparing(Recorded[Preparation]):

@@ -14,6 +14,8 @@ from a3gnn.training.adapting.stage_times import Adjusted, Adjusts, StageTimes
 
 #: Mini-batches per step of a controller. Guess.
 MEASURED = 4
+#: Measurements whose mean is reported. Guess.
+_TOLD = 3
 
 
 class ControlStep(NamedTuple, Generic[Adjusted]):
@@ -89,10 +91,6 @@ class Managed(Generic[Adjusted]):
         """Continues with `adjusted`; if it is new, earlier measurements no longer count."""
         if adjusted != self.current:
             self.current, self._seen, self._times = adjusted, 0, []
-
-
-#: Measurements whose mean is reported. Guess.
-_TOLD = 3
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,6 +17,24 @@ from a3gnn.training.adapting.stage_times import StageTimes
 #: Most mini-batches ahead per worker; more don't smooth any better. Guess.
 _DEEPEST = 2
 _WITH_WORKERS: tuple[ParallelMode, ...] = ("mode1", "mode2")
+#: Least seconds of a measurement, over any number of mini-batches. Other work on a machine comes in bursts of tenths of
+#: a second, which three measurements in a row outlast. Guess.
+_SPAN_S = 0.25
+#: Measurements before the running preparation is judged; measurements that are kept, after which it is judged again;
+#: measurements of a tried preparation. Guesses.
+_LEAST, _KEPT, _OF_TRIED = 4, 8, 3
+#: Standard errors by which a gain must exceed 0.
+_CLEAR = 3.0
+#: If measurements scatter by the drift threshold, it grows by this factor, up to this limit. Guesses.
+_WIDER, _WIDEST = 1.5, 8.0
+#: Measurements in a row that must have drifted: one or two may be accidents.
+_IN_A_ROW = 3
+#: A trial ends after one measurement that is longer than the best by this factor. Guess.
+_HOPELESS = 1.1
+#: Most preparations measured in a search, including the first, before the best stays. Guess.
+_MOST = 10
+#: Measurements to wait after a search without a gain, doubled after each further one, and their limit. Guess.
+_REST, _LONGEST_REST = 8, 256
 
 
 class Candidates:
@@ -73,62 +91,6 @@ class Candidates:
         if loading and self._can_resize and self._start.cache_bytes:
             for cache_bytes in (self._start.cache_bytes, now.cache_bytes // 2):
                 yield replace(now, cache_bytes=cache_bytes)
-
-
-def bound(preparation: Preparation, times: StageTimes) -> float:
-    """Returns a lower bound on a mini-batch's seconds if stage times don't change (A3GNN, section III-B)."""
-    prepared, trained = times.sampling_processor + times.loading, max(times.training) + max(times.transfer)
-    if preparation.mode == "sequential":
-        return prepared + trained
-    if preparation.mode == "mode1":
-        return max(trained, prepared / preparation.workers)
-    return max(times.loading + trained, times.sampling_processor / preparation.workers)
-
-
-#: Least seconds of a measurement, over any number of mini-batches. Other work on a machine comes in bursts of tenths of
-#: a second, which three measurements in a row outlast. Guess.
-_SPAN_S = 0.25
-#: Measurements before the running preparation is judged; measurements that are kept, after which it is judged again;
-#: measurements of a tried preparation. Guesses.
-_LEAST, _KEPT, _OF_TRIED = 4, 8, 3
-#: Standard errors by which a gain must exceed 0.
-_CLEAR = 3.0
-#: If measurements scatter by the drift threshold, it grows by this factor, up to this limit. Guesses.
-_WIDER, _WIDEST = 1.5, 8.0
-#: Measurements in a row that must have drifted: one or two may be accidents.
-_IN_A_ROW = 3
-#: A trial ends after one measurement that is longer than the best by this factor. Guess.
-_HOPELESS = 1.1
-#: Most preparations measured in a search, including the first, before the best stays. Guess.
-_MOST = 10
-#: Measurements to wait after a search without a gain, doubled after each further one, and their limit. Guess.
-_REST, _LONGEST_REST = 8, 256
-
-
-class _Measured(NamedTuple):
-    """A preparation, the mean seconds of its mini-batches, and their standard error."""
-
-    preparation: Preparation
-    seconds: float
-    error: float
-
-
-class _Search(NamedTuple):
-    """A running search.
-
-    Attributes:
-        begin: The preparation at its start.
-        best: The best preparation so far.
-        queue: Preparations still to try.
-        tried: All tried preparations, including the current one.
-        loading: Whether other cache volumes are tried, too.
-    """
-
-    begin: _Measured
-    best: _Measured
-    queue: list[Preparation]
-    tried: set[Preparation]
-    loading: bool
 
 
 class Searching:
@@ -270,3 +232,39 @@ class Searching:
         seconds = [iteration_of(one) for one in self._windows]
         error = standard_error(seconds) if len(seconds) > 1 else 0.0
         return _Measured(now, statistics.fmean(seconds), error)
+
+
+def bound(preparation: Preparation, times: StageTimes) -> float:
+    """Returns a lower bound on a mini-batch's seconds if stage times don't change (A3GNN, section III-B)."""
+    prepared, trained = times.sampling_processor + times.loading, max(times.training) + max(times.transfer)
+    if preparation.mode == "sequential":
+        return prepared + trained
+    if preparation.mode == "mode1":
+        return max(trained, prepared / preparation.workers)
+    return max(times.loading + trained, times.sampling_processor / preparation.workers)
+
+
+class _Measured(NamedTuple):
+    """A preparation, the mean seconds of its mini-batches, and their standard error."""
+
+    preparation: Preparation
+    seconds: float
+    error: float
+
+
+class _Search(NamedTuple):
+    """A running search.
+
+    Attributes:
+        begin: The preparation at its start.
+        best: The best preparation so far.
+        queue: Preparations still to try.
+        tried: All tried preparations, including the current one.
+        loading: Whether other cache volumes are tried, too.
+    """
+
+    begin: _Measured
+    best: _Measured
+    queue: list[Preparation]
+    tried: set[Preparation]
+    loading: bool

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+PipelineStage = Literal["sampling", "loading", "transfer", "propagation"]
+#: Kind of a trainer's device; accelerators have memory of their own behind a link.
+TrainerKind = Literal["processor", "accelerator"]
 #: The type of the value that changes during training.
 Adjusted = TypeVar("Adjusted")
 
@@ -22,13 +25,6 @@ class Adjusts(Protocol[Adjusted]):
             assignment: The measured value.
             times: Means over mini-batches with this value, in a pipeline without any others.
         """
-
-
-PipelineStage = Literal["sampling", "loading", "transfer", "propagation"]
-
-
-#: Kind of a trainer's device; accelerators have memory of their own behind a link.
-TrainerKind = Literal["processor", "accelerator"]
 
 
 @dataclass(frozen=True, slots=True)

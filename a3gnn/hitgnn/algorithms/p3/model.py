@@ -68,51 +68,6 @@ class SplitTraffic:
     gradients: Moved = field(default_factory=Moved)
 
 
-def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:
-    """Calls `ranks.swap`, and adds the bytes that leave and enter this rank to `moved`."""
-    received = ranks.swap(pieces, sizes)
-    for rank, (piece, other) in enumerate(zip(pieces, received, strict=True)):
-        if rank != ranks.rank:
-            moved.sent += piece.nbytes
-            moved.received += other.nbytes
-    return received
-
-
-def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
-    """Returns the sum of all ranks' partial products of this rank's mini-batch, flat, added in the order of ranks.
-
-    In the backward pass, the sum's gradient goes to all ranks, because it is the gradient of each partial product. So
-    every rank must call `backward` on a value that depends on its sum, even if the sum is empty because the rank has no
-    mini-batch.
-
-    Args:
-        ranks: All ranks; every one calls this.
-        partial: This rank's contribution to each rank's mini-batch, flat, of one dtype; empty for a rank without one.
-            Contributions to one mini-batch have the same size on all ranks.
-        traffic: Counts the bytes.
-    """
-    total: Tensor = _Summed.apply(ranks, traffic, *partial)  # type: ignore[no-untyped-call]
-    return total
-
-
-class _Summed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, ranks: Swapping, traffic: SplitTraffic, *partial: Tensor) -> Tensor:
-        ctx.ranks, ctx.traffic, ctx.sizes = ranks, traffic, [len(part) for part in partial]
-        own = [ctx.sizes[ranks.rank]] * ranks.size
-        first, *others = swap(ranks, partial, own, traffic.activations)
-        total = first.clone()
-        for other in others:
-            total += other
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        pieces = [grad.contiguous()] * ctx.ranks.size
-        return None, None, *swap(ctx.ranks, pieces, ctx.sizes, ctx.traffic.gradients)
-
-
 class ColumnPart(NamedTuple):
     """The input of the first layer for some rank's mini-batch.
 
@@ -252,6 +207,51 @@ class SplitModel(nn.Module):
                     f"rank {self._ranks.rank} must have the features' columns {first} to {end}, {end - first} in all, "
                     f"got {part.x.shape[1]} columns; give it x[:, {first}:{end}]"
                 )
+
+
+def swap(ranks: Swapping, pieces: Sequence[Tensor], sizes: Sequence[int], moved: Moved) -> list[Tensor]:
+    """Calls `ranks.swap`, and adds the bytes that leave and enter this rank to `moved`."""
+    received = ranks.swap(pieces, sizes)
+    for rank, (piece, other) in enumerate(zip(pieces, received, strict=True)):
+        if rank != ranks.rank:
+            moved.sent += piece.nbytes
+            moved.received += other.nbytes
+    return received
+
+
+def summed(ranks: Swapping, partial: Sequence[Tensor], traffic: SplitTraffic) -> Tensor:
+    """Returns the sum of all ranks' partial products of this rank's mini-batch, flat, added in the order of ranks.
+
+    In the backward pass, the sum's gradient goes to all ranks, because it is the gradient of each partial product. So
+    every rank must call `backward` on a value that depends on its sum, even if the sum is empty because the rank has no
+    mini-batch.
+
+    Args:
+        ranks: All ranks; every one calls this.
+        partial: This rank's contribution to each rank's mini-batch, flat, of one dtype; empty for a rank without one.
+            Contributions to one mini-batch have the same size on all ranks.
+        traffic: Counts the bytes.
+    """
+    total: Tensor = _Summed.apply(ranks, traffic, *partial)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Summed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, ranks: Swapping, traffic: SplitTraffic, *partial: Tensor) -> Tensor:
+        ctx.ranks, ctx.traffic, ctx.sizes = ranks, traffic, [len(part) for part in partial]
+        own = [ctx.sizes[ranks.rank]] * ranks.size
+        first, *others = swap(ranks, partial, own, traffic.activations)
+        total = first.clone()
+        for other in others:
+            total += other
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        pieces = [grad.contiguous()] * ctx.ranks.size
+        return None, None, *swap(ctx.ranks, pieces, ctx.sizes, ctx.traffic.gradients)
 
 
 def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[int, int]]:

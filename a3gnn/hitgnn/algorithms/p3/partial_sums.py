@@ -1,4 +1,4 @@
-"""`PartialSums`: P3's exchange of mini-batch structures and partial sums; and its optimizer for split weights."""
+"""`PartialSums`: P3's exchange of mini-batch structures and partial sums, with its optimizer for split weights."""
 
 from __future__ import annotations
 
@@ -24,6 +24,78 @@ from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.ranks.group import TorchRanks
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.training.built_in import BuiltIn
+
+
+class PartialSums(Exchange):
+    """Computes the input layer of all mini-batches on each rank, with the rank's columns of features; see `Exchange`.
+
+    Each rank receives the input nodes and edges of all mini-batches, and reads its columns of their features from its
+    own store. It has and trains only these columns of the input layer's weights, so no rank sums their gradients.
+
+    Args:
+        learner: Its model is narrowed in place.
+        ranks: All ranks.
+        stored: The columns of this rank.
+        features: Reads these columns.
+
+    Attributes:
+        split: The trained model.
+    """
+
+    def __init__(self, learner: BuiltIn, ranks: TorchRanks, stored: Stored, features: FeatureStore) -> None:
+        self._whole = learner.fresh_model()
+        self._whole.load_state_dict(learner.model.state_dict())
+        self.split = SplitModel(learner.model, ranks, stored.columns)
+        self._whole.register_load_state_dict_post_hook(  # type: ignore[no-untyped-call]
+            lambda module, _: self.split.load_whole_state(module.state_dict())
+        )
+        self._ranks, self._features, self._rows = ranks, features, 0
+        self._optimizer: SplitOptimizer | None = None
+
+    @property
+    def exchanged(self) -> Exchanged:
+        """The traffic so far."""
+        traffic = self.split.traffic
+        return Exchanged(self._rows, traffic.activations.nbytes + traffic.gradients.nbytes, traffic.structures.nbytes)
+
+    @property
+    def own_weights(self) -> list[nn.Parameter]:
+        """This rank's columns of the input layer's weights."""
+        return self.split.split_weights
+
+    @property
+    def whole(self) -> Model:
+        """The whole model as of the last `gather`; see `Exchange.whole`."""
+        return self._whole
+
+    def optimizer(self, inner: Optimizer) -> SplitOptimizer:
+        """Wraps `inner`, which updates this rank's weights, with the whole model's state; see `Exchange.optimizer`."""
+        self._optimizer = SplitOptimizer(inner, self.split)
+        return self._optimizer
+
+    @torch.no_grad()
+    def gather(self) -> None:
+        """Updates `whole` and the optimizer's state; every rank calls it."""
+        state = self.split.whole_state()
+        for name, value in self._whole.state_dict().items():
+            value.copy_(state[name])
+        if self._optimizer is not None:
+            self._optimizer.gather()
+
+    def logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
+        """Returns the logits of the seeds of `batch`; see `Exchange.logits`."""
+        own = InputStructure.of(batch.subgraph)
+        structures = share_structures(self._ranks, own, self.split.traffic.structures)
+        self._rows += sum(len(one.n_id) for one in structures if one is not None)
+        parts = [None if one is None or one is own else self._part(one, batch.x) for one in structures]
+        parts[self._ranks.rank] = ColumnPart(blocks[0], batch.x)
+        logits: Tensor = self.split(parts, blocks[1:], seed=seed)
+        return logits
+
+    def _part(self, structure: InputStructure, like: Tensor) -> ColumnPart:
+        """Returns the part of another rank's mini-batch, with the device and dtype of `like`."""
+        block = structure.block(with_degrees=self.split.model.layers[0].needs_degrees, device=like.device)
+        return ColumnPart(block, self._features.read(structure.n_id).x.to(like))
 
 
 class SplitOptimizer:
@@ -141,75 +213,3 @@ def _split(lengths: list[int], content: NDArray[np.int32]) -> InputStructure | N
         return None
     bounds = np.cumsum([0, *lengths]).tolist()
     return InputStructure(*(content[low:high].copy() for low, high in pairwise(bounds)))
-
-
-class PartialSums(Exchange):
-    """Computes the input layer of all mini-batches on each rank, with the rank's columns of features; see `Exchange`.
-
-    Each rank receives the input nodes and edges of all mini-batches, and reads its columns of their features from its
-    own store. It has and trains only these columns of the input layer's weights, so no rank sums their gradients.
-
-    Args:
-        learner: Its model is narrowed in place.
-        ranks: All ranks.
-        stored: The columns of this rank.
-        features: Reads these columns.
-
-    Attributes:
-        split: The trained model.
-    """
-
-    def __init__(self, learner: BuiltIn, ranks: TorchRanks, stored: Stored, features: FeatureStore) -> None:
-        self._whole = learner.fresh_model()
-        self._whole.load_state_dict(learner.model.state_dict())
-        self.split = SplitModel(learner.model, ranks, stored.columns)
-        self._whole.register_load_state_dict_post_hook(  # type: ignore[no-untyped-call]
-            lambda module, _: self.split.load_whole_state(module.state_dict())
-        )
-        self._ranks, self._features, self._rows = ranks, features, 0
-        self._optimizer: SplitOptimizer | None = None
-
-    @property
-    def exchanged(self) -> Exchanged:
-        """The traffic so far."""
-        traffic = self.split.traffic
-        return Exchanged(self._rows, traffic.activations.nbytes + traffic.gradients.nbytes, traffic.structures.nbytes)
-
-    @property
-    def own_weights(self) -> list[nn.Parameter]:
-        """This rank's columns of the input layer's weights."""
-        return self.split.split_weights
-
-    @property
-    def whole(self) -> Model:
-        """The whole model as of the last `gather`; see `Exchange.whole`."""
-        return self._whole
-
-    def optimizer(self, inner: Optimizer) -> SplitOptimizer:
-        """Wraps `inner`, which updates this rank's weights, with the whole model's state; see `Exchange.optimizer`."""
-        self._optimizer = SplitOptimizer(inner, self.split)
-        return self._optimizer
-
-    @torch.no_grad()
-    def gather(self) -> None:
-        """Updates `whole` and the optimizer's state; every rank calls it."""
-        state = self.split.whole_state()
-        for name, value in self._whole.state_dict().items():
-            value.copy_(state[name])
-        if self._optimizer is not None:
-            self._optimizer.gather()
-
-    def logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
-        """Returns the logits of the seeds of `batch`; see `Exchange.logits`."""
-        own = InputStructure.of(batch.subgraph)
-        structures = share_structures(self._ranks, own, self.split.traffic.structures)
-        self._rows += sum(len(one.n_id) for one in structures if one is not None)
-        parts = [None if one is None or one is own else self._part(one, batch.x) for one in structures]
-        parts[self._ranks.rank] = ColumnPart(blocks[0], batch.x)
-        logits: Tensor = self.split(parts, blocks[1:], seed=seed)
-        return logits
-
-    def _part(self, structure: InputStructure, like: Tensor) -> ColumnPart:
-        """Returns the part of another rank's mini-batch, with the device and dtype of `like`."""
-        block = structure.block(with_degrees=self.split.model.layers[0].needs_degrees, device=like.device)
-        return ColumnPart(block, self._features.read(structure.n_id).x.to(like))

@@ -27,6 +27,92 @@ _NUM_OPTIONS, _OK, _NO_MEMORY = 40, 1, -3
 # METIS bisects up to this many parts, as pymetis does and METIS's manual advises; beyond, it cuts k ways at once.
 _MOST_BISECTED = 8
 _FUNCTIONS = "METIS_PartGraphRecursive", "METIS_PartGraphKway"
+#: Most nodes of a part, in percent of the mean.
+_PERCENT = 105
+# Least nodes per part; with fewer, METIS may get a graph without nodes to bisect. Guess.
+_LEAST_PER_PART = 8
+
+
+def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int32]:
+    """Returns the part of each node, int32 in [0, parts), shape (num_nodes,), cutting few edges.
+
+    No part has more than 1.05 times the mean of the nodes, or of the train nodes. If that is below the mean rounded up
+    (fewer than 20 per part), the mean rounded up is the limit. Three train nodes over two parts are two and one. With
+    fewer train nodes than parts, some parts have none.
+
+    METIS cuts twice: once with two weights per node, 1 and whether it is a train node (DistDGL's "multi-constraint"),
+    and once without weights. It may miss bounds. In each result, nodes then move at the least cost in cut edges until
+    both bounds hold (`balanced`), and the result with fewer cut edges is returned. If pymetis hides its library's
+    symbols, METIS cuts only once, without weights. Both directions of an edge count alike, and self-loops do not count.
+    Parts of fewer than 8 nodes, too small for METIS, start as consecutive nodes.
+
+    METIS needs memory for the edges several times over. Deterministic given graph, parts, seed and METIS's version.
+
+    Args:
+        graph: Any graph.
+        parts: From 1 to the number of nodes.
+        seed: METIS's seed.
+
+    Raises:
+        UsageError: `parts` is out of range.
+        MemoryLimitError: There is too little memory for METIS.
+    """
+    check_parts(graph, parts)
+    if parts == 1:
+        return np.zeros(graph.num_nodes, dtype=np.int32)
+    is_train = np.zeros(graph.num_nodes, dtype=np.bool_)
+    is_train[graph.train_ids] = True
+    try:
+        both_ways = symmetrised(graph)
+        found = [balanced(both_ways, cut, is_train, parts) for cut in _cuts(both_ways, is_train, parts, seed)]
+    except (MemoryError, RuntimeError) as error:  # on a valid graph, METIS raises only for lack of memory
+        raise out_of_memory(graph, error, "algorithm 'pagraph' needs some bytes per node") from error
+    return min(found, key=lambda one: cut_edges(graph.indptr, graph.indices, one))
+
+
+def _cuts(both_ways: csr_array, is_train: NDArray[np.bool_], parts: int, seed: int) -> Iterator[NDArray[np.int32]]:
+    num_nodes = len(is_train)
+    if num_nodes < _LEAST_PER_PART * parts:
+        yield (np.arange(num_nodes) * parts // num_nodes).astype(np.int32)
+        return
+    if has_two_constraints() and is_train.any():
+        yield two_constraint_parts(both_ways, is_train, parts, seed)
+    yield cut_by_metis(both_ways, parts, seed)
+
+
+def balanced(
+    both_ways: csr_array, parts: NDArray[np.int32], is_train: NDArray[np.bool_], num_parts: int
+) -> NDArray[np.int32]:
+    """Returns `parts` with nodes moved until no part exceeds `part_limit` in nodes or in train nodes.
+
+    Train nodes move first. Then other nodes move, which leaves train nodes as they are. The node whose move adds the
+    fewest cut edges goes next, to the part that has room and most of its neighbors. A part within both limits loses no
+    node, so balanced parts are returned as they are.
+
+    This always succeeds: a part with too many nodes has some that are no train nodes, and some part has room.
+    O((nodes + edges of moved nodes) log nodes) time.
+
+    Args:
+        both_ways: The symmetrized graph.
+        parts: Part of each node, int32, shape (num_nodes,); not changed.
+        is_train: Whether each node is a train node, bool, same shape.
+        num_parts: Number of parts.
+    """
+    moved = parts.copy()
+    for movable, counted in ((is_train, is_train), (~is_train, np.ones_like(is_train))):
+        held = np.bincount(moved[counted], minlength=num_parts)
+        limit = part_limit(int(counted.sum()), num_parts)
+        if held.max() > limit:
+            move_excess(both_ways.indptr.astype(np.int64), both_ways.indices, movable, limit, moved, held)
+    return moved
+
+
+def part_limit(total: int, num_parts: int) -> int:
+    """Returns the most of `total` nodes that a part may have: 1.05 times the mean, or the mean rounded up if larger.
+
+    Below 20 per part the second is larger: three train nodes over two parts are two and one.
+    """
+    return max(_PERCENT * total // (100 * num_parts), -(-total // num_parts))
 
 
 def has_two_constraints() -> bool:
@@ -87,93 +173,3 @@ def _internal() -> Any:
 
 def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
-
-
-#: Most nodes of a part, in percent of the mean.
-_PERCENT = 105
-
-
-def part_limit(total: int, num_parts: int) -> int:
-    """Returns the most of `total` nodes that a part may have: 1.05 times the mean, or the mean rounded up if larger.
-
-    Below 20 per part the second is larger: three train nodes over two parts are two and one.
-    """
-    return max(_PERCENT * total // (100 * num_parts), -(-total // num_parts))
-
-
-def balanced(
-    both_ways: csr_array, parts: NDArray[np.int32], is_train: NDArray[np.bool_], num_parts: int
-) -> NDArray[np.int32]:
-    """Returns `parts` with nodes moved until no part exceeds `part_limit` in nodes or in train nodes.
-
-    Train nodes move first. Then other nodes move, which leaves train nodes as they are. The node whose move adds the
-    fewest cut edges goes next, to the part that has room and most of its neighbors. A part within both limits loses no
-    node, so balanced parts are returned as they are.
-
-    This always succeeds: a part with too many nodes has some that are no train nodes, and some part has room.
-    O((nodes + edges of moved nodes) log nodes) time.
-
-    Args:
-        both_ways: The symmetrized graph.
-        parts: Part of each node, int32, shape (num_nodes,); not changed.
-        is_train: Whether each node is a train node, bool, same shape.
-        num_parts: Number of parts.
-    """
-    moved = parts.copy()
-    for movable, counted in ((is_train, is_train), (~is_train, np.ones_like(is_train))):
-        held = np.bincount(moved[counted], minlength=num_parts)
-        limit = part_limit(int(counted.sum()), num_parts)
-        if held.max() > limit:
-            move_excess(both_ways.indptr.astype(np.int64), both_ways.indices, movable, limit, moved, held)
-    return moved
-
-
-# Least nodes per part; with fewer, METIS may get a graph without nodes to bisect. Guess.
-_LEAST_PER_PART = 8
-
-
-def distdgl_partition(graph: Graph, parts: int, seed: int = 0) -> NDArray[np.int32]:
-    """Returns the part of each node, int32 in [0, parts), shape (num_nodes,), cutting few edges.
-
-    No part has more than 1.05 times the mean of the nodes, or of the train nodes. If that is below the mean rounded up
-    (fewer than 20 per part), the mean rounded up is the limit. Three train nodes over two parts are two and one. With
-    fewer train nodes than parts, some parts have none.
-
-    METIS cuts twice: once with two weights per node, 1 and whether it is a train node (DistDGL's "multi-constraint"),
-    and once without weights. It may miss bounds. In each result, nodes then move at the least cost in cut edges until
-    both bounds hold (`balanced`), and the result with fewer cut edges is returned. If pymetis hides its library's
-    symbols, METIS cuts only once, without weights. Both directions of an edge count alike, and self-loops do not count.
-    Parts of fewer than 8 nodes, too small for METIS, start as consecutive nodes.
-
-    METIS needs memory for the edges several times over. Deterministic given graph, parts, seed and METIS's version.
-
-    Args:
-        graph: Any graph.
-        parts: From 1 to the number of nodes.
-        seed: METIS's seed.
-
-    Raises:
-        UsageError: `parts` is out of range.
-        MemoryLimitError: There is too little memory for METIS.
-    """
-    check_parts(graph, parts)
-    if parts == 1:
-        return np.zeros(graph.num_nodes, dtype=np.int32)
-    is_train = np.zeros(graph.num_nodes, dtype=np.bool_)
-    is_train[graph.train_ids] = True
-    try:
-        both_ways = symmetrised(graph)
-        found = [balanced(both_ways, cut, is_train, parts) for cut in _cuts(both_ways, is_train, parts, seed)]
-    except (MemoryError, RuntimeError) as error:  # on a valid graph, METIS raises only for lack of memory
-        raise out_of_memory(graph, error, "algorithm 'pagraph' needs some bytes per node") from error
-    return min(found, key=lambda one: cut_edges(graph.indptr, graph.indices, one))
-
-
-def _cuts(both_ways: csr_array, is_train: NDArray[np.bool_], parts: int, seed: int) -> Iterator[NDArray[np.int32]]:
-    num_nodes = len(is_train)
-    if num_nodes < _LEAST_PER_PART * parts:
-        yield (np.arange(num_nodes) * parts // num_nodes).astype(np.int32)
-        return
-    if has_two_constraints() and is_train.any():
-        yield two_constraint_parts(both_ways, is_train, parts, seed)
-    yield cut_by_metis(both_ways, parts, seed)

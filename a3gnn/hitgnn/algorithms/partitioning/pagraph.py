@@ -14,19 +14,6 @@ from a3gnn.hitgnn.algorithms.partitioning.pagraph_kernels import deal_out
 from a3gnn.seeding import generator
 
 
-def check_parts(graph: Graph, parts: int) -> None:
-    """Checks that `graph` can be cut into `parts` parts.
-
-    Raises:
-        UsageError: `parts` is no integer from 1 to the number of nodes.
-    """
-    whole_number("parts", parts, 1, "one per rank")
-    if parts > graph.num_nodes:
-        raise UsageError(
-            f"parts must be in [1, {graph.num_nodes}] (the nodes of {graph.name}), got {parts}; take fewer ranks"
-        )
-
-
 class PaGraphParts(NamedTuple):
     """PaGraph's partition, in which a node may be in several parts.
 
@@ -81,6 +68,19 @@ def pagraph_parts(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> PaG
     reached = home >= 0
     home[~reached] = _fill_up(np.bincount(home[reached], minlength=parts), int(np.count_nonzero(~reached)))
     return PaGraphParts(home, sizes)
+
+
+def check_parts(graph: Graph, parts: int) -> None:
+    """Checks that `graph` can be cut into `parts` parts.
+
+    Raises:
+        UsageError: `parts` is no integer from 1 to the number of nodes.
+    """
+    whole_number("parts", parts, 1, "one per rank")
+    if parts > graph.num_nodes:
+        raise UsageError(
+            f"parts must be in [1, {graph.num_nodes}] (the nodes of {graph.name}), got {parts}; take fewer ranks"
+        )
 
 
 def _fill_up(counts: NDArray[np.int64], extra: int) -> NDArray[np.int32]:
