@@ -98,6 +98,11 @@ def format_duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def format_seconds(seconds: float) -> str:
+    """Returns `seconds` with three digits below a minute, for figures that are compared: `0.414 s`, `3 min 20 s`."""
+    return f"{seconds:.3g} s" if seconds < 60 else format_duration(seconds)
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Returns `number` with its noun: `1 trial`, `3 trials`; `plural` is for irregular nouns."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

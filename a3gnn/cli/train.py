@@ -51,7 +51,7 @@ from a3gnn.launch import launch
 from a3gnn.metric import AUTO
 from a3gnn.option_names import option
 from a3gnn.task import Task
-from a3gnn.units import count, format_duration, format_size
+from a3gnn.units import count, format_duration, format_seconds, format_size
 
 if TYPE_CHECKING:
     from a3gnn.training.result import TrainResult
@@ -362,12 +362,12 @@ def _target(result: TrainResult, promised: TunedConfig | None) -> str:
     target = None if promised is None else promised.target_accuracy
     said = ""
     if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
-        median, low, high = (format_duration(promise[name]) for name in ("median", "low", "high"))
+        median, low, high = (format_seconds(promise[name]) for name in ("median", "low", "high"))
         said = f"; the tune promised {median} ({low} to {high})"
     if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
         return f"{accuracy} not reached{said}"
     whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
-    took = f"{format_duration(result.seconds_to_accuracy)} of training, {format_duration(whole)} with evaluations"
+    took = f"{format_seconds(result.seconds_to_accuracy)} of training, {format_seconds(whole)} with evaluations"
     return f"{accuracy} in {took}{said}"
 
 

@@ -18,7 +18,7 @@ WIDTH = 80
 #: Widths in characters of a row's label and of a cell.
 _LABEL, _CELL = 24, 28
 #: Footnote of a table in which only some rows were timed in the play-off.
-_TIMED_BEFORE = "* timed once, before the play-off: the machine may have been faster or slower then"
+_TIMED_BEFORE = "* timed once, before the play-off; shown at the speed that the machine had in it"
 #: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
 _PALE = ' style="opacity:0.5"'
 _ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}

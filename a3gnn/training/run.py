@@ -18,7 +18,7 @@ from a3gnn.training.progress import EpochResult, Point, Progress, TargetAccuracy
 from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer
-from a3gnn.units import count, format_duration
+from a3gnn.units import count, format_seconds
 
 
 class Interrupt:
@@ -172,8 +172,8 @@ def _line(result: EpochResult, metric: Metric) -> str:
 
 
 def _reached(point: Point, target: TargetAccuracy, metric: Metric) -> str:
-    whole = format_duration(point.train_s + point.eval_s)
+    whole = format_seconds(point.train_s + point.eval_s)
     return (
-        f"validation reached {metric.show(target.accuracy)} after {point.batches} mini-batches: "
-        f"{format_duration(point.train_s)} of training, {whole} with evaluations"
+        f"validation reached {metric.show(target.accuracy)} at a point of its curve, after {point.batches} "
+        f"mini-batches: {format_seconds(point.train_s)} of training, {whole} with evaluations"
     )

@@ -14,7 +14,7 @@ from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.drift import at_reference_pace
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.measured_front import trained_keys
+from a3gnn.tuning.study.measured_front import at_drift, trained_keys
 from a3gnn.tuning.study.memory_limits import memory_limits
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 
@@ -33,7 +33,7 @@ def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
         asked: The tune's trials, judged by the new request.
     """
     last = {one.trial.measurement.config.key(): one.trial for one in asked.measured()}
-    return [_played_off(tune, asked, trial) or _by_trial(tune, asked, trial) for trial in last.values()]
+    return [_played_off(tune, asked, trial) or at_drift(asked, trial, tune.play_off_drift) for trial in last.values()]
 
 
 def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
@@ -73,15 +73,6 @@ def no_gain_of(tune: KeptTune) -> TrainConfig | None:
     """Returns the configuration that the default was chosen over for lack of a measurable gain, or None."""
     kept = None if tune.tuned is None else tune.tuned.no_gain
     return None if kept is None else NoGain.from_dict(kept).config
-
-
-def _by_trial(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial:
-    drift = tune.play_off_drift
-    assert trial.metrics is not None, "it was measured"
-    curve = asked.curve(trial.measurement.config)  # a faster trial of the same learning key may have extended it
-    metrics = dataclasses.replace(at_reference_pace(trial.metrics, 1 / drift), curve=curve)
-    reference = None if asked.reference is None else asked.reference.at(drift)
-    return JudgedTrial(trial, metrics, Figures.of(metrics, curve, reference))
 
 
 def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | None:

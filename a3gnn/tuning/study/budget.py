@@ -22,7 +22,7 @@ _ASKED = "a file named stop is in the tune's folder"
 
 
 class Budget:
-    """A number of trials, or of seconds, up to a third of which is reserved for the play-off.
+    """A number of trials, or of seconds, up to 45 % of which is reserved for the play-off.
 
     Args:
         total: Seconds (float) or trials (int).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,8 +17,9 @@ from a3gnn.report.front import REJECTED, Front, MeasuredConfig
 from a3gnn.search.result import SearchResult
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.choice import Choice
+from a3gnn.tuning.study.drift import at_reference_pace
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import Predicted, predicted_row
+from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Trial, predicted_row
 
 #: The file with the predicted front.
 _FILE = "predicted_front.json"
@@ -31,7 +33,8 @@ _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 def measured_front(history: History, choice: Choice | None = None) -> Front:
     """Returns the front of all measurements, with the play-off's results for the finalists.
 
-    A configuration has one row, with its figures from the play-off, or else from its last trial.
+    A configuration has one row, with its figures from the play-off, or else from its last trial, converted to the
+    machine's speed in the play-off.
     """
     figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
     trained = trained_keys(history)
@@ -42,9 +45,11 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         trained.add(no_gain.key())
     reference_s = _reference_seconds(history, figures, notes)
     latest_s = None if reference_s is None else history.latest_s
+    drift = _play_off_drift(history, figures)
     found = []
     last = {one.trial.measurement.config.key(): one for one in history.measured()}
-    for key, (trial, _, own) in last.items():
+    for key, one in last.items():
+        trial, own = one.trial, one.figures
         config = trial.measurement.config
         outside = history.row(config) is None
         why = outside_note() if outside else ""
@@ -52,7 +57,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         found.append(
             MeasuredConfig(
                 config=config,
-                figures=figures.get(key, own),
+                figures=figures.get(key) or at_drift(history, trial, drift).figures,
                 predicted=trial.predicted,
                 note=notes.get(key, why or (LATE if is_late else "")),
                 in_play_off=key in figures,
@@ -62,6 +67,24 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         )
     chosen = choice.trial.measurement.config if choice else None
     return Front.of(found, history.objectives, chosen, reference_s, no_gain)
+
+
+def at_drift(history: History, trial: Trial, drift: float) -> JudgedTrial:
+    """Returns a successful `trial` as judged at `drift`, the machine's speed over that of the reference's trial."""
+    assert trial.metrics is not None, "it was measured"
+    curve = history.curve(trial.measurement.config)  # a faster trial of the same learning key may have extended it
+    metrics = dataclasses.replace(at_reference_pace(trial.metrics, 1 / drift), curve=curve)
+    reference = None if history.reference is None else history.reference.at(drift)
+    return JudgedTrial(trial, metrics, Figures.of(metrics, curve, reference))
+
+
+def _play_off_drift(history: History, played_off: Mapping[str, Figures]) -> float:
+    """Returns the machine's speed in the play-off over that of the reference's trial; 1 if it was not timed again."""
+    reference, own = history.reference_trial, history.reference_figures
+    again = None if reference is None else played_off.get(reference.measurement.config.key())
+    if again is None or own is None:
+        return 1.0
+    return again.throughput_epochs_per_s / own.throughput_epochs_per_s
 
 
 def _reference_seconds(history: History, played_off: Mapping[str, Figures], notes: Mapping[str, str]) -> float | None:

@@ -397,3 +397,16 @@ def test_a_default_that_may_not_be_chosen_does_not_push_the_choice_off_the_front
     assert rows[TWO_PARTS].on_front
     assert (rows[DEFAULT].compared, rows[DEFAULT].on_front) == (False, False)
     assert rows[DEFAULT].note.startswith("outside what")
+
+
+def test_rows_timed_before_the_play_off_have_the_machines_speed_in_it(measured) -> None:
+    tune = measured(TWO_PARTS, FOUR_PARTS, MODE1, budget=5, trial_s=2.0)
+    choice = play_off(tune.history, tune.runner)
+    own = tune.history.reference_figures
+    again = dataclasses.replace(own, throughput_epochs_per_s=2 * own.throughput_epochs_per_s)
+    faster = dataclasses.replace(choice, figures={DEFAULT.key(): again})
+    before = {row.config: row.measured for row in measured_front(tune.history).rows}
+    for row in measured_front(tune.history, faster).rows:
+        expected = 1.0 if row.config == DEFAULT else before[row.config].throughput_epochs_per_s
+        shown = row.measured.throughput_epochs_per_s / (again.throughput_epochs_per_s if row.config == DEFAULT else 2)
+        assert shown == pytest.approx(expected)
