@@ -20,7 +20,7 @@ from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.folder import no_tune, read_request, with_kept_speeds
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.measured_front import measured_front
+from a3gnn.tuning.study.measured_front import measured_front, play_off_drift
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.tuning.study.state import TuneState
 from a3gnn.tuning.study.study import Study
@@ -95,15 +95,8 @@ class KeptTune:
 
     @cached_property
     def play_off_drift(self) -> float:
-        """The machine's speed in the play-off over its speed when the reference was measured.
-
-        The play-off's rows are at the former speed, all others at the latter. 1 if the default was not timed again.
-        """
-        reference = self.history.reference_trial
-        if reference is None or reference.metrics is None:
-            return 1.0
-        again = self.timed_again.get(reference.measurement.config.key())
-        return 1.0 if again is None else again.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s
+        """The speed of the play-off's rows over that of trials (`measured_front.play_off_drift`)."""
+        return play_off_drift(self.history, {key: row.measured for key, row in self.played_off.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         trained.add(no_gain.key())
     reference_s = _reference_seconds(history, figures, notes)
     latest_s = None if reference_s is None else history.latest_s
-    drift = _play_off_drift(history, figures)
+    drift = play_off_drift(history, figures)
     found = []
     last = {one.trial.measurement.config.key(): one for one in history.measured()}
     for key, one in last.items():
@@ -78,8 +78,15 @@ def at_drift(history: History, trial: Trial, drift: float) -> JudgedTrial:
     return JudgedTrial(trial, metrics, Figures.of(metrics, curve, reference))
 
 
-def _play_off_drift(history: History, played_off: Mapping[str, Figures]) -> float:
-    """Returns the machine's speed in the play-off over that of the reference's trial; 1 if it was not timed again."""
+def play_off_drift(history: History, played_off: Mapping[str, Figures]) -> float:
+    """Returns the machine's speed in the play-off over its speed when the reference was measured.
+
+    Rows of the play-off are at the former speed, trials at the latter. 1 if the reference was not timed again.
+
+    Args:
+        history: The trials of the tune.
+        played_off: The figures from the play-off, by configuration key.
+    """
     reference, own = history.reference_trial, history.reference_figures
     again = None if reference is None else played_off.get(reference.measurement.config.key())
     if again is None or own is None:
