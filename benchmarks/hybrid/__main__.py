@@ -1,13 +1,12 @@
 """HyScale-GNN's results in shape, on simulated platforms.
 
-    python -m benchmarks.hybrid management [--platforms 100] [--learned FOLDER]
+    python -m benchmarks.hybrid management [--platforms 100]
     python -m benchmarks.hybrid ablation
     python -m benchmarks.hybrid scaling
     python -m benchmarks.hybrid model [--platforms 100]
 
 management: seconds per mini-batch after 20 steps of each controller, over those of the best static division, on random
-platforms, from random starts and from that division itself; --learned judges what benchmarks.hybrid.learn has trained
-beside them. ablation: what hybrid training, dynamic resource management
+platforms, from random starts and from that division itself. ablation: what hybrid training, dynamic resource management
 and prefetching gain over offloading all training, in the paper's set-ups. scaling: throughput with 1 to 16
 accelerators. model: by how much the performance model misses what is simulated; its constants and counts are the
 simulator's own, so only structural error is shown. All of these are of simulated platforms on a virtual clock: nothing
@@ -20,7 +19,6 @@ import argparse
 import statistics
 from collections.abc import Callable, Iterable
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -54,9 +52,9 @@ def _spread(values: Iterable[float]) -> str:
     return " / ".join(f"{value:.3f}" for value in _tail(values))
 
 
-def management(platforms: int, learned: Path | None = None) -> Table:
+def management(platforms: int) -> Table:
     """Returns what controllers reach on random platforms: median, 95th percentile and maximum."""
-    found = [on_random_platform(seed, learned) for seed in range(platforms)]
+    found = [on_random_platform(seed) for seed in range(platforms)]
     table = _table(
         f"{platforms} random platforms: seconds over the best static division's (median / 95 % / most)",
         *("bad start", "after 20 steps", "within 5 %", "from the best one", "within 2 %", "changes in the last 5"),
@@ -124,10 +122,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("management", "ablation", "scaling", "model"))
     parser.add_argument("--platforms", type=int, default=100, help="random platforms (management, model)")
-    parser.add_argument("--learned", type=Path, help="folder of a network, judged as well (management)")
     options = parser.parse_args()
     made: dict[str, Callable[[], Table]] = {
-        "management": lambda: management(options.platforms, options.learned),
+        "management": lambda: management(options.platforms),
         "ablation": ablations,
         "scaling": scaling,
         "model": lambda: model(options.platforms),

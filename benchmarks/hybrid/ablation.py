@@ -6,16 +6,16 @@ import dataclasses
 from dataclasses import dataclass
 
 from a3gnn.hybrid.assignment import Assignment, Threads
-from a3gnn.hybrid.model.initial import initial_assignment
 from a3gnn.hybrid.schedule import (
     NO_PREFETCHING,
     ONE_STAGE_PREFETCHING,
     TWO_STAGE_PREFETCHING,
 )
-from a3gnn.hybrid.simulation.training import SimulatedTraining
+from benchmarks.hybrid.first_division import initial_assignment
 from benchmarks.hybrid.management import CONTROLLERS, managed
 from benchmarks.hybrid.platforms import BATCH, paper_training, still
 from benchmarks.hybrid.probe import performance_model
+from benchmarks.hybrid.simulated_training import SimulatedTraining
 
 
 @dataclass(frozen=True, slots=True)

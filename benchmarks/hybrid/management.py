@@ -8,27 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import MemoryLimitError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.control.controller import Algorithm1, Controller, ShareBounds
+from a3gnn.hybrid.control.controller import Controller, ShareBounds
 from a3gnn.hybrid.control.fitted import FittedScaling
-from a3gnn.hybrid.control.learned import Learned, Network
-from a3gnn.hybrid.simulation.operations import (
-    on_accelerator,
-    on_processor,
-    sampled_bytes,
-    sampling_on_accelerator,
-    sampling_on_processor,
-)
-from a3gnn.hybrid.simulation.training import SimulatedTraining, most_seeds
+from a3gnn.hybrid.devices.simulated_accelerator import on_accelerator, sampled_bytes
 from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import PipelineStage
+from benchmarks.hybrid.algorithm1 import Algorithm1
+from benchmarks.hybrid.platform import loaded_bytes, on_processor, sampling_on_accelerator, sampling_on_processor
 from benchmarks.hybrid.platforms import BATCH, random_start, random_training, still
+from benchmarks.hybrid.simulated_training import SimulatedTraining, most_seeds
 
 #: A division whose bound is not lower than this share of the best is not simulated: it could gain half a percent.
 _CLOSE = 0.995
@@ -153,7 +147,7 @@ class Grid:
         )
         worked = zip(devices, parts[1:], strict=True)
         seconds = max((on_accelerator(device, model, part) for device, part in worked if part.nodes[0]), default=0.0)
-        return sum(map(model.loaded_bytes, parts)), transfer, seconds, sum(sent)
+        return sum(loaded_bytes(model, part) for part in parts), transfer, seconds, sum(sent)
 
     @cache  # noqa: B019
     def _on_host(self, threads: int, share: int) -> tuple[float, float]:
@@ -194,31 +188,27 @@ def bounds_of(training: SimulatedTraining, batch: int = BATCH) -> ShareBounds:
     return ShareBounds(min(sum(fits), batch))
 
 
-def controller(name: str, training: SimulatedTraining, batch: int, learned: Path | None = None) -> Controller:
-    """Returns the controller of one of `CONTROLLERS`, or the network in the folder `learned`, for what is trained."""
+def controller(name: str, training: SimulatedTraining, batch: int) -> Controller:
+    """Returns the controller of one of `CONTROLLERS` for `training`."""
     bounds = bounds_of(training, batch)
-    if name == "learned" and learned is not None:
-        return Learned(bounds, Network.load(learned))
     return Algorithm1(bounds) if name == "algorithm 1" else FittedScaling(bounds, training.schedule)
 
 
-def managed(
-    name: str, training: SimulatedTraining, start: Assignment, learned: Path | None = None
-) -> Managed[Assignment]:
+def managed(name: str, training: SimulatedTraining, start: Assignment) -> Managed[Assignment]:
     """Returns how a controller went on from `start`."""
-    run = Managed(controller(name, training, start.batch_size, learned), start, ITERATIONS)
+    run = Managed(controller(name, training, start.batch_size), start, ITERATIONS)
     training.run(run)
     return run
 
 
-def on_random_platform(seed: int, learned: Path | None = None) -> list[Managed20]:
-    """Returns what each controller reached on the platform of `seed`, that in the folder `learned` the last one."""
+def on_random_platform(seed: int) -> list[Managed20]:
+    """Returns what each controller reached on the platform of `seed`."""
     training = random_training(seed)
     calm, start = still(training), random_start(training, seed)
     best = best_division(training, BATCH)
     found = []
-    for name in (*CONTROLLERS, *(() if learned is None else ("learned",))):
-        bad, good = managed(name, training, start, learned), managed(name, training, best.assignment, learned)
+    for name in CONTROLLERS:
+        bad, good = managed(name, training, start), managed(name, training, best.assignment)
         last = [step.assignment for step in bad.history[-LAST:]] + [bad.current]
         found.append(
             Managed20(

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.simulation.operations import SimulatedModel
-from a3gnn.hybrid.simulation.platform import A5000, U250, SimulatedAccelerator, SimulatedPlatform, SimulatedProcessor
-from a3gnn.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.devices.simulated_accelerator import A5000, U250, SimulatedAccelerator, SimulatedModel
 from a3gnn.sampling.counts import CountCurve
+from benchmarks.hybrid.platform import SimulatedPlatform, SimulatedProcessor
+from benchmarks.hybrid.simulated_training import SimulatedTraining
 
 #: Seeds of a mini-batch, fanouts and hidden units (HyScale-GNN, section VI-A).
 BATCH, FANOUTS, HIDDEN = 1024, (25, 10), 256

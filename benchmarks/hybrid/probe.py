@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn.hybrid.model.initial import initial_assignment
-from a3gnn.hybrid.model.performance import AcceleratorSpeeds, ModelShape, PerformanceModel, PlatformSpeeds
-from a3gnn.hybrid.simulation.operations import (
-    SimulatedModel,
-    sampled_bytes,
-    sampling_on_accelerator,
-    sampling_on_processor,
-)
-from a3gnn.hybrid.simulation.training import SimulatedTraining
+from a3gnn.hybrid.devices.simulated_accelerator import SimulatedModel, sampled_bytes
+from a3gnn.hybrid.performance import AcceleratorSpeeds, ModelShape, PerformanceModel, PlatformSpeeds
 from a3gnn.layer_cost import COUNTED_PASSES, Passes
 from a3gnn.sampling.counts import Counts
+from benchmarks.hybrid.first_division import initial_assignment
+from benchmarks.hybrid.platform import loaded_bytes, sampling_on_accelerator, sampling_on_processor
 from benchmarks.hybrid.platforms import BATCH, random_training, still
+from benchmarks.hybrid.simulated_training import SimulatedTraining
 
 #: Of the rows that the probe of a real machine copies (`a3gnn/machine/host_constants.py`).
 _FEATURES = 100
@@ -45,7 +41,7 @@ def performance_model(
     platform, shape = training.platform, training.model
     processor = platform.processor
     # Of the bytes that are read, those of the row.
-    useful = 4 * _FEATURES / SimulatedModel((_FEATURES, 1)).loaded_bytes(Counts((1.0, 1.0), (1.0,)))
+    useful = 4 * _FEATURES / loaded_bytes(SimulatedModel((_FEATURES, 1)), Counts((1.0, 1.0), (1.0,)))
 
     def sampling(seeds: int, threads: int) -> float:
         alone = sampling_on_processor(processor, threads, training.counts.at(seeds))

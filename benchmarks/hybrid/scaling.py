@@ -6,9 +6,9 @@ import dataclasses
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING
-from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
 from benchmarks.hybrid.management import managed
 from benchmarks.hybrid.platforms import BATCH, paper_training, still
+from benchmarks.hybrid.simulated_training import SimulatedTraining, Static
 
 #: Mini-batches of a run, those that fill its pipeline, and those that drain it.
 _BATCHES, _FILL, _DRAIN = 18, 8, 4

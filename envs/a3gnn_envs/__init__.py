@@ -5,7 +5,6 @@ from gymnasium.envs.registration import register, registry
 #: Registered ids and their entry points.
 ENVIRONMENTS = {
     "a3gnn/Acquisition-v0": "a3gnn_envs.acquisition.acquisition_env:AcquisitionEnv",
-    "a3gnn/Management-v0": "a3gnn_envs.management.management_env:ManagementEnv",
     "a3gnn/Moves-v0": "a3gnn_envs.moves:MovesEnv",
     "a3gnn/OneShot-v0": "a3gnn_envs.one_shot:OneShotEnv",
 }

@@ -51,8 +51,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --adapt --out runs/adapted": RUN,
-        "python -m benchmarks.hybrid.learn runs/management --minutes 60": LONG,
-        "python -m benchmarks.hybrid management --learned runs/management": LONG,
     },
     "docs/graph_servers.md": {
         'pip install ".[parts]"': INSTALLS,

@@ -12,7 +12,7 @@ import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.balanced import Balanced
-from a3gnn.hybrid.control.controller import Algorithm1, Controller, ShareBounds
+from a3gnn.hybrid.control.controller import Controller, ShareBounds
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.training.adapting.drift import drifts
@@ -189,14 +189,6 @@ def test_no_accelerator_gets_more_than_fits():
     assert max(one.shares[1] for one in found) <= 250
     assert max(one.shares[2] for one in found) <= 400
     assert found[-1].shares[0] < 600
-
-
-def test_algorithm_1_moves_no_threads_where_stages_have_their_own():
-    kinds: tuple[TrainerKind, ...] = ("processor", "accelerator")
-    first = start((600, 400), (1, 0), kinds)
-    times = StageTimes(kinds, 0.1, 0.0, 5.0, (0.0, 0.1), (0.2, 0.2), 0.0, 5.0)
-    assert Algorithm1(ShareBounds(BATCH, threads=False)).adjust(first, times) is first
-    assert Algorithm1(ShareBounds(BATCH)).adjust(dataclasses.replace(first, trainer_threads=()), times) != first
 
 
 def test_a_drift_is_of_a_stage_that_matters():

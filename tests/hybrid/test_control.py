@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.control.controller import Action, Algorithm1, ShareBounds, apply
+from a3gnn.hybrid.control.controller import ShareBounds
 from a3gnn.hybrid.control.fitted import Divisions, FittedScaling, Scaling
-from a3gnn.hybrid.simulation.training import SimulatedTraining, Static
-from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import StageTimes
+from benchmarks.hybrid.algorithm1 import Algorithm1
 
 KINDS = ("processor", "accelerator", "accelerator")
 BATCH = 1024
@@ -55,23 +54,6 @@ def test_the_mini_batch_and_the_threads_stay_whole_and_no_stage_starves(controll
         assert current == start or current.seeds_of("accelerator") <= max(most, start.seeds_of("accelerator"))
 
 
-def test_algorithm1_moves_what_makes_both_equally_long():
-    start = division(own=424)
-    moved = Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=3.0, processor=1.0))
-    own = moved.seeds_of("processor")
-    assert 3.0 / 600 * (BATCH - own) == pytest.approx(1.0 / 424 * own, rel=0.01)
-    assert moved.threads == start.threads
-
-
-def test_algorithm1_takes_threads_from_the_fastest_stage_on_processors():
-    start = division(threads=(4, 4, 8))
-    moved = Algorithm1(ShareBounds(BATCH)).adjust(
-        start, measured(loading=4.0, here=0.5, processor=1.0, accelerator=0.1)
-    )
-    assert moved.threads == Threads(1, 7, 8)  # 4 * 4 / 7 s and 0.5 * 4 / 1 s
-    assert moved.shares == start.shares
-
-
 def test_swapping_what_two_stages_took_changes_the_action():
     start = division()
     for controller in (Algorithm1, FittedScaling):
@@ -89,12 +71,6 @@ def test_swapping_what_two_stages_took_changes_the_action():
         )
 
 
-def test_what_is_within_the_hysteresis_stays():
-    start = division(own=341)
-    assert Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=1.04)) is start
-    assert Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=1.10)) is not start
-
-
 def test_fitted_scaling_stays_with_the_best_it_measured_where_nothing_helps():
     """Whatever the division, an iteration takes as long: it tries a few, and returns to the first."""
     controller, start = FittedScaling(ShareBounds(BATCH)), division()
@@ -103,21 +79,6 @@ def test_fitted_scaling_stays_with_the_best_it_measured_where_nothing_helps():
         current = controller.adjust(current, measured())
         tried.append(current)
     assert set(tried[-6:]) == {tried[-1]}
-
-
-def test_a_bound_on_the_accelerators_memory_holds_back_what_they_are_given():
-    moved = Algorithm1(ShareBounds(700)).adjust(
-        division(own=400), measured(processor=50.0, accelerator=0.1, transfer=0.1)
-    )
-    assert moved.seeds_of("accelerator") == 700
-
-
-def test_a_share_keeps_a_seed_and_a_stage_a_thread():
-    start = division(own=2, threads=(1, 1, 1))
-    work = Action("work", "training on processors", "accelerators")
-    assert apply(work, start, 100.0, 1e-9, ShareBounds(BATCH)).seeds_of("processor") == 1
-    threads = Action("threads", "loading", "sampling on processors")
-    assert apply(threads, start, 100.0, 1e-9, ShareBounds(BATCH)) == start
 
 
 def test_fitted_scaling_leaves_out_a_trainer_that_costs_more_than_it_gives():
@@ -168,50 +129,6 @@ def test_divisions_keep_the_threads_of_stages_that_have_their_own():
     divisions = Divisions.grid(division(), ShareBounds(700, threads=False))
     assert {divisions.assignment(place).threads for place in range(len(divisions.processor))} == {Threads(4, 4, 8)}
     assert divisions.processor.min() == BATCH - 700
-
-
-class _Recorder:
-    """A controller that changes the division twice, and keeps what it was told."""
-
-    def __init__(self, divisions: list[Assignment]) -> None:
-        self.told: list[tuple[Assignment, StageTimes]] = []
-        self._divisions = divisions
-
-    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
-        self.told.append((assignment, times))
-        return self._divisions.pop(0) if self._divisions else assignment
-
-
-def test_a_controller_is_told_of_its_own_division_alone_once_the_pipeline_has_drained(
-    training: SimulatedTraining, assignment: Assignment
-):
-    """What it is told equals what a run under that division alone measures."""
-    others = [
-        dataclasses.replace(assignment, shares=(500, 262, 262)),
-        dataclasses.replace(assignment, threads=Threads(4, 2, 2)),
-    ]
-    recorder = _Recorder(list(others))
-    training.run(Managed(recorder, assignment, iterations=3))
-    assert [told for told, _ in recorder.told] == [assignment, *others]
-    for told, mean in recorder.told:
-        alone = training.run(Static(told, 14)).times[7]
-        assert mean.by_stage == pytest.approx(alone.by_stage)
-        assert mean.iteration == pytest.approx(alone.iteration)
-
-
-def test_management_without_an_end_keeps_no_history(training: SimulatedTraining, assignment: Assignment):
-    managed = Managed(_Recorder([]), assignment, iterations=None, measured=1, skipped=2)
-    seen = [training.run(Static(assignment, 3)).times[-1]] * 5
-    for times in seen:
-        managed.measured(assignment, times)
-    recorder = managed._controller
-    assert isinstance(recorder, _Recorder)
-    assert len(recorder.told) == 3
-    managed.drained()
-    managed.measured(assignment, seen[0])
-    assert len(recorder.told) == 3  # the pipeline fills anew
-    assert managed.history == []
-    assert managed.assignment() is assignment
 
 
 def test_weights_divide_what_a_kind_of_trainers_has():

@@ -11,8 +11,7 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.hybrid.assignment import Assignment, Threads
-from a3gnn.hybrid.model.initial import initial_assignment
-from a3gnn.hybrid.model.performance import (
+from a3gnn.hybrid.performance import (
     AcceleratorSpeeds,
     ModelShape,
     PerformanceModel,
@@ -22,6 +21,7 @@ from a3gnn.hybrid.model.performance import (
 from a3gnn.hybrid.schedule import NO_PREFETCHING, TWO_STAGE_PREFETCHING
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from a3gnn.sampling.counts import CountCurve
+from benchmarks.hybrid.first_division import initial_assignment
 
 SHAPE = ModelShape("gcn", (100, 64, 10))
 HARDWARE = Hardware(

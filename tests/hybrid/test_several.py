@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.model.performance import (
+from a3gnn.hybrid.performance import (
     AcceleratorSpeeds,
     ModelShape,
     PerformanceModel,

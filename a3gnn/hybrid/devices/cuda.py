@@ -12,7 +12,7 @@ from torch import Tensor
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
 from a3gnn.hybrid.devices.device import Device
-from a3gnn.hybrid.model.performance import AcceleratorSpeeds
+from a3gnn.hybrid.performance import AcceleratorSpeeds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.upload import Upload, checked_device
 from a3gnn.task import Task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable
 from typing import Self
 
@@ -13,10 +12,13 @@ from a3gnn.errors import MemoryLimitError, unknown_name
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
 from a3gnn.hybrid.devices.processor import ProcessorDevice
-from a3gnn.hybrid.model.performance import AcceleratorSpeeds
-from a3gnn.hybrid.simulation.clock import Bandwidth, ClockEvent, VirtualClock
-from a3gnn.hybrid.simulation.operations import SimulatedModel, on_accelerator
-from a3gnn.hybrid.simulation.platform import ACCELERATORS, SimulatedAccelerator
+from a3gnn.hybrid.devices.simulated_accelerator import (
+    ACCELERATORS,
+    SimulatedAccelerator,
+    SimulatedModel,
+    on_accelerator,
+)
+from a3gnn.hybrid.performance import AcceleratorSpeeds
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.counts import Counts, counts_of
@@ -28,16 +30,13 @@ from a3gnn.units import format_size
 class SimulatedDevice(ProcessorDevice):
     """Computes on one thread of the host, and reports the seconds that an accelerator would take.
 
-    Its clock has one copy or one launch at a time; `SimulatedTraining` models how they overlap and share the host's
-    memory. Attention and MLPs count as one aggregation and one product per layer. See `Device`.
+    Each copy and each launch takes as long as it would alone. Attention and MLPs count as one aggregation and one
+    product per layer. See `Device`.
 
     Args:
         name: The device's name for people.
         accelerator: The accelerator of a simulated platform.
         model: The shape of the trained model.
-
-    Attributes:
-        clock: Virtual clock with the seconds of all copies and launches so far.
     """
 
     kind: TrainerKind = "accelerator"
@@ -46,8 +45,6 @@ class SimulatedDevice(ProcessorDevice):
     def __init__(self, name: str, accelerator: SimulatedAccelerator, model: SimulatedModel) -> None:
         super().__init__(name, threads=1)
         self._accelerator, self._model = accelerator, model
-        self._link = Bandwidth(f"link of {name}", accelerator.link_bytes_per_s)
-        self.clock, self._lock = VirtualClock(), threading.Lock()
         self.memory_bytes = accelerator.memory_bytes
 
     @classmethod
@@ -82,36 +79,19 @@ class SimulatedDevice(ProcessorDevice):
                 f"{batch.num_seeds} seeds needs {format_size(needed)}; give it fewer by {option('trainer_shares')}"
             )
         self._took(batch, needed)
-        return dataclasses.replace(batch, seconds=dataclasses.replace(batch.seconds, transfer=self._sent(size)))
+        sent_s = self._accelerator.link_latency_s + size / self._accelerator.link_bytes_per_s
+        return dataclasses.replace(batch, seconds=dataclasses.replace(batch.seconds, transfer=sent_s))
 
     def launch(self, kernel: Callable[[MiniBatch], Tensor], batch: MiniBatch) -> Tensor:
         """Runs `kernel` on `batch`, and returns its result."""
         out = super().launch(kernel, batch)
         model, counts = self._shape(batch)
-        self._seconds = self._passed(lambda: self.clock.after(on_accelerator(self._accelerator, model, counts)))
+        self._seconds = on_accelerator(self._accelerator, model, counts)
         return out
 
     def transfer_seconds(self, batch: MiniBatch) -> float:
         """Returns the seconds in which `batch` passed the link."""
         return batch.seconds.transfer
-
-    def receive(self, values: Tensor) -> Tensor:
-        """Returns `values`, after the seconds in which they pass the link."""
-        self._sent(values.nbytes)
-        return values
-
-    def _sent(self, size: float) -> float:
-        """Advances the clock until `size` bytes have passed the link; returns the seconds."""
-        seconds = self._accelerator.link_latency_s + size / self._link.bytes_per_s
-        return self._passed(lambda: self.clock.flow(size, size / seconds, {self._link: 1.0}))
-
-    def _passed(self, begin: Callable[[], ClockEvent]) -> float:
-        """Advances the clock until the event that `begin` returns; returns the seconds."""
-        with self._lock:
-            before = self.clock.now
-            begin()
-            self.clock.run()
-            return self.clock.now - before
 
     def _shape(self, batch: MiniBatch) -> tuple[SimulatedModel, Counts]:
         """Returns the work of `batch`; the rows of a table count as those of a last hop without edges."""

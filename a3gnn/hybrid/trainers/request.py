@@ -15,7 +15,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import AUTO, open_devices
-from a3gnn.hybrid.model.performance import (
+from a3gnn.hybrid.performance import (
     ModelShape,
     PerformanceModel,
     PredictedDivision,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 from stable_baselines3.common.distributions import CategoricalDistribution, Distribution
-from stable_baselines3.common.type_aliases import PyTorchObs
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from a3gnn.errors import UsageError
@@ -13,7 +14,6 @@ from a3gnn_envs.acquisition.acquisition_env import NUM_CANDIDATES, AcquisitionEp
 from a3gnn_envs.acquisition.observation import ALLOWED, NUM_COLUMNS
 from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.world import Worlds
-from a3gnn_envs.actor_critic import ActorCritic
 from a3gnn_envs.policy_training import isolated_torch, quiet_ppo
 from a3gnn_envs.vec_env import BatchedVecEnv
 
@@ -73,15 +73,36 @@ def train_scorer(
     return policy.scorer.requires_grad_(False).eval()
 
 
-class ScorerPolicy(ActorCritic):
-    """An actor-critic policy of `Scorer` and `TruthfulCritic`, for the observations of `AcquisitionEnv`."""
+class ScorerPolicy(ActorCriticPolicy):
+    """An actor-critic policy of `Scorer` and `TruthfulCritic`, which share nothing, for `AcquisitionEnv`."""
 
-    def _networks(self) -> None:
+    def _build(self, lr_schedule: Schedule) -> None:
         self.scorer, self.critic = Scorer(), TruthfulCritic()
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
     def get_distribution(self, obs: PyTorchObs) -> Distribution:
         """Returns the distribution of actions."""
         return CategoricalDistribution(int(self.action_space.n)).proba_distribution(self.scorer(obs))  # type: ignore[attr-defined]
+
+    def forward(
+        self, obs: torch.Tensor, deterministic: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns actions (n,), values (n, 1) and log probabilities (n,) of observations."""
+        distribution = self.get_distribution(obs)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, self.critic(obs), distribution.log_prob(actions)
+
+    def evaluate_actions(
+        self, obs: PyTorchObs, actions: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Returns values (n, 1), log probabilities of `actions` (n,) and entropies (n,)."""
+        distribution = self.get_distribution(obs)
+        return self.predict_values(obs), distribution.log_prob(actions), distribution.entropy()
+
+    def predict_values(self, obs: PyTorchObs) -> torch.Tensor:
+        """Returns the values of observations, float32, shape (n, 1)."""
+        values: torch.Tensor = self.critic(obs)
+        return values
 
 
 class TruthfulCritic(nn.Module):

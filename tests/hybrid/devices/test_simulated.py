@@ -14,8 +14,7 @@ from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.devices.opening import open_devices
 from a3gnn.hybrid.devices.processor import ProcessorDevice
 from a3gnn.hybrid.devices.simulated import SimulatedDevice
-from a3gnn.hybrid.simulation.operations import SimulatedModel, on_accelerator
-from a3gnn.hybrid.simulation.platform import ACCELERATORS
+from a3gnn.hybrid.devices.simulated_accelerator import ACCELERATORS, SimulatedModel, on_accelerator
 from a3gnn.sampling.counts import counts_of
 from a3gnn.sampling.share import cut
 from tests.hybrid.trainers.made import assigned, hybrid
@@ -60,9 +59,6 @@ def test_seconds_are_those_of_its_operations_and_its_link(graph):
     assert step.trainers[0].train_s == pytest.approx(on_accelerator(accelerator, model, counts))
     sent = accelerator.link_latency_s + model.sent_bytes(counts) / accelerator.link_bytes_per_s
     assert step.trainers[0].transfer_s == pytest.approx(sent)
-    (device,) = devices
-    assert isinstance(device, SimulatedDevice)
-    assert device.clock.now > step.trainers[0].train_s + sent  # gradients have passed the link, too
 
 
 def test_it_says_how_many_seeds_fit(graph):

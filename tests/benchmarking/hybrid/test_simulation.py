@@ -9,6 +9,7 @@ import pytest
 
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads
+from a3gnn.hybrid.devices.simulated_accelerator import operations
 from a3gnn.hybrid.schedule import (
     NO_PREFETCHING,
     ONE_STAGE_PREFETCHING,
@@ -16,10 +17,11 @@ from a3gnn.hybrid.schedule import (
     TWO_STAGE_PREFETCHING,
     Schedule,
 )
-from a3gnn.hybrid.simulation.operations import operations, sampling_on_processor
-from a3gnn.hybrid.simulation.platform import SimulatedPlatform
-from a3gnn.hybrid.simulation.stage_work import Trace
-from a3gnn.hybrid.simulation.training import SimulatedTraining, Static, most_seeds
+from a3gnn.training.adapting.recorded import Managed
+from a3gnn.training.adapting.stage_times import StageTimes
+from benchmarks.hybrid.platform import SimulatedPlatform, sampling_on_processor
+from benchmarks.hybrid.simulated_training import SimulatedTraining, Static, most_seeds
+from benchmarks.hybrid.stage_work import Trace
 
 
 def at(trace: Trace, stage: str) -> dict[int, tuple[float, float]]:
@@ -204,3 +206,47 @@ def test_seconds_count_only_while_the_pipeline_is_full(training, assignment):
     for skipped, drained in ((0, 0), (6, 0), (3, 3)):
         with pytest.raises(UsageError):
             trace.seconds_per_batch(skipped, drained)
+
+
+class _Recorder:
+    """A controller that changes the division twice, and keeps what it was told."""
+
+    def __init__(self, divisions: list[Assignment]) -> None:
+        self.told: list[tuple[Assignment, StageTimes]] = []
+        self._divisions = divisions
+
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        self.told.append((assignment, times))
+        return self._divisions.pop(0) if self._divisions else assignment
+
+
+def test_a_controller_is_told_of_its_own_division_alone_once_the_pipeline_has_drained(
+    training: SimulatedTraining, assignment: Assignment
+):
+    """What it is told equals what a run under that division alone measures."""
+    others = [
+        dataclasses.replace(assignment, shares=(500, 262, 262)),
+        dataclasses.replace(assignment, threads=Threads(4, 2, 2)),
+    ]
+    recorder = _Recorder(list(others))
+    training.run(Managed(recorder, assignment, iterations=3))
+    assert [told for told, _ in recorder.told] == [assignment, *others]
+    for told, mean in recorder.told:
+        alone = training.run(Static(told, 14)).times[7]
+        assert mean.by_stage == pytest.approx(alone.by_stage)
+        assert mean.iteration == pytest.approx(alone.iteration)
+
+
+def test_management_without_an_end_keeps_no_history(training: SimulatedTraining, assignment: Assignment):
+    managed = Managed(_Recorder([]), assignment, iterations=None, measured=1, skipped=2)
+    seen = [training.run(Static(assignment, 3)).times[-1]] * 5
+    for times in seen:
+        managed.measured(assignment, times)
+    recorder = managed._controller
+    assert isinstance(recorder, _Recorder)
+    assert len(recorder.told) == 3
+    managed.drained()
+    managed.measured(assignment, seen[0])
+    assert len(recorder.told) == 3  # the pipeline fills anew
+    assert managed.history == []
+    assert managed.assignment() is assignment

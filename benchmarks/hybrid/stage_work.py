@@ -10,20 +10,19 @@ import numpy as np
 
 from a3gnn.checks import whole_number
 from a3gnn.hybrid.assignment import Assignment, divide
-from a3gnn.hybrid.simulation.clock import Bandwidth, ClockEvent, Process, VirtualClock
-from a3gnn.hybrid.simulation.operations import (
-    HostWork,
-    SimulatedModel,
-    on_accelerator,
-    on_processor,
-    sampled_bytes,
-    sampling_on_accelerator,
-    sampling_on_processor,
-)
-from a3gnn.hybrid.simulation.platform import SimulatedPlatform
+from a3gnn.hybrid.devices.simulated_accelerator import SimulatedModel, on_accelerator, sampled_bytes
 from a3gnn.nvtps import mteps
 from a3gnn.sampling.counts import CountCurve, Counts
 from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
+from benchmarks.hybrid.clock import Bandwidth, ClockEvent, Process, VirtualClock
+from benchmarks.hybrid.platform import (
+    HostWork,
+    SimulatedPlatform,
+    loaded_bytes,
+    on_processor,
+    sampling_on_accelerator,
+    sampling_on_processor,
+)
 
 #: Each stage, and the part of propagation that exchanges gradients.
 MeasuredStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation"]
@@ -203,7 +202,7 @@ class StageWork:
 
     def _loading(self, batch: BatchInFlight) -> Process:
         processor = self._platform.processor
-        size = sum(self._model.loaded_bytes(counts) for counts in self.counts(batch))
+        size = sum(loaded_bytes(self._model, counts) for counts in self.counts(batch))
         cap = processor.speed(batch.assignment.threads.loading) * processor.load_bytes_per_s
         begin = self._clock.now
         yield self._clock.after(processor.launch_s)

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
+from a3gnn.hybrid.devices.simulated_accelerator import SimulatedModel
 from a3gnn.hybrid.schedule import NO_PREFETCHING, ONE_STAGE_PREFETCHING, TWO_STAGE_PREFETCHING
-from a3gnn.hybrid.simulation.operations import SimulatedModel
-from a3gnn.hybrid.simulation.training import SimulatedTraining
 from a3gnn.sampling.counts import CountCurve
 from benchmarks.hybrid.ablation import ablation, ablation_of
 from benchmarks.hybrid.management import Grid, best_division, on_random_platform
 from benchmarks.hybrid.platforms import ACCELERATORS, BATCH, DATASETS, FANOUTS, paper_training, random_training, still
 from benchmarks.hybrid.probe import model_error
 from benchmarks.hybrid.scaling import accelerators_only
+from benchmarks.hybrid.simulated_training import SimulatedTraining
 
 
 def small(seed: int) -> SimulatedTraining:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
-from a3gnn.hybrid.simulation.clock import Bandwidth, Process, Slots, VirtualClock, _Flow, set_rates
+from benchmarks.hybrid.clock import Bandwidth, Process, Slots, VirtualClock, _Flow, set_rates
 
 
 def ends(clock: VirtualClock, *flows: tuple[float, float, dict[Bandwidth, float]]) -> list[float]:
@@ -68,7 +68,7 @@ def test_short_flows_end_however_late_it_is(begin: float, monkeypatch: pytest.Mo
         assert shared <= 1000, f"the clock stands at {clock.now} s with {len(found)} of 100 flows done"
         set_rates(flows)
 
-    monkeypatch.setattr("a3gnn.hybrid.simulation.clock.set_rates", set_rates_unless_it_hangs)
+    monkeypatch.setattr("benchmarks.hybrid.clock.set_rates", set_rates_unless_it_hangs)
 
     def late() -> Process:
         yield clock.after(begin)

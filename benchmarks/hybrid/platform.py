@@ -1,4 +1,4 @@
-"""The parts of a simulated platform: processors, accelerators, their memory and links."""
+"""A simulated platform: processors, accelerators, their memory and links; and the seconds of work on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from a3gnn.checks import positive_number, real_number, whole_number
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import trainer_kinds
+from a3gnn.hybrid.devices.simulated_accelerator import SimulatedAccelerator, SimulatedModel, operations
+from a3gnn.sampling.counts import Counts
 from a3gnn.training.adapting.stage_times import TrainerKind
+
+#: Bytes of a value, and of a cache line.
+_VALUE, _LINE = 4.0, 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,52 +40,14 @@ class SimulatedProcessor:
 
     def __post_init__(self) -> None:
         whole_number("threads", self.threads, 1)
-        _positive(self, "flops_per_s", "load_bytes_per_s", "sampled_edges_per_s", "memory_bytes_per_s")
+        for name in ("flops_per_s", "load_bytes_per_s", "sampled_edges_per_s", "memory_bytes_per_s"):
+            positive_number(name, getattr(self, name), "number")
         real_number("launch_s", self.launch_s, "second")
         real_number("thread_loss", self.thread_loss, "per thread")
 
     def speed(self, threads: int) -> float:
         """Returns the speed of `threads` threads, relative to one thread."""
         return threads / (1 + self.thread_loss * max(threads - 1, 0))
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedAccelerator:
-    """One accelerator behind its link.
-
-    Attributes:
-        flops_per_s: Multiplications and additions per second.
-        memory_bytes_per_s: Bandwidth of its memory.
-        memory_bytes: Size of its memory.
-        link_bytes_per_s: Bandwidth of its link to the host.
-        link_latency_s: Seconds before the first byte of a copy arrives.
-        launch_s: Seconds to start one kernel.
-        sampled_edges_per_s: Edges that it samples per second; 0 if it can't.
-        samples_beside: Whether sampling has circuits of its own (an FPGA), or takes the device's time (a GPU).
-        pipelined: Whether aggregation streams into the update (an FPGA). Each operation then costs the slower of both,
-            intermediate results stay on the chip, and `flush_s` is added.
-        flush_s: Seconds to drain the pipeline of kernels after each layer.
-        half_rows: Rows at which a matrix product reaches half of its peak speed.
-    """
-
-    flops_per_s: float
-    memory_bytes_per_s: float
-    memory_bytes: float
-    link_bytes_per_s: float
-    link_latency_s: float = 1e-5
-    launch_s: float = 1e-5
-    sampled_edges_per_s: float = 0.0
-    samples_beside: bool = False
-    pipelined: bool = False
-    flush_s: float = 0.0
-    half_rows: float = 64.0
-
-    def __post_init__(self) -> None:
-        _positive(self, "flops_per_s", "memory_bytes_per_s", "memory_bytes", "link_bytes_per_s")
-        for name in ("link_latency_s", "launch_s", "flush_s"):
-            real_number(name, getattr(self, name), "second")
-        real_number("sampled_edges_per_s", self.sampled_edges_per_s, "edge per second")
-        real_number("half_rows", self.half_rows, "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +83,45 @@ class SimulatedPlatform:
         return bool(self.accelerators) and all(one.sampled_edges_per_s > 0 for one in self.accelerators)
 
 
-def _positive(owner: object, *names: str) -> None:
-    for name in names:
-        positive_number(name, getattr(owner, name), "number")
+@dataclass(frozen=True, slots=True)
+class HostWork:
+    """The cost of a step on the processors.
+
+    Attributes:
+        seconds: Seconds, if nothing else used the host's memory.
+        moved_bytes: Bytes that the step moves.
+    """
+
+    seconds: float
+    moved_bytes: float
 
 
-#: The table's peak performance and memory bandwidth, links of 16 GB/s; launches and flushes are guesses.
-U250 = SimulatedAccelerator(0.6e12, 77e9, 64e9, 16e9, launch_s=5e-5, samples_beside=True, pipelined=True, flush_s=5e-5)
-A5000 = SimulatedAccelerator(27.8e12, 768e9, 24e9, 16e9, launch_s=1e-5)
-ACCELERATORS = {"u250": U250, "a5000": A5000}
+def on_processor(processor: SimulatedProcessor, threads: int, model: SimulatedModel, counts: Counts) -> HostWork:
+    """Returns the cost of a step on `threads` threads; each operation is bound by arithmetic or by memory."""
+    speed = processor.speed(threads)
+    bandwidth = min(processor.memory_bytes_per_s, speed * processor.load_bytes_per_s)
+    seconds = moved = 0.0
+    for one in operations(model, counts):
+        seconds += processor.launch_s + max(one.flops / (speed * processor.flops_per_s), one.moved_bytes / bandwidth)
+        moved += one.moved_bytes
+    return HostWork(seconds, moved)
+
+
+def loaded_bytes(model: SimulatedModel, counts: Counts) -> float:
+    """Returns the bytes that loading reads for a trainer: cache lines of its rows, or its edges' if it sums them.
+
+    A row whose size is not a multiple of a line may begin anywhere in a line.
+    """
+    rows = counts.layers[0][2] if model.fused_gather else counts.input_nodes
+    size = _VALUE * model.widths[0]
+    return rows * (size if size % _LINE == 0 else size + _LINE - _VALUE)
+
+
+def sampling_on_processor(processor: SimulatedProcessor, threads: int, counts: Counts) -> float:
+    """Returns the seconds in which `threads` threads sample the edges in `counts`."""
+    return sum(counts.edges) / (processor.speed(threads) * processor.sampled_edges_per_s)
+
+
+def sampling_on_accelerator(device: SimulatedAccelerator, counts: Counts) -> float:
+    """Returns the seconds in which an otherwise idle `device` samples the edges in `counts`."""
+    return device.launch_s + sum(counts.edges) / device.sampled_edges_per_s

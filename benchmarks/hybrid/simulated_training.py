@@ -8,14 +8,14 @@ from typing import Protocol
 
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.hybrid.assignment import Assignment
+from a3gnn.hybrid.devices.simulated_accelerator import SimulatedAccelerator, SimulatedModel
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
-from a3gnn.hybrid.simulation.clock import Process, Slots, VirtualClock
-from a3gnn.hybrid.simulation.operations import SimulatedModel
-from a3gnn.hybrid.simulation.platform import SimulatedAccelerator, SimulatedPlatform
-from a3gnn.hybrid.simulation.stage_work import BatchInFlight, StageWork, Trace
 from a3gnn.sampling.counts import CountCurve
 from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 from a3gnn.units import format_size
+from benchmarks.hybrid.clock import Process, Slots, VirtualClock
+from benchmarks.hybrid.platform import SimulatedPlatform
+from benchmarks.hybrid.stage_work import BatchInFlight, StageWork, Trace
 
 #: Mini-batches that fill the pipeline, whose mean counts, and that drain it. A multiple of 2 and 3, because stages that
 #: hinder each other may take turns over several mini-batches.

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import permutations, product
 
 import pytest
 
-from a3gnn.hybrid.control.controller import BALANCED_STAGES, PARTNERS, PROCESSOR_STAGES, Action, decide
+from a3gnn.hybrid.assignment import Assignment, Threads
+from a3gnn.hybrid.control.controller import ShareBounds
+from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
+from benchmarks.hybrid.algorithm1 import (
+    BALANCED_STAGES,
+    PARTNERS,
+    PROCESSOR_STAGES,
+    Action,
+    Algorithm1,
+    apply,
+    decide,
+)
+from tests.hybrid.test_control import BATCH, division, measured
 
 SC, SA, LOAD, TC, ACCEL = BALANCED_STAGES
 #: Lines 10 to 32: bottleneck, then what the fastest and the second must be (None: anything else), and the action; "CPU"
@@ -94,3 +107,49 @@ def test_without_accelerators_only_threads_move():
 def test_a_single_stage_on_processors_has_nobody_to_take_threads_from():
     for bottleneck, other in product((LOAD,), (SA, ACCEL)):
         assert decide({bottleneck: 2.0, other: 1.0}) is None
+
+
+def test_algorithm1_moves_what_makes_both_equally_long():
+    start = division(own=424)
+    moved = Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=3.0, processor=1.0))
+    own = moved.seeds_of("processor")
+    assert 3.0 / 600 * (BATCH - own) == pytest.approx(1.0 / 424 * own, rel=0.01)
+    assert moved.threads == start.threads
+
+
+def test_algorithm1_takes_threads_from_the_fastest_stage_on_processors():
+    start = division(threads=(4, 4, 8))
+    moved = Algorithm1(ShareBounds(BATCH)).adjust(
+        start, measured(loading=4.0, here=0.5, processor=1.0, accelerator=0.1)
+    )
+    assert moved.threads == Threads(1, 7, 8)  # 4 * 4 / 7 s and 0.5 * 4 / 1 s
+    assert moved.shares == start.shares
+
+
+def test_what_is_within_the_hysteresis_stays():
+    start = division(own=341)
+    assert Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=1.04)) is start
+    assert Algorithm1(ShareBounds(BATCH)).adjust(start, measured(accelerator=1.10)) is not start
+
+
+def test_a_bound_on_the_accelerators_memory_holds_back_what_they_are_given():
+    moved = Algorithm1(ShareBounds(700)).adjust(
+        division(own=400), measured(processor=50.0, accelerator=0.1, transfer=0.1)
+    )
+    assert moved.seeds_of("accelerator") == 700
+
+
+def test_a_share_keeps_a_seed_and_a_stage_a_thread():
+    start = division(own=2, threads=(1, 1, 1))
+    work = Action("work", "training on processors", "accelerators")
+    assert apply(work, start, 100.0, 1e-9, ShareBounds(BATCH)).seeds_of("processor") == 1
+    threads = Action("threads", "loading", "sampling on processors")
+    assert apply(threads, start, 100.0, 1e-9, ShareBounds(BATCH)) == start
+
+
+def test_algorithm_1_moves_no_threads_where_stages_have_their_own():
+    kinds: tuple[TrainerKind, ...] = ("processor", "accelerator")
+    first = Assignment(kinds, (600, 400), 0, Threads(2, 2, 1), trainer_threads=(1, 0))
+    times = StageTimes(kinds, 0.1, 0.0, 5.0, (0.0, 0.1), (0.2, 0.2), 0.0, 5.0)
+    assert Algorithm1(ShareBounds(1000, threads=False)).adjust(first, times) is first
+    assert Algorithm1(ShareBounds(1000)).adjust(dataclasses.replace(first, trainer_threads=()), times) != first

@@ -1,1 +1,0 @@
-"""A simulated platform on a virtual clock; it imports nothing of the performance model."""

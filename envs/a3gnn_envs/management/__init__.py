@@ -1,1 +1,0 @@
-"""Dynamic resource management of hybrid training, to be learnt on simulated platforms."""
