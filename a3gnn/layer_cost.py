@@ -6,7 +6,9 @@ HyScale-GNN's Eqs. 10 to 12: aggregation is traffic of |E^l| rows, the update is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -146,6 +148,11 @@ def aggregated_bytes(layer: LayerCost[N], ops: Operators, message: N | float, pa
 def map_parameters(ops: Operators, width_in: int, width_out: int) -> int:
     """Returns the number of weights of the linear maps in -> out and out -> out."""
     return width_in * width_out * (ops.maps_destinations + ops.maps_sources) + width_out**2 * ops.maps_output
+
+
+def model_parameters(ops: Operators, widths: Sequence[int]) -> int:
+    """Returns the number of weights of all linear maps of a model whose layers have these `widths`, input first."""
+    return sum(map_parameters(ops, width_in, width_out) for width_in, width_out in pairwise(widths))
 
 
 def message_width(layer: LayerCost[Any], ops: Operators, *, maps_first: bool = True) -> int:

@@ -20,8 +20,8 @@ from a3gnn.layer_cost import (
     Operators,
     Passes,
     aggregated_bytes,
-    map_parameters,
     message_width,
+    model_parameters,
     output_flops,
     update_flops,
 )
@@ -165,8 +165,7 @@ class ModelShape:
     @property
     def parameters(self) -> int:
         """Number of weights of all linear maps."""
-        pairs = zip(self.widths, self.widths[1:], strict=False)
-        return sum(map_parameters(self.operators, wide, out) for wide, out in pairs)
+        return model_parameters(self.operators, self.widths)
 
     def layers(self, counts: Counts) -> Iterator[LayerCost[float]]:
         """Yields the layers, the input layer first."""

@@ -11,7 +11,7 @@ from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.hitgnn.platforms.files import read_graphs
-from a3gnn.layer_cost import OPERATORS
+from a3gnn.layer_cost import OPERATORS, model_parameters
 from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
@@ -70,8 +70,7 @@ class Workload:
     @property
     def num_weights(self) -> int:
         """Weights of the model's linear maps, whose gradients are synchronized."""
-        pairs = zip(self.widths[:-1], self.widths[1:], strict=True)
-        return LINEAR_MAPS[self.model] * sum(source * target for source, target in pairs)
+        return model_parameters(OPERATORS[self.model], self.widths)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
