@@ -223,7 +223,7 @@ def _file(module: str) -> Path | None:
 
 
 #: The simulation of hybrid training.
-SIMULATION = ("clock", "platform", "simulated_training", "stage_work")
+SIMULATION = ("clock", "platform", "simulated_training")
 #: Files, and the modules that none of them may import.
 APART = {
     "simulated": (

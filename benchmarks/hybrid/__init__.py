@@ -1,1 +1,1 @@
-"""HyScale-GNN's results in shape, on simulated platforms: `python -m benchmarks.hybrid`."""
+"""HyScale-GNN's hybrid training on simulated platforms: `python -m benchmarks.hybrid`."""

@@ -21,7 +21,7 @@ from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import PipelineStage
 from benchmarks.hybrid.algorithm1 import Algorithm1
 from benchmarks.hybrid.platform import loaded_bytes, on_processor, sampling_on_accelerator, sampling_on_processor
-from benchmarks.hybrid.platforms import BATCH, random_start, random_training, still
+from benchmarks.hybrid.random_platforms import BATCH, random_start, random_training, still
 from benchmarks.hybrid.simulated_training import SimulatedTraining, most_seeds
 
 #: A division whose bound is not lower than this share of the best is not simulated: it could gain half a percent.

@@ -1,20 +1,90 @@
-"""The performance model's constants of a simulated platform, and by how much the model misses what is simulated.
+"""The performance model on simulated platforms: its constants, the division that it prefers, and its error.
 
 The constants are the platform's data sheet, and what is measured on it.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import product
 
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.checks import whole_number
+from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.simulated_accelerator import SimulatedModel, sampled_bytes
 from a3gnn.hybrid.performance import AcceleratorSpeeds, ModelShape, PerformanceModel, PlatformSpeeds
 from a3gnn.layer_cost import COUNTED_PASSES, Passes
 from a3gnn.sampling.counts import Counts
-from benchmarks.hybrid.first_division import initial_assignment
+from a3gnn.training.adapting.stage_times import PipelineStage
 from benchmarks.hybrid.platform import loaded_bytes, sampling_on_accelerator, sampling_on_processor
-from benchmarks.hybrid.platforms import BATCH, random_training, still
+from benchmarks.hybrid.random_platforms import BATCH, random_training, still
 from benchmarks.hybrid.simulated_training import SimulatedTraining
+
+#: Breaks ties between equally fast divisions: this share of the work in all stages is added.
+_TIE = 1e-4
+
+
+def initial_assignment(
+    model: PerformanceModel,
+    batch: int,
+    *,
+    parts: int = 64,
+    sampled_parts: int = 8,
+) -> Assignment:
+    """Returns the fastest division on a grid, by `model`.
+
+    Accelerators have equal shares and sample equally much; the processors have the rest.
+
+    Args:
+        model: The performance model.
+        batch: Seeds of a mini-batch.
+        parts: The processors' shares are multiples of 1 / `parts` of the batch.
+        sampled_parts: Accelerators sample multiples of 1 / `sampled_parts` of the batch.
+
+    Raises:
+        UsageError: There are fewer than two threads, or fewer than three without accelerators.
+    """
+    devices = len(model.speeds.accelerators)
+    least = 2 if devices else 3
+    total = whole_number("threads", model.speeds.threads, least, "sampling, loading and trainers need one each")
+    own = sorted({round(batch * part / parts) for part in range(parts + 1)}) if devices else [batch]
+    shares = [(share, *divide(batch - share, [1.0] * devices)) for share in own]
+    can_sample = model.speeds.accelerator_sampling is not None
+    sampled = [round(batch * part / sampled_parts) for part in range(sampled_parts + 1)] if can_sample else [0]
+    return _fastest(model, shares, sampled, total)
+
+
+def _fastest(model: PerformanceModel, shares: list[tuple[int, ...]], sampled: list[int], total: int) -> Assignment:
+    """Returns the fastest division. The arrays have the axes shares, sampled, threads."""
+    threads = [
+        Threads(one, two, rest) for one, two in product(range(1, total), repeat=2) if (rest := total - one - two) >= 0
+    ]
+    counts = range(total + 1)
+    batch = sum(shares[0])
+    of_threads = {name: [getattr(one, name) for one in threads] for name in ("sampling", "loading", "training")}
+
+    def table(rows: list[list[float]], name: str) -> NDArray[np.float64]:
+        return np.array(rows)[:, of_threads[name]]
+
+    here = table([[model.sampling(batch - seeds, max(n, 1)) for n in counts] for seeds in sampled], "sampling")
+    there = np.array([model.accelerator_sampling(seeds) for seeds in sampled])[:, None]
+    loading = table([[model.loading(one, max(n, 1)) for n in counts] for one in shares], "loading")
+    idle = [[np.inf if one[0] and not n else max(model.training(one, max(n, 1))) for n in counts] for one in shares]
+    synchronised = np.array([model.synchronisation(one) for one in shares])[:, None]
+    transfer = np.array([max(model.transfer(one)) for one in shares])[:, None]
+    stages: dict[PipelineStage, NDArray[np.float64]] = {
+        "sampling": np.maximum(here, there)[None],
+        "loading": loading[:, None],
+        "transfer": np.broadcast_to(transfer, loading.shape)[:, None],
+        "propagation": (table(idle, "training") + synchronised + model.speeds.overhead_s)[:, None],
+    }
+    memory = np.array([model.host_memory(one) for one in shares])[:, None, None]
+    seconds = np.maximum(model.schedule.iteration_seconds(stages), memory)
+    seconds = seconds + _TIE * np.add.reduce(np.broadcast_arrays(*stages.values()))
+    share, sampling, place = np.unravel_index(int(np.argmin(seconds)), seconds.shape)
+    return Assignment(model.speeds.kinds, shares[share], sampled[sampling], threads[place])
+
 
 #: Of the rows that the probe of a real machine copies (`a3gnn/machine/host_constants.py`).
 _FEATURES = 100

@@ -21,7 +21,7 @@ from a3gnn.hybrid.performance import (
 from a3gnn.hybrid.schedule import NO_PREFETCHING, TWO_STAGE_PREFETCHING
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from a3gnn.sampling.counts import CountCurve
-from benchmarks.hybrid.first_division import initial_assignment
+from benchmarks.hybrid.probe import initial_assignment
 
 SHAPE = ModelShape("gcn", (100, 64, 10))
 HARDWARE = Hardware(
@@ -171,13 +171,6 @@ def test_the_first_division_is_the_fastest_of_all(model, schedule):
     ]
     best = min(scheduled.predict(one).iteration for one in every)
     assert scheduled.predict(found).iteration == pytest.approx(best, rel=1e-3)
-
-
-def test_the_first_division_keeps_to_the_memory_of_accelerators_and_may_leave_processors_out(model):
-    bound = initial_assignment(model, 1024, most_on_accelerators=100)
-    assert bound.seeds_of("accelerator") <= 100
-    offloaded = initial_assignment(model, 1024, sampled_parts=0, train_on_processors=False)
-    assert (offloaded.shares[0], offloaded.sampled_on_accelerators, offloaded.threads.training) == (0, 0, 0)
 
 
 def test_the_probes_constants_are_those_of_the_machine(counts):

@@ -20,8 +20,7 @@ from a3gnn.hybrid.schedule import (
 from a3gnn.training.adapting.recorded import Managed
 from a3gnn.training.adapting.stage_times import StageTimes
 from benchmarks.hybrid.platform import SimulatedPlatform, sampling_on_processor
-from benchmarks.hybrid.simulated_training import SimulatedTraining, Static, most_seeds
-from benchmarks.hybrid.stage_work import Trace
+from benchmarks.hybrid.simulated_training import SimulatedTraining, Static, Trace, most_seeds
 
 
 def at(trace: Trace, stage: str) -> dict[int, tuple[float, float]]:

@@ -1,20 +1,19 @@
-"""Platforms that are simulated: random ones, and those of the papers' Table II."""
+"""Random platforms that are simulated."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import numpy as np
 
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
-from a3gnn.hybrid.devices.simulated_accelerator import A5000, U250, SimulatedAccelerator, SimulatedModel
+from a3gnn.hybrid.devices.simulated_accelerator import SimulatedAccelerator, SimulatedModel
 from a3gnn.sampling.counts import CountCurve
 from benchmarks.hybrid.platform import SimulatedPlatform, SimulatedProcessor
 from benchmarks.hybrid.simulated_training import SimulatedTraining
 
-#: Seeds of a mini-batch, fanouts and hidden units (HyScale-GNN, section VI-A).
-BATCH, FANOUTS, HIDDEN = 1024, (25, 10), 256
+#: Seeds of a mini-batch, and fanouts (HyScale-GNN, section VI-A).
+BATCH, FANOUTS = 1024, (25, 10)
 _COUNTED = tuple(2**power for power in range(13))
 
 
@@ -69,53 +68,3 @@ def random_start(training: SimulatedTraining, seed: int) -> Assignment:
 def still(training: SimulatedTraining) -> SimulatedTraining:
     """Returns `training` without jitter, on which divisions are compared."""
     return dataclasses.replace(training, platform=dataclasses.replace(training.platform, jitter=0.0))
-
-
-class Dataset(NamedTuple):
-    """A graph of HyScale-GNN's Table III; mini-batches are expected ones of equally popular nodes.
-
-    Attributes:
-        nodes: Number of nodes.
-        edges: Number of edges.
-        features: Values per node.
-        classes: Values of the output layer.
-    """
-
-    nodes: int
-    edges: int
-    features: int
-    classes: int
-
-    def counts(self, most: int) -> CountCurve:
-        """Returns what shares of up to `most` seeds hold."""
-        seeds = [2**power for power in range(most.bit_length() + 1)]
-        return CountCurve.expected(self.nodes, self.edges / self.nodes, FANOUTS, seeds)
-
-
-DATASETS = {
-    "products": Dataset(2_449_029, 61_859_140, 100, 47),
-    "papers100M": Dataset(111_059_956, 1_615_685_872, 128, 172),
-    "MAG240M": Dataset(121_751_666, 1_297_748_926, 768, 153),  # 768 features; the table has 756
-}
-#: Table II: two EPYC 7763 of 64 cores (3.6 TFLOPS each; the table's 205 GB/s). That products of a mini-batch's size
-#: reach a fifth of the peak on so many cores, and what a core samples and loads, are guesses.
-EPYC = SimulatedProcessor(
-    threads=128,
-    flops_per_s=0.2 * 7.2e12 / 128,
-    load_bytes_per_s=4e9,
-    sampled_edges_per_s=1e7,
-    memory_bytes_per_s=205e9,
-    thread_loss=0.002,
-    launch_s=2e-5,
-)
-ACCELERATORS = {"FPGA": U250, "GPU": A5000}
-
-
-def paper_training(
-    accelerator: str, dataset: str, model: str, devices: int = 4, jitter: float = 0.02
-) -> SimulatedTraining:
-    """Returns one of HyScale-GNN's set-ups: `model` is gcn or sage; 1,024 seeds per accelerator are one mini-batch."""
-    graph = DATASETS[dataset]
-    platform = SimulatedPlatform(EPYC, (ACCELERATORS[accelerator],) * devices, sent_host_bytes=0.0, jitter=jitter)
-    shape = SimulatedModel((graph.features, HIDDEN, graph.classes), concatenates=model == "sage")
-    return SimulatedTraining(platform, shape, graph.counts(BATCH * devices))
