@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.seeding import generator
 from a3gnn_envs.acquisition.observation import ALLOWED, FEATURE_COLUMNS, observe
 from a3gnn_envs.acquisition.scorer import Scorer
@@ -38,6 +38,7 @@ from benchmarks.acquisition.compare import Rule, follow, rules
 from benchmarks.acquisition.optuna_rules import optuna_rules
 from benchmarks.acquisition.replays import Grid, held_out_grids
 from benchmarks.acquisition.sampler_proposals import SAMPLERS
+from benchmarks.report import add_profiles, profiles
 
 #: How close to the best counts as there: 5 % of the score.
 _CLOSE = np.log2(1.05)
@@ -194,11 +195,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", type=Path, nargs="*", help="folders of stored networks")
     parser.add_argument("--grids", type=Path, nargs="+", required=True, help="files of measured grids")
-    parser.add_argument("--profiles", type=Path, help="other measurements to fit than those that ship")
+    add_profiles(parser)
     parser.add_argument("--priorities", nargs="+", default=PRIORITIES)
     parser.add_argument("--seeds", type=int, default=5, help="replays of each grid and priority")
     options = parser.parse_args()
-    corpus = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    corpus = profiles(options)
     measured = [row for path in options.grids for row in read_measurements(path)]
     grids = held_out_grids(measured, corpus)
     for name in options.priorities:

@@ -24,14 +24,14 @@ from pathlib import Path
 import numpy as np
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.tuning.engines.propose import ROUND_TRIALS, propose
 from a3gnn.tuning.run.rounds import Proposer
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.emulated import EmulatedGraph, EmulatedTune
 from benchmarks.acquisition.replays import by_setting
 from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals
-from benchmarks.report import write_report
+from benchmarks.report import add_profiles, profiles, write_report
 
 GRIDS = Path(__file__).parent / "results" / "grids"
 #: Whole trials' worth of seconds after which is looked.
@@ -47,7 +47,7 @@ RULES: Mapping[str, Callable[[int], Proposer]] = {
 
 def emulated(path: Path, options: argparse.Namespace) -> dict[tuple[str, str, str, int], EmulatedTune]:
     """Returns the tunes on the graph whose grid is in `path`, by graph, priority, rule and seed."""
-    corpus = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    corpus = profiles(options)
     (default,) = by_setting(list(read_measurements(path)))
     graph = default.rows[0].setting.graph
     others = [row for row in corpus if row.setting.graph.fingerprint != graph.fingerprint]
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4, help="tunes of each graph by each rule")
     parser.add_argument("--priorities", nargs="+", default=["time", "throughput"])
     parser.add_argument("--rules", nargs="+", default=[_OWN, _FOUR, "Optuna GP", "Optuna TPE"], choices=list(RULES))
-    parser.add_argument("--profiles", type=Path, help="other measurements to fit than those that ship")
+    add_profiles(parser)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     options = parser.parse_args()
     found: dict[tuple[str, str, str, int], EmulatedTune] = {}

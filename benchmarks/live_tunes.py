@@ -40,14 +40,15 @@ from a3gnn.figures import Spread
 from a3gnn.graphs.graph import Graph
 from a3gnn.limits import Limits
 from a3gnn.metric import AUTO
-from a3gnn.objectives import memory_metric
+from a3gnn.objectives import Priority, memory_metric
+from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.engines.propose import propose
 from a3gnn.tuning.run.rounds import Proposer
 from a3gnn.tuning.run.session import open_study
-from a3gnn.tuning.study.arguments import make_request
 from a3gnn.tuning.study.folder import holds_tune
+from a3gnn.tuning.study.request import DEFAULT_PEAK, TuneRequest
 from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
 from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals
@@ -99,22 +100,10 @@ def own_cache(folder: Path) -> Iterator[None]:
 def chosen(spec: str, rule: str, seed: int, folder: Path, options: argparse.Namespace) -> Chosen:
     """Returns what a tune of a graph by `rule` in `folder` chooses; a finished one is read, an interrupted resumed."""
     if not (folder / "tuned.json").exists():
-        request = make_request(
-            priority=options.priority,
-            memory_limit="default",
-            host_memory_limit=None,
-            max_accuracy_drop=1.0,
-            budget=options.budget,
-            engine="local",
-            task=None,
-            fix=None,
-            ranges=None,
-            seed=seed,
-        )
         with own_cache(folder.with_name(f"{folder.name}-cache").absolute()):
             graph = Graph.load(spec)
-            judged = with_metric(request.task, AUTO, graph, print)
-            request = dataclasses.replace(request, spec=spec, task=judged)
+            task, priority = with_metric(Task(), AUTO, graph, print), Priority.parse(options.priority)
+            request = TuneRequest(spec, task, priority, DEFAULT_PEAK, None, 1.0, options.budget, "local", seed=seed)
             opened = open_study(request, graph, folder, resume=holds_tune(folder), started=time.monotonic())
             with opened as (history, runner):
                 tune_study(history, runner, proposer(rule, seed))

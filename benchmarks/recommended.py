@@ -24,17 +24,18 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
+from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.setting import Setting
 from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.engines.predicted_best import probability_of_keeping
-from a3gnn.tuning.study.arguments import make_request
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.tuning.study.study import Study
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.replays import MeasuredDefault, by_setting
 from benchmarks.decisions import PRIORITIES
+from benchmarks.report import add_profiles, profiles
 
 
 class Truth(NamedTuple):
@@ -107,17 +108,7 @@ def recommended(default: MeasuredDefault, fitted: Surrogate, priority: str) -> I
 
 def _outlook(setting: Setting, fitted: Surrogate, priority: str, host_memory_limit: int | None) -> Outlook:
     """Returns what is predicted of a study of `setting` that may lose a point of accuracy."""
-    request = make_request(
-        priority=priority,
-        memory_limit=None,
-        host_memory_limit=host_memory_limit,
-        max_accuracy_drop=1.0,
-        budget=1,
-        engine="local",
-        task=setting.task,
-        fix=None,
-        ranges=None,
-    )
+    request = TuneRequest("", setting.task, Priority.parse(priority), None, host_memory_limit, 1.0, 1, "local")
     return Outlook.of(History(Study.of(request, setting)), fitted)
 
 
@@ -141,9 +132,9 @@ def main() -> None:
     """Prints a line per priority, and one of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grids", type=Path, nargs="+", required=True, help="files of measured grids")
-    parser.add_argument("--profiles", type=Path, help="other measurements to fit than those that ship")
+    add_profiles(parser)
     options = parser.parse_args()
-    corpus = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    corpus = profiles(options)
     measured = by_setting([row for path in options.grids for row in read_measurements(path)])
     every: list[Recommended] = []
     print(f"{'priority':14}{'cases':>7}{'nothing':>9}{'kept':>9}{'share':>9}{'least':>9}{'default':>10}")

@@ -1,7 +1,8 @@
-"""What benchmarks print and store: a median with its range, results with their machine, and results line by line."""
+"""What benchmarks read, print and store: measurements, medians with ranges, and results, whole or line by line."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 from collections.abc import Sequence
@@ -9,7 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.machine.host import cpu_name
+from a3gnn.measurement import Measurement
+from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn.threads.affinity import available_cores
+
+
+def add_profiles(parser: argparse.ArgumentParser) -> None:
+    """Adds the option `--profiles`, which `profiles` reads."""
+    parser.add_argument("--profiles", type=Path, help="other measurements than those that ship")
+
+
+def profiles(options: argparse.Namespace) -> list[Measurement]:
+    """Returns the measurements that the option `--profiles` names, by default those that ship."""
+    return list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
 
 
 def median_and_range(values: Sequence[float], digits: int = 2) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.evaluate import evaluate
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.training_rows import THROUGHPUT
+from benchmarks.report import add_profiles, profiles
 
 
 def equations_alone(measurements: Sequence[Measurement]) -> tuple[float, float]:
@@ -39,9 +38,9 @@ def equations_alone(measurements: Sequence[Measurement]) -> tuple[float, float]:
 def main() -> None:
     """Prints the model card as markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profiles", type=Path, help="other measurements than those that ship")
+    add_profiles(parser)
     options = parser.parse_args()
-    rows = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    rows = profiles(options)
     print(evaluate(rows).to_markdown())
     before, after = equations_alone(rows)
     print(f"Equations alone, throughput, unseen graph: R2 {before:.2f} before calibration, {after:.2f} after")

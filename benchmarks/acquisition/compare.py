@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.objectives import Priority
-from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_envs.acquisition.observation import observe
 from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.simulated import SimulatedWorlds
@@ -27,6 +26,7 @@ from a3gnn_envs.acquisition.trial_values import choose, feasibility_after, incum
 from a3gnn_envs.acquisition.world import World, Worlds
 from a3gnn_envs.normal import expected_improvement
 from benchmarks.acquisition.replays import ReplayWorlds, held_out_grids, simulated_priors
+from benchmarks.report import add_profiles, profiles
 
 #: Returns the actions of studies.
 Rule = Callable[[Studies], NDArray[np.int64]]
@@ -137,10 +137,10 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=64, help="of a world")
     parser.add_argument("--replay", action="store_true", help="measured grids in place of simulated worlds")
     parser.add_argument("--priority", type=Priority.parse, help="of all worlds; drawn otherwise")
-    parser.add_argument("--profiles", type=Path, help="other measurements than those that ship")
+    add_profiles(parser)
     parser.add_argument("--seed", type=int, default=1_000, help="of the worlds; trainings draw others")
     options = parser.parse_args()
-    rows = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    rows = profiles(options)
     source: Worlds
     if options.replay:
         source = ReplayWorlds(held_out_grids(rows), options.candidates, options.priority)

@@ -39,8 +39,8 @@ from a3gnn.tuning.engines.acquisition import learning_differently
 from a3gnn.tuning.run.play_off_plan import FINALISTS
 from a3gnn.tuning.run.rounds import Proposer
 from a3gnn.tuning.run.trial_plan import trial_plan
-from a3gnn.tuning.study.arguments import make_request
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.request import DEFAULT_PEAK, TuneRequest
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import JudgedTrial, Proposal, Trial, predicted_row
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats
@@ -301,18 +301,7 @@ class EmulatedTune(NamedTuple):
 
 def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priority, seed: int) -> History:
     """Returns the history of a tune that has measured the default."""
-    request = make_request(
-        priority=priority,
-        memory_limit="default",
-        host_memory_limit=None,
-        max_accuracy_drop=1.0,
-        budget=1_000,
-        engine="local",
-        task=graph.setting.task,
-        fix=None,
-        ranges=None,
-        seed=seed,
-    )
+    request = TuneRequest("", graph.setting.task, priority, DEFAULT_PEAK, None, 1.0, 1_000, "local", seed=seed)
     study = dataclasses.replace(Study.of(request, graph.setting), corpus=tuple(corpus))
     default = next(row for row in graph.default.by_config[TrainConfig().canonical()] if row.metrics is not None)
     return History(study, (Trial("default", {}, default),))

@@ -14,12 +14,12 @@ import argparse
 import time
 from pathlib import Path
 
-from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_envs.acquisition.scorer import Scorer
 from a3gnn_envs.acquisition.scorer_training import train_scorer
 from a3gnn_envs.acquisition.simulated import SimulatedWorlds
 from a3gnn_envs.acquisition.world import Worlds
 from benchmarks.acquisition.replays import ReplayWorlds, held_out_grids, simulated_priors
+from benchmarks.report import add_profiles, profiles
 
 
 def main() -> None:
@@ -30,10 +30,10 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=64, help="of a world; a network takes any number later")
     parser.add_argument("--replay", action="store_true", help="train on measured grids")
     parser.add_argument("--start", type=Path, help="a stored network to go on from, in place of the baseline")
-    parser.add_argument("--profiles", type=Path, help="other measurements than those that ship")
+    add_profiles(parser)
     parser.add_argument("--folder", type=Path, default=Path("runs/acquisition"), help="where networks are stored")
     options = parser.parse_args()
-    rows = list(read_measurements(options.profiles)) if options.profiles else shipped_measurements()
+    rows = profiles(options)
     worlds: Worlds
     if options.replay:
         worlds = ReplayWorlds(held_out_grids(rows), options.candidates)

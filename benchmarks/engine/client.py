@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from a3gnn.process.memory import process_tree
 from benchmarks.engine.workers.work import Unavailable
 
+T = TypeVar("T")
 _LINES = re.compile(r"^(\w+):\s+(\d+) kB", re.MULTILINE)
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Resident(NamedTuple):
@@ -51,9 +53,9 @@ def resident(pid: int) -> Resident:
 
 
 @contextmanager
-def watched(read: Callable[[], Resident], look_s: float) -> Iterator[list[Resident]]:
+def watched(read: Callable[[], T], look_s: float) -> Iterator[list[T]]:
     """Collects what `read` returns every `look_s` seconds."""
-    seen: list[Resident] = []
+    seen: list[T] = []
     ended = threading.Event()
 
     def watch() -> None:
@@ -78,17 +80,17 @@ def _resident(pid: int) -> Resident:
     return Resident(found.get("Pss", 0), anonymous)
 
 
-def busy_ticks(pid: int) -> int:
-    """Returns the processor time that the process tree has used so far, in clock ticks."""
-    total = 0
-    for member in process_tree(pid):
-        try:
-            with open(f"/proc/{member}/stat", "rb") as file:
-                words = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        total += int(words[11]) + int(words[12])
-    return total
+def cpu_seconds(pid: int) -> float:
+    """Returns the processor time that a process has used so far, without its children; 0 if it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / _TICKS_PER_S
+
+
+def _tree_seconds(pid: int) -> float:
+    return sum(map(cpu_seconds, process_tree(pid)))
 
 
 def settle(pid: int, patience_s: float = 20.0, look_s: float = 0.1) -> bool:
@@ -96,12 +98,12 @@ def settle(pid: int, patience_s: float = 20.0, look_s: float = 0.1) -> bool:
 
     Returns whether it did so within `patience_s`.
     """
-    least = os.sysconf("SC_CLK_TCK") * look_s / 5
+    least = look_s / 5
     end = time.monotonic() + patience_s
-    before = busy_ticks(pid)
+    before = _tree_seconds(pid)
     while time.monotonic() < end:
         time.sleep(look_s)
-        now = busy_ticks(pid)
+        now = _tree_seconds(pid)
         if now - before <= least:
             return True
         before = now

@@ -7,12 +7,13 @@ peer's in the rows of sampling and loading.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from benchmarks.engine.rows import FIRST_BATCH_SECONDS, GATHER_SHARE, GROWTH_SHARE, ROWS, SAMPLER_SHARE, Goal, Row
-from benchmarks.engine.summary import Ratio, Spread, flat_spread, geometric_mean, ratio, spread
+from benchmarks.engine.summary import Ratio, Spread, flat_spread, ratio, spread
 
 #: That machine's limits, one thread: random 4-byte reads per second, bytes copied per second.
 READS_PER_S, COPY_BYTES_PER_S = 65e6, 25e9
@@ -190,7 +191,9 @@ def _mean(row: Row, goal: Goal, peers: list[Standing]) -> Verdict:
     against, asked = " / ".join(goal.against), f">= {goal.mean:g}"
     if not peers or goal.mean is None:
         return Verdict(row.label, "mean", against, asked, None, basis="no figure")
-    value, low, high = (geometric_mean(column) for column in zip(*(peer.ratio for peer in peers), strict=True))
+    value, low, high = (
+        statistics.geometric_mean(column) for column in zip(*(peer.ratio for peer in peers), strict=True)
+    )
     basis = " and ".join(sorted({peer.basis for peer in peers}))
     return Verdict(row.label, "mean", against, asked, value, low, high, "x", basis, value >= goal.mean)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,6 @@ class Outcome:
     def ms(self) -> list[list[float]]:
         """Milliseconds of every batch, by round."""
         return [one["ms"] for one in self.rounds]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return asdict(self)
 
 
 def measure(
@@ -175,10 +171,6 @@ class FirstBatch:
     variant: str = ""
     seconds: list[float] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
@@ -197,10 +189,6 @@ class MemoryUse:
     peak: int = 0
     peak_anonymous: int = 0
     by_epoch: list[int] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON types."""
-        return asdict(self)
 
 
 def first_batch(name: str, python: Path, folder: Path, work: Work, repeats: int) -> FirstBatch:

@@ -100,7 +100,7 @@ def _measure(asked: Run, graph: BenchmarkGraph, folder: Path, row: Row, report: 
     # New processes for each row: an engine that fails, or keeps memory, affects no other row.
     with _opened(folder, asked.peers, report) as engines:
         outcomes = measure(row, graph.batch_size, engines, asked.effort, asked.say)
-    found = {label: outcome.to_dict() for label, outcome in outcomes.items()}
+    found = {label: asdict(outcome) for label, outcome in outcomes.items()}
     report["rows"].setdefault(row.key, {})[graph.name] = found
 
 
@@ -132,14 +132,14 @@ def _apart(asked: Run, graph: BenchmarkGraph, folder: Path, report: dict[str, An
     for name in _ENGINES:
         asked.say(f"  start-up and memory: {name}")
         python = interpreter(name, asked.peers)
-        first[labels[name]] = first_batch(name, python, folder, load, asked.effort.starts).to_dict()
+        first[labels[name]] = asdict(first_batch(name, python, folder, load, asked.effort.starts))
         best = measured.get(labels[name], {}).get("variant") or _first_variant(name, python, train)
         used = (
             training_memory(name, python, folder, train, best, asked.effort.memory)
             if best
             else MemoryUse("not installed")
         )
-        memory[labels[name]] = used.to_dict()
+        memory[labels[name]] = asdict(used)
     if graph.name == _GROWTH_GRAPH or len(asked.graphs) == 1:
         asked.say(f"  growth over {_GROWTH_EPOCHS} epochs")
         best = memory["a3gnn"]["variant"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -42,11 +41,6 @@ def ratio(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) ->
     by_round = [statistics.median(b) / statistics.median(a) for a, b in zip(ours, theirs, strict=True)]
     value = statistics.median(_flat(theirs)) / statistics.median(_flat(ours))
     return Ratio(value, min(by_round), max(by_round))
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Returns the geometric mean of positive values."""
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def stage_medians(rounds: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -8,7 +8,6 @@ compared. The readers' own process takes part of the same cores; how much is tol
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from statistics import median
 from typing import Any, NamedTuple
@@ -55,12 +54,12 @@ async def tune(server: Server, graph: int, seed: int, readers: int) -> Tuned:
     """Returns what a tune measured while `readers` watch it."""
     client = Client(f"http://127.0.0.1:{server.port}")
     study = await asyncio.to_thread(client.start, graph, **order(seed))
-    begun, own, theirs = time.monotonic(), _own_cpu_seconds(), server.cpu_seconds
+    begun, own, theirs = time.monotonic(), time.process_time(), server.cpu_seconds
     watching = [watch(server.port, study.id) for _ in range(readers)]
     await asyncio.gather(asyncio.to_thread(study.wait), *watching)
     seconds = time.monotonic() - begun
     speeds, disturbed = await asyncio.to_thread(_windows, study)
-    taken = (server.cpu_seconds - theirs) / seconds, (_own_cpu_seconds() - own) / seconds
+    taken = (server.cpu_seconds - theirs) / seconds, (time.process_time() - own) / seconds
     return Tuned(readers, speeds, disturbed, seconds, *taken)
 
 
@@ -91,8 +90,3 @@ def _windows(study: RemoteStudy) -> tuple[tuple[float, ...], int]:
     again = study.tuned().measured
     assert again is not None, "a tune measures"
     return (*trial["throughput_replicates"], *again.throughput_replicates), trial["disturbed_windows"]
-
-
-def _own_cpu_seconds() -> float:
-    taken = os.times()
-    return taken.user + taken.system

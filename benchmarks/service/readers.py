@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from a3gnn.service.event_log import LAST, EventLog
+from benchmarks.engine.client import watched
 from benchmarks.service.server import Server
 
 
@@ -162,21 +162,10 @@ def growth(server: Server, readers: int, seconds: float, path: Callable[[], str]
     while len(before) < warm_up:
         asyncio.run(answers(server.port, readers, 1.0, path, before))
     answered: list[float] = []
-    looks: list[tuple[int, int]] = [(0, server.anonymous_bytes)]
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(_LOOK_S):
-            looks.append((len(answered), server.anonymous_bytes))
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
+    begun = (0, server.anonymous_bytes)
+    with watched(lambda: (len(answered), server.anonymous_bytes), _LOOK_S) as looks:
         asyncio.run(answers(server.port, readers, seconds, path, answered))
-    finally:
-        ended.set()
-        looking.join()
-    counts, held = np.array(looks, dtype=np.float64).T
+    counts, held = np.array([begun, *looks], dtype=np.float64).T
     slope = float(np.polyfit(counts, held, 1)[0])
     per_s = len(answered) / seconds
     return Growth(len(answered), per_s, int(held[0]), int(held[-1]), slope, slope * per_s * 3600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -22,7 +21,7 @@ from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.study.request import TuneRequest
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import Trial
-from benchmarks.engine.client import mapped
+from benchmarks.engine.client import cpu_seconds, mapped
 
 
 def fill(folder: Path, studies: int, trials: int) -> None:
@@ -54,9 +53,6 @@ def fill(folder: Path, studies: int, trials: int) -> None:
     engine.dispose()
 
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
 @dataclass(frozen=True)
 class Server:
     """A server that runs.
@@ -72,8 +68,7 @@ class Server:
     @property
     def cpu_seconds(self) -> float:
         """The processor time that it has taken, without that of its studies' processes."""
-        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_seconds(self.process)
 
     @property
     def anonymous_bytes(self) -> int:

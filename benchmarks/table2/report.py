@@ -12,7 +12,6 @@ from rich.table import Table
 
 from a3gnn.figures import Spread
 from benchmarks.engine.client import Resident
-from benchmarks.engine.summary import geometric_mean
 from benchmarks.table2.ours import Trained
 
 #: The row of each side, by what it is; those of tunes by their priority. A3GNN's T*, M* and A* favour one objective.
@@ -131,7 +130,7 @@ def _number(value: Spread | int | None) -> float | None:
 
 
 def _geometric_mean(ratios: Sequence[float]) -> float | None:
-    return geometric_mean(ratios) if ratios else None
+    return statistics.geometric_mean(ratios) if ratios else None
 
 
 _MIB = 2**20

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.engine.summary import Ratio, geometric_mean, ratio, spread, stage_medians
+from benchmarks.engine.summary import Ratio, ratio, spread, stage_medians
 
 
 def test_spread_is_the_median_and_its_quartiles() -> None:
@@ -18,10 +18,6 @@ def test_ratio_is_of_all_rounds_and_its_ends_of_single_ones() -> None:
 def test_rounds_must_pair_up() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ratio([[1.0], [1.0]], [[1.0]])
-
-
-def test_geometric_mean() -> None:
-    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
 
 
 def test_only_stages_that_were_timed_have_a_median() -> None:

@@ -100,9 +100,6 @@ class Counting:
     def open(self, folder: str) -> dict[str, int]:
         return {"nodes": len(folder)}
 
-    def close(self) -> None:
-        return None
-
     def variants(self, work: Work) -> list[str]:
         raise Unavailable(f"no way to {work.kind}")
 

@@ -67,10 +67,6 @@ class A3GNN:
         graph = self._graph = dataclasses.replace(mapped, **held, features=features, folder=None)
         return {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
 
-    def close(self) -> None:
-        """Lets the graph go."""
-        self._graph = None
-
     def variants(self, work: Work) -> list[str]:
         """Returns the sampler, or the parallel modes."""
         return ["two_bucket"] if work.one_thread else list(_MODES)

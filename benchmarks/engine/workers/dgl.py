@@ -87,10 +87,6 @@ class Dgl:
         self._folder = GraphFolder.read(folder)
         return self._folder.shape
 
-    def close(self) -> None:
-        """Lets the graph go."""
-        self._folder = None
-
     def variants(self, work: Work) -> list[str]:
         """Returns GraphBolt by its operators, by its loader, and the older loader, with worker processes."""
         if work.style == "tuned":

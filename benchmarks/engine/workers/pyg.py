@@ -186,10 +186,6 @@ class PyG:
         graph = self._folder = GraphFolder.read(folder)
         return graph.shape
 
-    def close(self) -> None:
-        """Frees the graph."""
-        self._folder = self._data = None
-
     def variants(self, work: Work) -> list[str]:
         """Returns the operator, or the loader with worker processes and, as examples do, with and without trimming."""
         if not torch_geometric.typing.WITH_TORCH_SPARSE:

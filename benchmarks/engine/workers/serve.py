@@ -59,10 +59,6 @@ class RequestHandler:
     def _do_open(self, folder: str) -> dict[str, int]:
         return self._library.open(folder)
 
-    def _do_close(self) -> None:
-        self.drop()
-        self._library.close()
-
     def _do_variants(self, work: dict[str, Any]) -> list[str]:
         return self._library.variants(Work.from_dict(work))
 

@@ -91,9 +91,6 @@ class Library(Protocol):
     def open(self, folder: str) -> dict[str, int]:
         """Loads the graph in `folder` into RAM and returns its nodes, edges and features."""
 
-    def close(self) -> None:
-        """Frees the graph."""
-
     def variants(self, work: Work) -> list[str]:
         """Returns its variants for `work`; the first one runs its stages one after the other in one process.
 
