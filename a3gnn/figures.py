@@ -109,7 +109,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures that a configuration is judged by; `docs/measurement.md` defines each.
+    """The figures that a configuration is judged by; `docs/design/measurement.md` defines each.
 
     Attributes:
         throughput_epochs_per_s: Median of the replicates, epochs per second.

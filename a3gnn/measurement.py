@@ -61,7 +61,7 @@ class StageSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Measurements of one trial; `docs/measurement.md` defines each of them.
+    """Measurements of one trial; `docs/design/measurement.md` defines each of them.
 
     Figures at equal training time are derived from them (`a3gnn.figures`).
 

@@ -103,8 +103,8 @@ def idle_as_the_last_of(hops: int) -> IdleAt:
 def with_the_processors(values: Values, setting: Setting) -> Values:
     """Returns 1, and with accelerators also one trainer for each of them and one on the processors.
 
-    On processors alone, several trainers are slower than one with all threads (docs/hybrid.md). A user's model can't be
-    shared by trainers.
+    On processors alone, several trainers are slower than one with all threads (docs/research/hybrid.md). A user's model
+    can't be shared by trainers.
     """
     devices = setting.hardware.num_devices
     return (1, devices + 1) if devices and not setting.task.is_own else (1,)

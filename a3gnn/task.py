@@ -151,8 +151,8 @@ class Task:
         metric: Metric on validation and test nodes (`a3gnn.metric`).
         class_weights: none, or balanced: seeds of rarer classes weigh more (`a3gnn.models.loss`).
         loss: Loss of predicted values: mse or mae, the mean squared or absolute error.
-        norm: Normalization of rows between layers: none, batch or layer (docs/models.md).
-        residual: Whether every layer but the first adds its own input rows to its output (docs/models.md).
+        norm: Normalization of rows between layers: none, batch or layer (docs/reference/models.md).
+        residual: Whether every layer but the first adds its own input rows to its output (docs/reference/models.md).
         lr_schedule: How the learning rate falls: constant, or linear or cosine to 0 (`a3gnn.training.learner`).
         lr_epochs: Epochs over which the rate falls, however long the training is; None if it is constant.
     """

@@ -33,7 +33,7 @@ from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Those of docs/search.md.
+#: Those of docs/design/search.md.
 GRAPHS = ["minesweeper", "dblp", "actor", "acm"]
 #: Validation accuracy that may be lost against what is predicted of the default: a point, as by default in a tune.
 _DROP = 0.01

@@ -78,15 +78,16 @@ def train(
     validation epoch, or of the end of training at a target; PyG's model of the same shape can load them. Test nodes are
     evaluated once, at the end, with these weights. Ctrl-C and a passed memory limit leave a checkpoint, from which
     `resume` continues bit-identically. All processes that `torchrun` started train one model together
-    (docs/distributed.md).
+    (docs/howto/distributed.md).
 
     Args:
         config: A configuration, a dict of its fields, a tuned configuration, or the path of a tuned.json or its folder.
             A tuned configuration's task, dataset and host memory limit apply unless given here.
-        dataset: A graph, a PyG `Data`, or a value of `--dataset`, including graphs in parts (docs/graph_servers.md).
-        model: Replaces the task's model: the name of a built-in model (docs/models.md), or your own model
-            (docs/own_models.md). Your own is a function (in_channels, out_channels) that returns a torch.nn.Module, or
-            the function's name as package.module:function.
+        dataset: A graph, a PyG `Data`, or a value of `--dataset`, including graphs in parts
+            (docs/howto/graph_servers.md).
+        model: Replaces the task's model: the name of a built-in model (docs/reference/models.md), or your own model
+            (docs/howto/own_models.md). Your own is a function (in_channels, out_channels) that returns a
+            torch.nn.Module, or the function's name as package.module:function.
         task: The other settings of training; by default the tuned.json's, or the default task.
         epochs: Total epochs, including those before a resume.
         patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
@@ -100,10 +101,11 @@ def train(
             metric.
         until_target: Whether training ends when the target is reached.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which chooses by the labels
-            (docs/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json is given.
+            (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json is
+            given.
         trainers: Devices that train shares of each mini-batch together, such as "cpu:1,cpu:1", or auto for all devices
-            of this machine (docs/hybrid.md). It overrides the configuration. None uses the configuration's: one by
-            default.
+            of this machine (docs/research/hybrid.md). It overrides the configuration. None uses the configuration's:
+            one by default.
         trainer_shares: Seeds of each trainer, batch_size in total. None makes the shares of equal devices equal, and
             divides between processors and accelerators by the performance model.
         trainer_sampling: whole samples mini-batches once and cuts them, so that any shares equal one trainer;
@@ -116,8 +118,8 @@ def train(
             it changes the mode, workers, depth and cache volume, and training stays bit-identical. With several, it
             changes their shares and threads, and training stays the same up to rounding.
         algorithm: A synchronous algorithm with one mini-batch per rank, such as
-            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/algorithms.md). None has all ranks train shares of
-            the same mini-batch.
+            `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/research/algorithms.md). None has all ranks train
+            shares of the same mini-batch.
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2", for a random split of the labeled
             nodes. None keeps the graph's own split.
         split_seed: Seed of the random split.

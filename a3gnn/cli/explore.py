@@ -59,8 +59,8 @@ def explore(
 ) -> None:
     """Explore the accelerator designs of a platform, by a model: nothing runs on it.
 
-    A design is n scatter-gather units, which aggregate, and m multipliers, which update. docs/accelerators.md has the
-    equations, and says what is fitted and what is assumed.
+    A design is n scatter-gather units, which aggregate, and m multipliers, which update. docs/research/accelerators.md
+    has the equations, and says what is fitted and what is assumed.
     """
     from a3gnn.hitgnn.platforms.explore import CEILING
     from a3gnn.hitgnn.platforms.explore import explore as run

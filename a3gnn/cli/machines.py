@@ -19,8 +19,8 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
     """List the machines of a Ray cluster that trials may be sent to, by kind.
 
     A machine is one of them where Ray was started by ray start --address HEAD:PORT --resources "$(a3gnn machines
-    --here)"; see docs/ray.md. Machines of equal hardware are of one kind; with A3GNN_MACHINE_LABEL in the environment
-    of both commands, a kind has the name that is given there.
+    --here)"; see docs/howto/ray.md. Machines of equal hardware are of one kind; with A3GNN_MACHINE_LABEL in the
+    environment of both commands, a kind has the name that is given there.
     """
     if here:
         from a3gnn.machine.probe import bare_machine

@@ -15,7 +15,7 @@ from a3gnn.units import count, format_size
 
 @click.group()
 def parts() -> None:
-    """Cut a graph into parts, and serve them from several machines; see docs/graph_servers.md."""
+    """Cut a graph into parts, and serve them from several machines; see docs/howto/graph_servers.md."""
 
 
 @parts.command()
@@ -23,7 +23,11 @@ def parts() -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--num-parts", type=click.IntRange(1, 256), required=True, help="One per graph server.")
 @click.option(
-    "--partitioner", type=click.Choice(PARTITIONERS), default="metis", show_default=True, help="docs/partitioning.md"
+    "--partitioner",
+    type=click.Choice(PARTITIONERS),
+    default="metis",
+    show_default=True,
+    help="docs/design/partitioning.md",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The partitioner's.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")

@@ -41,7 +41,7 @@ def serve(**options: Any) -> None:
 
     Studies wait in a queue, and their trials take turns on the machine. Whatever ends the server, the next one with the
     same --folder goes on with what was running, and runs no finished trial again. By default it answers this machine
-    alone; see docs/service.md.
+    alone; see docs/howto/service.md.
     """
     from a3gnn.option_names import as_keywords
     from a3gnn.service.serve import serve as run

@@ -110,7 +110,8 @@ _MUCH_STOLEN = 0.05
 @click.option(
     "--trainers",
     metavar="DEVICES",
-    help="Trainers that share each mini-batch: auto, or such as cpu:1,cpu:1, cuda:0, sim:u250 (docs/hybrid.md).",
+    help="Trainers that share each mini-batch: auto, or such as cpu:1,cpu:1, cuda:0, sim:u250 "
+    "(docs/research/hybrid.md).",
 )
 @click.option(
     "--trainer-shares",
@@ -202,7 +203,7 @@ def train(
     Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
     result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
 
-    By several processes: --ranks 2, or torchrun --nproc-per-node 2 -m a3gnn train ... (docs/distributed.md).
+    By several processes: --ranks 2, or torchrun --nproc-per-node 2 -m a3gnn train ... (docs/howto/distributed.md).
     """
     if path is None and model is None:
         raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")

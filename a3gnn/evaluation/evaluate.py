@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from a3gnn.evaluation.tally import Tally
 
 #: Most validation nodes to evaluate. The standard error of an accuracy p is sqrt(p (1 - p) / n), so it is then at most
-#: half a point. For other metrics it depends on the size of the rarest classes; docs/metrics.md has figures.
+#: half a point. For other metrics it depends on the size of the rarest classes; docs/reference/metrics.md has figures.
 MOST_VALIDATED = 10_000
 
 

@@ -27,7 +27,7 @@ from a3gnn.seeding import derive
 # Fewest mini-batches in a replay, and the number of them that are read and timed. Guesses.
 _MIN_BATCHES, _TIMED = 24, 6
 # Fewest rows of these mini-batches together, per row of the cache: with fewer, LFU's counts do not go stale as in
-# training, and it looks better than it is (docs/caching.md). The number is a guess.
+# training, and it looks better than it is (docs/design/caching.md). The number is a guess.
 _ROWS_PER_SLOT = 32
 # Most rows of these mini-batches together, so seven replays take seconds. Guess.
 _MAX_ROWS = 20_000_000

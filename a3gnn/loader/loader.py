@@ -182,7 +182,7 @@ class Loader(SeedLoader):
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
             indices, shape (num_dst, num_src). PyG's convolutions are faster with it:
             `conv((x, x[: adj.size(0)]), adj)`.
-        share: (rank, ranks): loads this process's share of each mini-batch (docs/distributed.md). None loads all.
+        share: (rank, ranks): loads this process's share of each mini-batch (docs/howto/distributed.md). None loads all.
         config: The other knobs: a configuration, a dict, a path of a tuned.json or its folder, or the result of a tune.
         others: Other arguments of NeighborLoader and `DataLoader`; unsupported values are refused.
 

@@ -33,7 +33,8 @@ class ProximityOrder:
     The number of sequences is the smallest whose `shuffling_error` is at most `error_bound`. If labels still follow the
     graph, it is min(128, batch_size). A search by doubling and halving finds it. The bound is twice the error of random
     orders. BGL's bound, sqrt(b M) / n for b seeds per mini-batch, M workers and n seeds, is not used. Random orders
-    exceed it by far, because a sample of b seeds deviates by the order of sqrt(classes / b) (docs/seed_order.md).
+    exceed it by far, because a sample of b seeds deviates by the order of sqrt(classes / b)
+    (docs/design/seed_order.md).
 
     In BGL, each sequence is a traversal of the whole graph, so seeds taken from one must be skipped in the others. At
     the end of an epoch, all sequences are left with the same few regions of the graph. The last mini-batches come from

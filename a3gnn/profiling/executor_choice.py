@@ -21,7 +21,7 @@ EXECUTORS = (LOCAL, RAY)
 
 @dataclass(frozen=True, slots=True)
 class ExecutorChoice:
-    """The options of commands that run trials; see `docs/ray.md`.
+    """The options of commands that run trials; see `docs/howto/ray.md`.
 
     Attributes:
         executor: local for processes of this machine, ray for machines of a Ray cluster.

@@ -160,7 +160,7 @@ def check_member(member: Member | None, config: TrainConfig, task: Task) -> None
         raise UsageError(
             f"the model must be a built-in one where mini-batches are shared out, got {task.model}: what it draws, and "
             "what it computes of all nodes together, would differ from one trainer; train it by "
-            "DistributedDataParallel in a loop of your own, whose Loader takes shares (docs/distributed.md)"
+            "DistributedDataParallel in a loop of your own, whose Loader takes shares (docs/howto/distributed.md)"
         )
     if config.sampling_device != "cpu":
         raise UsageError(

@@ -19,8 +19,8 @@ POPULATION = 64
 #: NSGA-II has stalled when fewer than this share of a generation enters the archive. Guess.
 _STALLED = 0.15
 #: Divisor of the evaluations that gives the number of random rows to start from. Measured with 64, 256, 512 and 1,000
-#: of 3,000 evaluations on the three problems in docs/search.md: 256 found most of the fronts, and 64 sometimes missed a
-#: part.
+#: of 3,000 evaluations on the three problems in docs/design/search.md: 256 found most of the fronts, and 64 sometimes
+#: missed a part.
 _RANDOM_DIVISOR = 12
 #: Children bred per requested row, because most of them repeat earlier rows. Guess.
 _OFFSPRING_PER_REQUEST = 3

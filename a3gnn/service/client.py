@@ -235,7 +235,8 @@ class Client:
 
         Args:
             dataset: The number of a registered graph, or a dataset as in `add_graph`.
-            options: Further fields of `POST /studies`: priority, memory_limit, budget, fix, ... (docs/service.md).
+            options: Further fields of `POST /studies`: priority, memory_limit, budget, fix, ...
+                (docs/howto/service.md).
 
         Raises:
             UsageError: An option is not valid.
@@ -390,7 +391,7 @@ class RemoteStudy:
         return found
 
     def tell(self, number: int, **figures: Any) -> None:
-        """Reports figures of trial `number`: throughput_epochs_per_s, peak_host_bytes, ... (docs/service.md)."""
+        """Reports figures of trial `number`: throughput_epochs_per_s, peak_host_bytes, ... (docs/howto/service.md)."""
         self._http.json("POST", f"{self._path}/trials/{number}/complete", figures)
 
     def train(self, **options: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from a3gnn.training.trainer import Trainer
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """The result of `train`; `docs/measurement.md` defines each figure.
+    """The result of `train`; `docs/design/measurement.md` defines each figure.
 
     Attributes:
         test_accuracy: Quality on test nodes by the task's metric, with the weights in model.pt; evaluated once, at the
@@ -69,7 +69,7 @@ class TrainResult:
             (`a3gnn.hybrid.control.adaptation.DivisionChange`). None for one trainer.
         algorithm: The synchronous algorithm of the ranks: its `name`, `iterations` per epoch, each rank's reads and
             messages in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds of partitioning
-            (docs/algorithms.md). None without one.
+            (docs/research/algorithms.md). None without one.
         adapted: For one trainer that adapted, its final `preparation` of mini-batches and all `changes`
             (`a3gnn.training.adapting.preparing.PreparationChange`); None otherwise.
     """

@@ -73,7 +73,7 @@ def recommend(
             default configuration, each trained as long.
         task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which fits the metric to the
-            labels (docs/metrics.md). None means the task's metric, or auto without a task.
+            labels (docs/reference/metrics.md). None means the task's metric, or auto without a task.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the search.

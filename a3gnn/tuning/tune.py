@@ -101,12 +101,12 @@ def tune(
             call, and pauses while kernels are compiled or the graph is sent to another machine. A resumed tune
             continues the clock of the earlier run.
         engine: local, ppo, nsga2, tpe, random or exhaustive.
-        model: Replaces the task's model: the name of a built-in one (docs/models.md), or one of your own: a function
-            (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
-            (docs/own_models.md).
+        model: Replaces the task's model: the name of a built-in one (docs/reference/models.md), or one of your own: a
+            function (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
+            (docs/howto/own_models.md).
         task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which fits the metric to the
-            labels (docs/metrics.md). None means the task's metric, or auto without a task.
+            labels (docs/reference/metrics.md). None means the task's metric, or auto without a task.
         fix: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.

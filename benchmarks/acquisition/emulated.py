@@ -49,8 +49,8 @@ from a3gnn_surrogate.points import LEARNING_POINTS, knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.replays import MeasuredDefault, median_costs
 
-#: Relative standard deviations: of what a trial takes above an idle process, as docs/surrogate.md ("Memory") has it; of
-#: a window's throughput around its trial's, a guess.
+#: Relative standard deviations: of what a trial takes above an idle process, as docs/design/surrogate.md ("Memory") has
+#: it; of a window's throughput around its trial's, a guess.
 _MEMORY_NOISE, _WINDOW_NOISE = 0.06, 0.01
 #: Points of a curve within the default's seconds, and for how many times these it is made. Guesses.
 _POINTS, _LONGER = 40, 4.0

@@ -3,7 +3,8 @@
     python -m benchmarks.engine [--quick] [--graphs products arxiv] [--rows load train-sage] [--rounds 5]
 
 `make peers` builds the peers' environments; one that is not there is reported so, and its rows are judged by the
-design's figures, scaled by the machine limits that the run measures. docs/engine.md says how everything is measured.
+design's figures, scaled by the machine limits that the run measures. docs/design/engine.md says how everything is
+measured.
 """
 
 from __future__ import annotations

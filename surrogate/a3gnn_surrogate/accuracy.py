@@ -51,7 +51,7 @@ def accuracy_drop(at_equal_steps: Array, graph: GraphCharacteristics, progress: 
     * a term for how far the training gets, negative if it gets farther than the default.
 
     It is 0 for the default configuration. A3GNN's own term for partitions, d (1 - overlap)^k, is not used: it expects
-    the better partitioner to cost less, but in measurements it costs more (docs/surrogate.md).
+    the better partitioner to cost less, but in measurements it costs more (docs/design/surrogate.md).
 
     Args:
         at_equal_steps: `drop_at_equal_steps` of the configurations, float64, shape (n_configs,).

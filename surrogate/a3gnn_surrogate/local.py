@@ -14,7 +14,7 @@ from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors, rbf_kernel
 
 #: Rows that the scatter of all settings counts as, against a setting's own scatter. Guess: on the shipped rows 4 and 8
-#: are about as good (docs/surrogate.md).
+#: are about as good (docs/design/surrogate.md).
 _PRIOR_ROWS = 6.0
 #: The fields of a correction that are arrays: of numbers, then of truth values.
 _ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")

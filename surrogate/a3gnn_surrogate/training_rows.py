@@ -72,7 +72,7 @@ def analytic_outputs(analytic: dict[str, Array]) -> Array:
     """Returns the analytic model's `OUTPUTS`, float64, shape (n, n_outputs).
 
     The drop of accuracy is 0 here. The model's drop is only a feature of the learner, because adding it to the
-    learner's prediction did harm (docs/surrogate.md).
+    learner's prediction did harm (docs/design/surrogate.md).
     """
     logs = [np.log(np.maximum(analytic[name], 1e-12)) for name in OUTPUTS[:ACCURACY_DROP]]
     epochs = analytic[OUTPUTS[EPOCHS]]

@@ -46,7 +46,7 @@ def folder(shared: Path, tmp_path: Path) -> Path:
         shutil.copytree(shared / "runs" / "trained", tmp_path / "runs" / name)
     shutil.copy(shared / "runs" / "mine" / "tuned.json", tmp_path)
     (tmp_path / "my_package").mkdir()
-    model = shown("docs/own_models.md", "python")[0].text
+    model = shown("docs/howto/own_models.md", "python")[0].text
     (tmp_path / "my_package" / "models.py").write_text(model, encoding="utf-8")
     (tmp_path / ".config" / "fish" / "completions").mkdir(parents=True)
     return tmp_path

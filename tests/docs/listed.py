@@ -29,40 +29,40 @@ COMPILES = "needs a C++ compiler; the tests in tests/hls run it where there is o
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
 COMMANDS: dict[str, dict[str, str]] = {
-    "docs/accelerators.md": {
+    "docs/research/accelerators.md": {
         "a3gnn explore --platform u250": RUN,
         "a3gnn explore --platform u250 --dataset graph.npz --beta 0.8 --model gcn": RUN,
         "a3gnn explore --platform mine.toml --devices 8 --json": PLATFORM,
         "a3gnn explore --platform u250 --dataset graph.npz --algorithms": RUN,
     },
-    "docs/algorithms.md": {
+    "docs/research/algorithms.md": {
         "a3gnn train --algorithm distdgl --ranks 2 --model sage --dataset graph.npz --out runs/distdgl": RUN,
         "torchrun --standalone --nproc-per-node 4 -m a3gnn train --algorithm p3 --config runs/mine/tuned.json"
         " --out runs/p3": FOUR,
     },
-    "docs/distributed.md": {
+    "docs/howto/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
     },
-    "docs/adapt.md": {
+    "docs/research/adapt.md": {
         "a3gnn train --config runs/mine/tuned.json --adapt --out runs/adapted": RUN,
     },
-    "docs/hybrid.md": {
+    "docs/research/hybrid.md": {
         "a3gnn tune --dataset graph.npz --range trainers=1:2 --fix prefetch_depth=1 --out runs/trainers": LIKE_README,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,
         "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --adapt --out runs/adapted": RUN,
     },
-    "docs/graph_servers.md": {
+    "docs/howto/graph_servers.md": {
         'pip install ".[parts]"': INSTALLS,
         "a3gnn graph convert graph.npz /data/graph": RUN,
         "a3gnn parts make /data/graph /data/parts --num-parts 3": RUN,
         "a3gnn parts serve /data/parts/part-0 --port 8652": SERVES,
         "a3gnn train --config tuned.json --dataset parts:HOST0:8652,HOST1:8652,HOST2:8652": OVER_PARTS,
     },
-    "docs/hls.md": {
+    "docs/research/hls.md": {
         "a3gnn accelerator generate --units 8 --multipliers 2048 --out runs/accelerator --check": COMPILES,
     },
-    "docs/ray.md": {
+    "docs/howto/ray.md": {
         "ray start --head --port 6379 --include-dashboard false --disable-usage-stats": CLUSTER,
         'RAY_worker_niceness=0 ray start --address HEAD:6379 --resources "$(a3gnn machines --here)"'
         " --disable-usage-stats": CLUSTER,
@@ -103,7 +103,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         " tunes so",
     },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
-    "docs/acquisition.md": {
+    "docs/design/acquisition.md": {
         "python -m benchmarks.acquisition.train --seeds 0 1 2 --steps 61440 --candidates 48": LONG,
         "python -m benchmarks.acquisition.compare runs/acquisition/* --worlds 1024": LONG,
         "make grids": LONG,
@@ -113,19 +113,19 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.live_tunes --budget 90s --rounds 4": LONG,
         "python -m benchmarks.recommended --grids benchmarks/results/grids/*.jsonl.gz": LONG,
     },
-    "docs/cache_folder.md": {
+    "docs/howto/cache_folder.md": {
         "a3gnn cache info": RUN,
         "a3gnn cache clean": RUN,
         "a3gnn cache clean --older-than 30d": RUN,
         "a3gnn cache clean --downloads": RUN,
         "a3gnn cache clean --dry-run": RUN,
     },
-    "docs/command_line.md": {
+    "docs/howto/command_line.md": {
         """echo 'eval "$(_A3GNN_COMPLETE=bash_source a3gnn)"' >> ~/.bashrc""": RUN,
         """echo 'eval "$(_A3GNN_COMPLETE=zsh_source a3gnn)"' >> ~/.zshrc""": RUN,
         "_A3GNN_COMPLETE=fish_source a3gnn > ~/.config/fish/completions/a3gnn.fish": RUN,
     },
-    "docs/engine.md": {
+    "docs/design/engine.md": {
         "make peers": INSTALLS,
         "make bench": LONG,
         "python -m benchmarks.engine --graphs arxiv --rows load train-sage --rounds 3": LONG,
@@ -163,31 +163,31 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/small/tuned.json --host-memory-limit 4GiB --out runs/trained --resume": RUN,
     },
     "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
-    "docs/out_of_core.md": {
+    "docs/howto/out_of_core.md": {
         "a3gnn graph convert huge.npz /fast/huge": RUN,
         "a3gnn train --dataset /fast/huge --config tuned.json": RUN,
         "a3gnn graph verify /fast/huge": RUN,
         "a3gnn graph convert synthetic:nodes=20000000,degree=17,features=32,classes=16 big": RUN,
     },
-    "docs/own_models.md": {
+    "docs/howto/own_models.md": {
         "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10 --out runs/mine": RUN,
         "a3gnn train --config runs/mine/tuned.json": RUN,
         "a3gnn train --model my_package.models:make_model --dataset graph.npz --fanouts 15,10": RUN,
     },
-    "docs/picking.md": {
+    "docs/howto/picking.md": {
         "a3gnn pick runs/mine --max-memory 4GiB --max-accuracy-drop 0.5 --priority time": RUN,
         "a3gnn pick runs/mine --priority memory": RUN,
         "a3gnn compare runs/throughput runs/time": RUN,
         "a3gnn export runs/mine --optuna sqlite:///optuna.db": RUN,
         "optuna-dashboard sqlite:///optuna.db": "serves; tests/tuning/outcome/test_optuna_export.py asks it",
     },
-    "docs/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
-    "docs/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
-    "docs/search.md": {
+    "docs/howto/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
+    "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
+    "docs/design/search.md": {
         "python -m benchmarks.search_engines --graphs minesweeper dblp actor acm --evaluations 3000 5000"
         " --engines local ppo random --seeds 5": LONG,
     },
-    "docs/service.md": {
+    "docs/howto/service.md": {
         'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
         "H=http://127.0.0.1:8642; J='Content-Type: application/json'": RUN,
@@ -205,13 +205,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         """curl $H/recommend -H "$J" -d '{"graph": 1, "priority": "memory"}'""": RUN,
         "a3gnn serve --database postgresql+psycopg://a3gnn@db.example/a3gnn --folder /var/lib/a3gnn": DATABASE,
     },
-    "docs/tuning.md": {
+    "docs/design/tuning.md": {
         "a3gnn recommend --dataset graph.npz --priority throughput --memory-limit 4GiB --out runs/guess": RUN,
         "python -m benchmarks.tuned_gain runs/mine": LONG,
         "python -m benchmarks.levers graph.npz": LONG,
         "python -m benchmarks.table2 --budget 5min": LONG,
     },
-    "docs/tutorial.md": {
+    "docs/start/tutorial.md": {
         "python3 -m venv .venv": INSTALLS,
         "source .venv/bin/activate": "enters it",
         'pip install ".[plot,report]"': INSTALLS,

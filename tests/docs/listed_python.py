@@ -23,9 +23,9 @@ from torch_geometric.nn import GraphSAGE
 
 model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
 """,
-    "docs/accelerators.md": "",
-    "docs/algorithms.md": "",
-    "docs/caching.md": """\
+    "docs/research/accelerators.md": "",
+    "docs/research/algorithms.md": "",
+    "docs/design/caching.md": """\
 import numpy as np
 from a3gnn.graphs.conversion.convert import convert
 
@@ -33,14 +33,14 @@ convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)
 """,
     "docs/howto/own_loop.md": _DATA,
-    "docs/hybrid.md": "",
-    "docs/models.md": _DATA + "in_channels, out_channels = data.num_features, int(data.y.max()) + 1\n",
-    "docs/out_of_core.md": "",
-    "docs/own_models.md": "",
-    "docs/picking.md": "",
-    "docs/predict.md": _DATA,
-    "docs/python.md": _DATA,
-    "docs/search.md": """\
+    "docs/research/hybrid.md": "",
+    "docs/reference/models.md": _DATA + "in_channels, out_channels = data.num_features, int(data.y.max()) + 1\n",
+    "docs/howto/out_of_core.md": "",
+    "docs/howto/own_models.md": "",
+    "docs/howto/picking.md": "",
+    "docs/howto/predict.md": _DATA,
+    "docs/howto/python.md": _DATA,
+    "docs/design/search.md": """\
 from functools import partial
 
 from a3gnn.limits import Limits
@@ -50,13 +50,13 @@ toy = ToyProblem()
 space = toy.space()
 predict, limits = partial(toy.predict, space), Limits(host_bytes=2**30)
 """,
-    "docs/service.md": """\
+    "docs/howto/service.md": """\
 def my_trainer(config, plan):
     if config["batch_size"] > 4096:
         raise MemoryError
     return [2.0, 4.0, 3.0], 300 << 20, [1, 2, 3, 6], [0.2, 0.4, 0.5, 0.6]
 """,
-    "docs/surrogate.md": """\
+    "docs/design/surrogate.md": """\
 from a3gnn import Graph, Task
 from a3gnn.figures import Reference
 from a3gnn.profiling.store.existing import existing_rows
@@ -80,7 +80,7 @@ NOT_RUN: dict[str, str] = {
     "get_model_state_dict(model.model": _OF_SEVERAL,
     'graph_of("parts:': "needs graph servers; the tests in tests/parts start three",
     "tune(data, task=task)": "a second tune of the page; tests/tuning/test_own_models.py gives tasks",
-    'client.start("graph.npz", trainer="client"': "the loop of docs/service.md, where it is run",
+    'client.start("graph.npz", trainer="client"': "the loop of docs/howto/service.md, where it is run",
     'out="runs/python"': "the tutorial's Python is that of README.md",
     "import lightning": "Lightning may not be installed; tests/training/test_data_module.py runs it where it is",
 }

@@ -15,9 +15,15 @@ from tests.docs.pages import shown
 from tests.docs.running import run, server_if_asked, substituted
 
 #: Pages whose commands are run as one script of a shell, as who reads them first types them, or for the shell's sake.
-BY_SHELL = ("README.md", "docs/command_line.md", "docs/own_models.md", "docs/service.md", "docs/tutorial.md")
+BY_SHELL = (
+    "README.md",
+    "docs/howto/command_line.md",
+    "docs/howto/own_models.md",
+    "docs/howto/service.md",
+    "docs/start/tutorial.md",
+)
 #: Pages that a newcomer types first: run for every change. `test_listed` parses the options of all others.
-FIRST = ("README.md", "docs/service.md", "docs/tutorial.md")
+FIRST = ("README.md", "docs/howto/service.md", "docs/start/tutorial.md")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,7 @@ def test_a_page_by_a_shell(page: str, folder: Path) -> None:
 def test_a_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(folder))
-    if page == "docs/cache_folder.md":  # it empties one
+    if page == "docs/howto/cache_folder.md":  # it empties one
         monkeypatch.setenv("A3GNN_CACHE", str(folder / "cache"))
     for command in commands_of(page, folder):
         call(command, folder)

@@ -50,5 +50,6 @@ def test_a_page_of_the_site_links_to_pages_of_the_site() -> None:
 
 
 def test_a_link_to_nothing_is_found() -> None:
-    found = ["docs/tuning.md", "docs/tuning.md#without-a-trial", "docs/tuning.md#without", "docs/nothing.md", "https:x"]
-    assert list(broken("README.md", found)) == ["docs/tuning.md#without", "docs/nothing.md"]
+    page = "docs/design/tuning.md"
+    found = [page, f"{page}#without-a-trial", f"{page}#without", "docs/nothing.md", "https:x"]
+    assert list(broken("README.md", found)) == [f"{page}#without", "docs/nothing.md"]

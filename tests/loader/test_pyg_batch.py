@@ -24,7 +24,7 @@ def test_trimming_and_adjs_give_the_same_seeds(tiny_graph: Graph) -> None:
     torch.testing.assert_close(x, whole)
 
 
-#: Every one that docs/loader.md lists, as wide as a hidden layer is: kernels differ below 16 columns.
+#: Every one that docs/howto/loader.md lists, as wide as a hidden layer is: kernels differ below 16 columns.
 CONVS = {
     "SAGEConv": lambda: SAGEConv(16, 64),
     "GINConv": lambda: GINConv(torch.nn.Linear(16, 64)),

@@ -260,7 +260,7 @@ def test_batches_on_cuda_are_those_of_the_cpu(mode: str, sampling_device: str, s
 
 @pytest.mark.parametrize("policy", ["fifo", "lru", "lfu", "clock"])
 def test_a_dynamic_cache_is_not_sampled_towards(policy, small_graph):
-    """As docs/engine.md says: a draw would depend on what was read before, and so on the order of the workers."""
+    """docs/design/engine.md: a draw would depend on what was read before, and so on the order of the workers."""
     found = []
     for bias_rate in (1.0, 16.0):
         config = TrainConfig(batch_size=64, cache_bytes=60_000, cache_policy=policy, bias_rate=bias_rate)

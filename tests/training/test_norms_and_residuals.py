@@ -39,7 +39,7 @@ def make_task(model: str, norm: Any, residual: bool, **fields: Any) -> Task:
 def reference(
     model: Model, task: Task, widths: tuple[int, int]
 ) -> tuple[Callable[[Tensor, Tensor], Tensor], dict[str, Tensor]]:
-    """Returns the law of docs/models.md, without dropout, in PyG's layers with the weights of `model`; and these."""
+    """Returns the model of docs/reference/models.md in PyG's layers, without dropout, and the weights of `model`."""
     plain = dataclasses.replace(task, residual=False)
     state = {name: value for name, value in model.state_dict().items() if not name.startswith("shortcuts")}
     pyg = pyg_module(plain, *widths)

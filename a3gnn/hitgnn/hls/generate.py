@@ -21,7 +21,7 @@ LANES = 16
 WORD_BYTES = 4 * LANES
 #: On-chip memory of the gather units. Guess: a U250 has 54 MB of such memory on its four dies (HitGNN, Table III).
 RESULT_BYTES = 4 * 1024**2
-#: Values that a FIFO of the routing network holds, enough for random edges (docs/hls.md).
+#: Values that a FIFO of the routing network holds, enough for random edges (docs/research/hls.md).
 FIFO_DEPTH = 256
 #: Cycles of a float addition. Guess: it depends on the chip and on the clock.
 ADD_LATENCY = 8

@@ -53,7 +53,7 @@ def adaptation_of(
 def default_controller(config: TrainConfig, devices: Sequence[Device], prefetch: Schedule | None = None) -> Controller:
     """Returns `Balanced` among trainers of one kind, with `FittedScaling` between kinds.
 
-    In simulation `FittedScaling` comes nearest to the best division between kinds (docs/hybrid.md).
+    In simulation `FittedScaling` comes nearest to the best division between kinds (docs/research/hybrid.md).
     """
     schedule = schedule_of(config, prefetch)
     return Balanced(

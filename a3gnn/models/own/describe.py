@@ -36,8 +36,8 @@ def described(task: Task, graph: Graph) -> Task:
 
     Raises:
         UsageError: There is no such factory.
-        ModelError: The model can't be imported, built or called by the contract in `docs/own_models.md`; the message
-            has the traceback.
+        ModelError: The model can't be imported, built or called by the contract in `docs/howto/own_models.md`; the
+            message has the traceback.
     """
     if not task.is_own:
         return task

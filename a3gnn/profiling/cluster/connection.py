@@ -111,8 +111,9 @@ class Connection:
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             where = "on this machine" if address is None else f"at {address}"
             raise A3GNNError(
-                f"no Ray cluster can be used {where}: {str(error).strip()}; docs/ray.md says how to start one: first "
-                f"ray start --head, then on each machine for trials {START}; {option('ray_address')} takes HOST:PORT"
+                f"no Ray cluster can be used {where}: {str(error).strip()}; docs/howto/ray.md says how to start one: "
+                f"first ray start --head, then on each machine for trials {START}; "
+                f"{option('ray_address')} takes HOST:PORT"
             ) from error
 
 

@@ -114,7 +114,7 @@ def asked_kinds(kinds: Mapping[str, MachineKind], asked: str | None) -> list[Mac
     """
     if not kinds:
         raise A3GNNError(
-            f"the cluster has no machine that trials may be sent to; start Ray on one by {START}, see docs/ray.md"
+            f"the cluster has no machine that trials may be sent to; start Ray on one by {START}, see docs/howto/ray.md"
         )
     if asked is None and len(kinds) > 1:
         one = option("machines", next(iter(kinds)))

@@ -84,7 +84,7 @@ class CurvePlan:
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """How long a trial warms up, is timed and trains, and its limits; see `docs/measurement.md`.
+    """How long a trial warms up, is timed and trains, and its limits; see `docs/design/measurement.md`.
 
     Attributes:
         curve: How far the learning curve is trained; None times mini-batches alone.

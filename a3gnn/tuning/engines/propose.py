@@ -22,7 +22,7 @@ from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Surrogate evaluations per search. With this many, local finds at least 97 % of the best known front's hypervolume in
-#: one second, in default spaces of millions (docs/search.md).
+#: one second, in default spaces of millions (docs/design/search.md).
 SEARCH_EVALUATIONS = 3_000
 #: Most trials in a round. Guess.
 ROUND_TRIALS = 4
@@ -80,7 +80,8 @@ def propose(history: History, surrogate: Surrogate, trials: int | None = None) -
 def round_trials(history: History) -> int:
     """Returns the size of the next round: as many trials as there were so far, from one to `ROUND_TRIALS`.
 
-    The first trials teach most about later ones (docs/acquisition.md). Later, a fit after every trial is not worth it.
+    The first trials teach most about later ones (docs/design/acquisition.md). Later, a fit after every trial is not
+    worth it.
     """
     return min(max(sum(trial.counts for trial in history.trials), 1), ROUND_TRIALS)
 

@@ -21,7 +21,7 @@ RISE_OFFSET = 0.01
 _PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")
 # All of the following are guesses.
 #: Mean and standard deviation of the logarithm by which true variances differ from the believed ones. On measured
-#: grids, errors were 1.6 to 3.9 times as large as was believed (docs/acquisition.md).
+#: grids, errors were 1.6 to 3.9 times as large as was believed (docs/design/acquisition.md).
 _UNDERRATED, _MISJUDGED = 0.7, 0.5
 #: Share of trials that fail whatever the limits; none of the 270 shipped rows did.
 _CRASHES = 0.02

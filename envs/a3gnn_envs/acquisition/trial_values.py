@@ -12,7 +12,8 @@ from a3gnn_envs.normal import gain_per_second, probability_at_most
 #: Least logarithm of a value, far below the price: a trial of so little value is not worth it.
 LEAST_LOG_VALUE = -20.0
 #: Log value of stopping relative to the best trial. On measured grids, a rule that stopped when a trial promised less
-#: than its price was worse than one that went on, because beliefs are surer than they should be (docs/acquisition.md).
+#: than its price was worse than one that went on, because beliefs are surer than they should be
+#: (docs/design/acquisition.md).
 #: At this distance, a policy that starts from the baseline tries stopping now and then. Guess.
 _STOPPING = -1.5
 #: log2 of the shares of a curve; a share of 0 is replaced by a tiny one.
