@@ -17,46 +17,73 @@ from mkdocs.structure.files import File, Files
 import a3gnn
 from a3gnn.cli.main import COMMANDS, app
 
-#: Names beside `a3gnn.__all__` that the docs tell users of, under the heading that the page gives them.
-FURTHER_NAMES = {
-    "What they return": (
+#: Members that the page shows of a class; of a class that is not here it shows all public ones.
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "a3gnn.Graph": ("load", "from_pyg", "to_pyg", "load_unlabelled", "from_unlabelled", "resplit", "save", "on_disk"),
+    "a3gnn.Loader": ("minibatches", "enable_cpu_affinity"),
+    "a3gnn.Task": ("with_model", "num_layers", "to_dict", "from_dict"),
+    "a3gnn.TrainConfig": ("replace", "fanouts", "to_dict", "from_dict"),
+    "a3gnn.TunedConfig": ("read", "write", "to_dict", "from_dict"),
+    "a3gnn.report.front.Front": ("read", "records", "csv", "to_dataframe", "plot", "to_dict"),
+    "a3gnn.training.saved_model.SavedModel": ("read", "write"),
+}
+#: The names of the page, by task.
+NAMES: dict[str, tuple[str, ...]] = {
+    "Tune": (
+        "a3gnn.tune",
+        "a3gnn.recommend",
         "a3gnn.tuning.outcome.result.TuneResult",
         "a3gnn.tuning.beliefs.recommendation.Recommendation",
-        "a3gnn.training.result.TrainResult",
         "a3gnn.report.front.Front",
-        "a3gnn.service.client.RemoteStudy",
+        "a3gnn.tuning.outcome.pick.pick",
+        "a3gnn.write_report",
     ),
-    "A built-in model in a loop of your own": (
+    "Your graph": ("a3gnn.Graph", "a3gnn.graphs.conversion.convert.convert"),
+    "Your own loop": (
+        "a3gnn.Loader",
+        "a3gnn.training.data_module.TunedDataModule",
         "a3gnn.training.batch_model.BatchModel",
+    ),
+    "Train and predict": (
+        "a3gnn.train",
+        "a3gnn.predict",
+        "a3gnn.training.result.TrainResult",
         "a3gnn.training.saved_model.SavedModel",
     ),
-    "After a tune": ("a3gnn.tuning.outcome.pick.pick", "a3gnn.training.data_module.TunedDataModule"),
+    "Settings": ("a3gnn.Task", "a3gnn.TrainConfig", "a3gnn.TunedConfig"),
     "Models in PyG and back": (
         "a3gnn.training.pyg_modules.pyg_module",
         "a3gnn.training.pyg_modules.to_pyg_state_dict",
         "a3gnn.training.pyg_modules.from_pyg_state_dict",
     ),
-    "Larger graphs": ("a3gnn.graphs.conversion.convert.convert",),
+    "A server": ("a3gnn.Client", "a3gnn.service.client.RemoteStudy"),
     "Where trials run": ("a3gnn.profiling.executor.TrialExecutor", "a3gnn.profiling.replay.Replay"),
     "Errors": ("a3gnn.errors",),
 }
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the pages to those that are in docs/."""
+    """Adds the generated pages to those in docs/."""
     files.append(File.generated(config, "reference/commands.md", content=commands_page()))
     files.append(File.generated(config, "reference/python.md", content=python_page()))
     return files
 
 
 def python_page() -> str:
-    """Returns the page of the public names: of each a directive, which mkdocstrings turns into its docstring."""
-    parts = ["# Python", "`import a3gnn` gives these names; each is imported when it is first used."]
-    parts += [f"::: a3gnn.{name}" for name in a3gnn.__all__]
-    for heading, names in FURTHER_NAMES.items():
-        parts += [f"## {heading}", *(f"::: {name}" for name in names)]
-    parts.insert(2, "## From a3gnn itself")
+    """Returns the page of the public names: for each a directive, which mkdocstrings turns into its docstring."""
+    shown = {name for names in NAMES.values() for name in names}
+    lacking = [name for name in a3gnn.__all__ if f"a3gnn.{name}" not in shown]
+    assert not lacking, f"NAMES must have every name of a3gnn.__all__, it lacks {lacking}"
+    parts = ["# Python", f"`import a3gnn` has {', '.join(f'`{name}`' for name in a3gnn.__all__)}."]
+    parts.append("Other names stand after their module. [Knobs](knobs.md) describes the fields of `TrainConfig`.")
+    for heading, names in NAMES.items():
+        parts += [f"## {heading}", *map(_directive, names)]
     return "\n\n".join(parts) + "\n"
+
+
+def _directive(name: str) -> str:
+    members = f"\n    options:\n      members: [{', '.join(MEMBERS[name])}]" if name in MEMBERS else ""
+    return f"::: {name}{members}"
 
 
 def commands_page() -> str:

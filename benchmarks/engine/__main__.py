@@ -3,7 +3,7 @@
     python -m benchmarks.engine [--quick] [--graphs products arxiv] [--rows load train-sage] [--rounds 5]
 
 `make peers` builds the peers' environments; one that is not there is reported so, and its rows are judged by the
-design's figures, scaled by the machine limits that the run measures. docs/design/engine.md says how everything is
+design's figures, scaled by the machine limits that the run measures. docs/benchmarks/engine.md says how everything is
 measured.
 """
 

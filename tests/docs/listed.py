@@ -102,6 +102,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": "tests/service/test_studies.py"
         " tunes so",
     },
+    "CONTRIBUTING.md": {
+        "make test": "runs these tests",
+        "make lint": "checks style and types, as every change is checked",
+        "make docs": "tests/docs/test_site.py builds the site",
+        "source .venv/bin/activate": "enters the environment that make test installed",
+        "a3gnn tune --dataset synthetic:nodes=2000 --budget 20s --out runs/try": LIKE_README,
+    },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
     "docs/design/acquisition.md": {
         "python -m benchmarks.acquisition.train --seeds 0 1 2 --steps 61440 --candidates 48": LONG,
@@ -125,13 +132,25 @@ COMMANDS: dict[str, dict[str, str]] = {
         """echo 'eval "$(_A3GNN_COMPLETE=zsh_source a3gnn)"' >> ~/.zshrc""": RUN,
         "_A3GNN_COMPLETE=fish_source a3gnn > ~/.config/fish/completions/a3gnn.fish": RUN,
     },
-    "docs/design/engine.md": {
+    "docs/benchmarks/engine.md": {
         "make peers": INSTALLS,
         "make bench": LONG,
         "python -m benchmarks.engine --graphs arxiv --rows load train-sage --rounds 3": LONG,
         "python -m benchmarks.engine --quick": LONG,
         "python -m benchmarks.engine --short": LONG,
         "python -m benchmarks.engine --show benchmarks/results/engine-amd-epyc-2026-11-21.json": RUN,
+    },
+    "docs/benchmarks/tunes.md": {
+        "python -m benchmarks.levers graph.npz": LONG,
+        "python -m benchmarks.table2 --budget 5min": LONG,
+        "python -m benchmarks.tuned_gain runs/mine": LONG,
+        "python -m benchmarks.live_tunes --budget 90s --rounds 2": LONG,
+    },
+    "docs/index.md": {'pip install ".[plot,report]"': INSTALLS},
+    "docs/reference/data_formats.md": {"a3gnn graph info mine.npz": RUN},
+    "docs/reference/knobs.md": {
+        "a3gnn tune --dataset graph.npz --fix feature_tier=disk --range seed_fanout=5:15 --budget 10min"
+        " --out runs/fixed": LIKE_README,
     },
     "docs/howto/fanouts.md": {
         "a3gnn tune --dataset graph.npz --fanouts 25,10 --priority time --budget 10min --out runs/mine": LIKE_README,
@@ -207,9 +226,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/design/tuning.md": {
         "a3gnn recommend --dataset graph.npz --priority throughput --memory-limit 4GiB --out runs/guess": RUN,
-        "python -m benchmarks.tuned_gain runs/mine": LONG,
-        "python -m benchmarks.levers graph.npz": LONG,
-        "python -m benchmarks.table2 --budget 5min": LONG,
     },
     "docs/start/tutorial.md": {
         "python3 -m venv .venv": INSTALLS,

@@ -33,6 +33,8 @@ convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)
 """,
     "docs/howto/own_loop.md": _DATA,
+    "docs/concepts/coming_from.md": _DATA,
+    "docs/reference/data_formats.md": _DATA,
     "docs/research/hybrid.md": "",
     "docs/reference/models.md": _DATA + "in_channels, out_channels = data.num_features, int(data.y.max()) + 1\n",
     "docs/howto/out_of_core.md": "",

@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 #: Every page that shows commands, by its place in the repository.
 PAGES = tuple(
     str(path.relative_to(ROOT))
-    for path in (ROOT / "README.md", ROOT / "profiles" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for path in (
+        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "profiles" / "README.md"),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
 )
 _COMMENT = re.compile(r"(^|\s+)#(?=\s).*$")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-NAMED = re.compile(r"benchmarks[./](?!results)([a-z]\w*(?:[./][a-z]\w*)?)")
+NAMED = re.compile(r"benchmarks[./](?!results|\w+\.md)([a-z]\w*(?:[./][a-z]\w*)?)")
 #: As far behind the name as a sentence goes on.
 BESIDE = 220
 PLACES = [
