@@ -55,7 +55,7 @@ def predict(
     label probabilities, shape (n, num_labels). For values, the result has shape (n,).
 
     Predictions use all in-neighbors. Built-in models are computed layer by layer, and your own models as in their
-    evaluation (`docs/howto/own_models.md`). A message is printed if that uses a fixed sample of in-neighbors.
+    evaluation (`docs/reference/own_models.md`). A message is printed if that uses a fixed sample of in-neighbors.
 
     Args:
         model: A model.pt from `train`, or its folder; or the result of `SavedModel.read`.

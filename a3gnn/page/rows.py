@@ -19,7 +19,7 @@ from a3gnn.units import format_size
 
 
 def row_views(measured: Measured) -> list[dict[str, Any]]:
-    """Returns a dict per trial, in their order; `docs/howto/report.md` describes it."""
+    """Returns a dict per trial, in their order; `docs/reference/study_views.md` describes it."""
     return [_row(measured, index) for index in range(len(measured.trials))]
 
 

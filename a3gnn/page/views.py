@@ -27,7 +27,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
-    """Returns the views of the study in `folder`, running or finished; `docs/howto/report.md` describes them.
+    """Returns the views of the study in `folder`, running or finished; `docs/reference/study_views.md` describes them.
 
     It does not change the folder, and does not import a user's model.
 

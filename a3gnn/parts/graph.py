@@ -259,5 +259,5 @@ def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], Non
 def _whole(name: str, what: str) -> GraphError:
     return GraphError(
         f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
-        "the dataset, on a machine that holds it (docs/howto/graph_servers.md says what runs over parts)"
+        "the dataset, on a machine that holds it (docs/reference/graph_servers.md lists what runs over parts)"
     )

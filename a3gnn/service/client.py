@@ -391,7 +391,7 @@ class RemoteStudy:
         return found
 
     def tell(self, number: int, **figures: Any) -> None:
-        """Reports figures of trial `number`: throughput_epochs_per_s, peak_host_bytes, ... (docs/howto/service.md)."""
+        """Reports figures of trial `number`: throughput_epochs_per_s, peak_host_bytes, ... (docs/reference/http.md)."""
         self._http.json("POST", f"{self._path}/trials/{number}/complete", figures)
 
     def train(self, **options: Any) -> dict[str, Any]:

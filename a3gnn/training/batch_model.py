@@ -29,7 +29,7 @@ class BatchModel(nn.Module):
 
     With several processes, it takes shares of mini-batches, and the process group must exist before the model is made.
     A share's seeds have the same outputs and gradients as in the whole mini-batch. Batch norms sum over the process
-    group, so all its processes must call the model equally often (docs/howto/distributed.md). Each call in training
+    group, so all its processes must call the model equally often (docs/reference/distributed.md). Each call in training
     updates the running statistics, as in torch.
 
     Wrap the model as a whole; FSDP may also shard each of `model.convs` separately.

@@ -21,10 +21,12 @@ ELSEWHERE = "run on another page, which shows it too and begins with the same fo
 LIKE_README = (
     "the tune of README.md with other limits, priority, fanouts or knobs, which are checked as a tune checks them"
 )
+AT_A_SERVER = "tests/service/test_studies.py tunes so"
 CLUSTER = "needs a Ray cluster; the tests in tests/profiling/cluster start one"
 OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
 PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/test_files.py reads such"
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
+GOES_ON = "goes on with the command above, which has ended by then"
 COMPILES = "needs a C++ compiler; the tests in tests/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
@@ -42,6 +44,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/howto/distributed.md": {
         "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
+        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two"
+        " --resume": GOES_ON,
     },
     "docs/research/adapt.md": {
         "a3gnn train --config runs/mine/tuned.json --adapt --out runs/adapted": RUN,
@@ -58,6 +62,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn parts make /data/graph /data/parts --num-parts 3": RUN,
         "a3gnn parts serve /data/parts/part-0 --port 8652": SERVES,
         "a3gnn train --config tuned.json --dataset parts:HOST0:8652,HOST1:8652,HOST2:8652": OVER_PARTS,
+        "a3gnn tune --dataset graph.npz --fix bias_rate=1 --fix num_partitions=1 --fix feature_tier=ram"
+        " --fix cache_policy=degree --fix input_aggregation=sampled --fix seed_order=random --fix sampling_device=cpu"
+        " --budget 10min --out runs/parts": LIKE_README,
     },
     "docs/research/hls.md": {
         "a3gnn accelerator generate --units 8 --multipliers 2048 --out runs/accelerator --check": COMPILES,
@@ -99,8 +106,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn train --config runs/mine/tuned.json": ELSEWHERE,
         'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
-        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": "tests/service/test_studies.py"
-        " tunes so",
+        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": AT_A_SERVER,
     },
     "CONTRIBUTING.md": {
         "make test": "runs these tests",
@@ -120,7 +126,13 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.live_tunes --budget 90s --rounds 4": LONG,
         "python -m benchmarks.recommended --grids benchmarks/results/grids/*.jsonl.gz": LONG,
     },
+    "docs/howto/budget.md": {
+        "a3gnn tune --dataset graph.npz --budget 5min --out runs/mine": LIKE_README,
+        "a3gnn tune --dataset graph.npz --budget 15min --out runs/mine --resume": GOES_ON,
+        "touch runs/mine/stop": RUN,
+    },
     "docs/howto/cache_folder.md": {
+        "export A3GNN_CACHE=/fast/a3gnn": "sets a variable of the shell",
         "a3gnn cache info": RUN,
         "a3gnn cache clean": RUN,
         "a3gnn cache clean --older-than 30d": RUN,
@@ -139,6 +151,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.engine --quick": LONG,
         "python -m benchmarks.engine --short": LONG,
         "python -m benchmarks.engine --show benchmarks/results/engine-amd-epyc-2026-11-21.json": RUN,
+        "a3gnn graph convert synthetic:nodes=20000000,degree=17,features=32,classes=16 big": RUN,
     },
     "docs/benchmarks/tunes.md": {
         "python -m benchmarks.levers graph.npz": LONG,
@@ -153,12 +166,12 @@ COMMANDS: dict[str, dict[str, str]] = {
         " --out runs/fixed": LIKE_README,
     },
     "docs/howto/fanouts.md": {
-        "a3gnn tune --dataset graph.npz --fanouts 25,10 --priority time --budget 10min --out runs/mine": LIKE_README,
+        "a3gnn tune --dataset graph.npz --fanouts 25,10 --budget 10min --out runs/mine": LIKE_README,
         "a3gnn front runs/mine": ELSEWHERE,
         "a3gnn graph info graph.npz": ELSEWHERE,
         "a3gnn tune --dataset graph.npz --fanouts 15,10,5 --range seed_fanout=5:15 --budget 10min"
         " --out runs/three": LIKE_README,
-        "a3gnn recommend --dataset graph.npz --priority time": RUN,
+        "a3gnn recommend --dataset graph.npz": RUN,
     },
     "docs/howto/gpu_waits.md": {
         "a3gnn tune --dataset graph.npz --priority throughput --budget 10min --out runs/mine": LIKE_README,
@@ -167,7 +180,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/many_machines.md": {
         "a3gnn profiles export measured.jsonl.gz --store runs/mine/profiles.sqlite": RUN,
         "a3gnn profiles import measured.jsonl.gz --store runs/profiles.db": RUN,
-        "a3gnn recommend --dataset graph.npz --priority time": RUN,
+        "a3gnn recommend --dataset graph.npz": RUN,
     },
     "docs/howto/out_of_memory.md": {
         "a3gnn tune --dataset graph.npz --priority memory --memory-limit 2GiB --budget 10min"
@@ -184,9 +197,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
     "docs/howto/out_of_core.md": {
         "a3gnn graph convert huge.npz /fast/huge": RUN,
-        "a3gnn train --dataset /fast/huge --config tuned.json": RUN,
+        "a3gnn tune --dataset /fast/huge --memory-limit 1GiB --budget 10min --out runs/huge": RUN,
+        "a3gnn train --config runs/huge/tuned.json": RUN,
         "a3gnn graph verify /fast/huge": RUN,
-        "a3gnn graph convert synthetic:nodes=20000000,degree=17,features=32,classes=16 big": RUN,
     },
     "docs/howto/own_models.md": {
         "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10 --out runs/mine": RUN,
@@ -200,6 +213,11 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn export runs/mine --optuna sqlite:///optuna.db": RUN,
         "optuna-dashboard sqlite:///optuna.db": "serves; tests/tuning/outcome/test_optuna_export.py asks it",
     },
+    "docs/howto/plain_pyg.md": {
+        "a3gnn tune --dataset graph.npz --fix cache_bytes=0 --fix feature_tier=ram --fix num_partitions=1"
+        " --fix seed_order=random --fix parallel_mode=sequential --fix input_aggregation=sampled"
+        " --fix sampling_device=cpu --fix trainers=1 --budget 10min --out runs/portable": LIKE_README,
+    },
     "docs/howto/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
     "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
     "docs/design/search.md": {
@@ -209,6 +227,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/service.md": {
         'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
+        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": AT_A_SERVER,
+        'export A3GNN_TOKEN="$(cat ~/token)"': "sets a variable of the shell",
+        "a3gnn serve --data-root ~/graphs --host 0.0.0.0 --allow-host gnn.example": SERVES,
         "H=http://127.0.0.1:8642; J='Content-Type: application/json'": RUN,
         """curl $H/graphs -H "$J" -d '{"dataset": "mine.npz"}'""": RUN,
         'curl --data-binary @mine.npz "$H/graphs/upload?name=mine"': RUN,
@@ -227,14 +248,24 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/design/tuning.md": {
         "a3gnn recommend --dataset graph.npz --priority throughput --memory-limit 4GiB --out runs/guess": RUN,
     },
-    "docs/start/tutorial.md": {
+    "docs/start/install.md": {
         "python3 -m venv .venv": INSTALLS,
         "source .venv/bin/activate": "enters it",
+        "pip install torch --index-url https://download.pytorch.org/whl/cpu": INSTALLS,
         'pip install ".[plot,report]"': INSTALLS,
+        "a3gnn doctor": ELSEWHERE,
+    },
+    "docs/start/your_graph.md": {
+        "a3gnn graph info graph.npz": ELSEWHERE,
+        "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine": ELSEWHERE,
+        "a3gnn train --config runs/mine/tuned.json --out runs/trained": ELSEWHERE,
+        "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": ELSEWHERE,
+    },
+    "docs/start/tutorial.md": {
         "a3gnn doctor": RUN,
         "a3gnn graph info synthetic:": RUN,
-        "a3gnn recommend --dataset synthetic: --priority time --memory-limit 1GiB": RUN,
-        "a3gnn tune --dataset synthetic: --priority time --memory-limit 1GiB --budget 2min --out runs/tutorial": RUN,
+        "a3gnn recommend --dataset synthetic: --memory-limit 1GiB": RUN,
+        "a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget 2min --out runs/tutorial": RUN,
         "a3gnn front runs/tutorial": RUN,
         "a3gnn report runs/tutorial": RUN,
         "a3gnn pick runs/tutorial --priority memory": RUN,

@@ -32,6 +32,7 @@ from a3gnn.graphs.conversion.convert import convert
 convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)
 """,
+    "docs/howto/loader.md": _DATA,
     "docs/howto/own_loop.md": _DATA,
     "docs/concepts/coming_from.md": _DATA,
     "docs/reference/data_formats.md": _DATA,
@@ -40,6 +41,11 @@ ids = np.arange(100, dtype=np.int32)
     "docs/howto/out_of_core.md": "",
     "docs/howto/own_models.md": "",
     "docs/howto/picking.md": "",
+    "docs/howto/plain_pyg.md": """\
+import shutil
+
+shutil.copytree("runs/mine", "runs/portable")
+""",
     "docs/howto/predict.md": _DATA,
     "docs/howto/python.md": _DATA,
     "docs/design/search.md": """\
@@ -58,6 +64,7 @@ def my_trainer(config, plan):
         raise MemoryError
     return [2.0, 4.0, 3.0], 300 << 20, [1, 2, 3, 6], [0.2, 0.4, 0.5, 0.6]
 """,
+    "docs/start/your_graph.md": _DATA,
     "docs/design/surrogate.md": """\
 from a3gnn import Graph, Task
 from a3gnn.figures import Reference
@@ -80,6 +87,7 @@ NOT_RUN: dict[str, str] = {
     "share=(rank, ranks)": _OF_SEVERAL,
     "wrapped = fully_shard(model)": _OF_SEVERAL,
     "get_model_state_dict(model.model": _OF_SEVERAL,
+    'device="cuda"': "needs a GPU",
     'graph_of("parts:': "needs graph servers; the tests in tests/parts start three",
     "tune(data, task=task)": "a second tune of the page; tests/tuning/test_own_models.py gives tasks",
     'client.start("graph.npz", trainer="client"': "the loop of docs/howto/service.md, where it is run",

@@ -36,7 +36,7 @@ def described(task: Task, graph: Graph) -> Task:
 
     Raises:
         UsageError: There is no such factory.
-        ModelError: The model can't be imported, built or called by the contract in `docs/howto/own_models.md`; the
+        ModelError: The model can't be imported, built or called by the contract in `docs/reference/own_models.md`; the
             message has the traceback.
     """
     if not task.is_own:

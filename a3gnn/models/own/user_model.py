@@ -23,7 +23,7 @@ from a3gnn.task import Aggregates, Takes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UserModel:
-    """A module and its optional attributes; `docs/howto/own_models.md` is the contract.
+    """A module and its optional attributes; `docs/reference/own_models.md` is the contract.
 
     Attributes:
         name: The factory's name, for errors.

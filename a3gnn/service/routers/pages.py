@@ -49,7 +49,7 @@ _KEPT_S = 3600
 
 @router.get("/studies/{study}/views", summary="Show what there is to see of a study")
 def get_views(service: Asked, study: Number) -> Response:
-    """Gives everything that the page of a study shows, as JSON (docs/howto/report.md)."""
+    """Gives everything that the page of a study shows, as JSON (docs/reference/study_views.md)."""
     return json_answer(_views(service, *service.job("study", study)))
 
 
