@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
     from a3gnn.loader.loader import Loader
-    from a3gnn.page.report import write_report
+    from a3gnn.page.views import write_report
     from a3gnn.service.client import Client
     from a3gnn.task import Task
     from a3gnn.training.tuned import TunedConfig
@@ -48,7 +48,7 @@ _MODULE_OF = {
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.apply.train",
     "tune": "a3gnn.tuning.tune",
-    "write_report": "a3gnn.page.report",
+    "write_report": "a3gnn.page.views",
 }
 
 

@@ -1,25 +1,18 @@
-"""Checks of arguments, and of the address and token of a server; errors name the argument, the rule and the value."""
+"""Checks of arguments, and domains of fields; an error names the argument, the rule, the value and the remedy."""
 
 from __future__ import annotations
 
 import math
+import numbers
 import os
-from numbers import Integral, Real
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from a3gnn.errors import UsageError
+from a3gnn.errors import ConfigError, UsageError, unknown_name
 from a3gnn.units import TOO_LARGE, format_size, parse_size
 
-#: Names of this machine by which no other machine can reach it.
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-#: Addresses that stand for all addresses of a machine.
-ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
-#: A token of fewer characters can be guessed. Guess: 16 of 64 letters are 96 bits.
-_TOKEN_CHARACTERS = 16
-#: Some proxies refuse a longer header. Guess.
-_MOST_TOKEN_CHARACTERS = 1000
 #: A smaller limit on a process's memory must lack its unit, because Python alone takes several MiB.
 _LEAST_LIMIT = 1 << 20
 
@@ -30,7 +23,7 @@ def whole_number(
     least: int,
     remedy: str = "",
     *,
-    kind: type[Any] = Integral,
+    kind: type[Any] = numbers.Integral,
     error: type[UsageError] = UsageError,
 ) -> int:
     """Returns `value` as an int if it is an integer of at least `least`.
@@ -57,7 +50,7 @@ def real_number(name: str, value: Any, unit: str) -> float:
     Raises:
         UsageError: `value` is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
         raise UsageError(f"{name} must be >= 0 {unit}, got {value!r}")
     return float(value)
 
@@ -68,9 +61,9 @@ def positive_number(name: str, value: Any, what: str) -> float | int:
     Raises:
         UsageError: `value` is not a positive finite number.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
         raise UsageError(f"{name} must be positive, {what}; got {value!r}")
-    return int(value) if isinstance(value, Integral) else float(value)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -132,50 +125,76 @@ def path_or_none(name: str, value: Any) -> str | os.PathLike[str] | None:
     return value
 
 
-def check_address(host: str, token: str | None, variable: str) -> None:
-    """Checks that a server requires a token if other machines can reach it.
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Integers of at least `least`."""
 
-    Args:
-        host: The address of `--host`.
-        token: The token that requests must carry, or None.
-        variable: The environment variable that can hold the token.
+    least: int
+    remedy: str
 
-    Raises:
-        UsageError: The token is missing, can be guessed, or does not fit in a request.
-    """
-    if host not in LOOPBACK and token is None:
-        raise UsageError(
-            f"--host {host} can be reached by other machines, which needs a --token (or {variable}) that "
-            "requests must carry; without --host the server answers this machine alone"
-        )
-    if token is not None and len(token) < _TOKEN_CHARACTERS:
-        raise UsageError(
-            f"--token must have {_TOKEN_CHARACTERS} characters or more, got {len(token)}; python -c "
-            "'import secrets; print(secrets.token_urlsafe())' makes one"
-        )
-    if token is not None:
-        check_token(token, f"--token (or {variable})")
+    def check(self, name: str, value: Any) -> None:
+        """Checks that the field `name` may have `value`.
+
+        Raises:
+            ConfigError: `value` is not an integer, or is less than `least`.
+        """
+        whole_number(name, value, self.least, self.remedy, kind=int, error=ConfigError)
 
 
-def check_token(token: str, name: str) -> None:
-    """Checks that a request can carry `token` in a header; the error calls it `name`.
+class WholeOrTask(Whole):
+    """Integers of at least `least`, or None for the task's value."""
 
-    Raises:
-        UsageError: The token is too long, or has characters that a header can't carry.
-    """
-    if len(token) > _MOST_TOKEN_CHARACTERS or not all("!" <= character <= "~" for character in token):
-        raise UsageError(
-            f"{name} must be of printable ASCII characters without blanks, {_MOST_TOKEN_CHARACTERS:,} at most; the one "
-            f"given has {len(token):,} characters, as requests can't carry it"
-        )
+    __slots__ = ()
 
+    def check(self, name: str, value: Any) -> None:
+        """Checks that the field `name` may have `value`.
 
-def cannot_listen(host: str, port: int, error: Exception) -> UsageError:
-    """Returns the error of a server that can't listen at the address because of `error`."""
-    reason = getattr(error, "strerror", None) or str(error)
-    return UsageError(f"can't listen at --host {host} --port {port}: {reason}; --port 0 takes a free one")
+        Raises:
+            ConfigError: `value` is neither None nor an integer, or is less than `least`.
+        """
+        if value is not None:
+            super().check(name, value)
 
 
-def shown(host: str, port: int) -> str:
-    """Returns the address as in a URL, with IPv6 in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+class Size(Whole):
+    """Whole numbers of bytes; users write them with units."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """Finite numbers >= `least`, or > `least` if that is excluded."""
+
+    least: float
+    remedy: str
+    excluded: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Checks that the field `name` may have `value`.
+
+        Raises:
+            ConfigError: `value` is not finite, or too small.
+        """
+        if not (math.isfinite(value) and (value > self.least if self.excluded else value >= self.least)):
+            sign = ">" if self.excluded else ">="
+            raise ConfigError(f"{name} must be finite and {sign} {self.least:g}, got {value}; {self.remedy}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of the names `choices`."""
+
+    choices: tuple[str, ...]
+
+    def check(self, name: str, value: Any) -> None:
+        """Checks that the field `name` may have `value`.
+
+        Raises:
+            ConfigError: `value` is none of the names; the message has the nearest.
+        """
+        if value not in self.choices:
+            raise ConfigError(str(unknown_name(name, value, self.choices)))
+
+
+Domain = Whole | Real | OneOf

@@ -9,10 +9,9 @@ from typing import Any, Literal, Self, get_args
 
 import a3gnn.search_values as at
 from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, hash_of
-from a3gnn.domains import OneOf, Real, Size, Whole, WholeOrTask
-from a3gnn.knobs import Phrase, document, knob, knobs_of
+from a3gnn.checks import OneOf, Real, Size, Whole, WholeOrTask
+from a3gnn.knobs import ALWAYS, NEVER, Phrase, document, knob, knobs_of, where
 from a3gnn.task import Task
-from a3gnn.where import ALWAYS, NEVER, where
 
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 DeviceName = Literal["cpu", "cuda"]
@@ -180,6 +179,16 @@ class TrainConfig:
         same only up to rounding.
         """
         return tuple(_keyed(self.learning_values()).items())
+
+    def curve_key(self, task: Task) -> LearningKey:
+        """Returns the key, as pairs, that is equal for trials of `task` that share a learning curve.
+
+        It is the learning key, or the whole configuration for a user's model that does not train alike twice.
+        """
+        own = task.own
+        if own is None or own.repeats:
+            return self.learning_key()
+        return tuple(self.canonical().to_dict().items())
 
     def learning_values(self) -> dict[str, Any]:
         """Returns the knobs that can decide the mini-batches' content, by name; defaults for those that do not here."""

@@ -8,25 +8,23 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from a3gnn.domains import Domain, OneOf, Real, Size, Whole, WholeOrTask
+from a3gnn.checks import Domain, OneOf, Real, Size, Whole, WholeOrTask
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.search_values import IdleAt, SearchValues
+from a3gnn.setting import Setting
 from a3gnn.units import parse_size
-from a3gnn.where import NEVER, Where
-
-if TYPE_CHECKING:
-    from a3gnn.setting import Setting
 
 #: Text for None on the command line: the task's value.
 TASKS = "task"
-
 Scale = Literal["log2", "linear", "choice"]
 T = TypeVar("T")
+Values = tuple[Any, ...]
+#: Returns the values of a knob to try in a setting, from the values that its declaration lists.
+SearchValues = Callable[[Values, Setting], Values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +125,56 @@ class Knob:
     def rounded(self, number: float) -> Any:
         """Returns a computed `number`, rounded to a value of this knob."""
         return round(number) if isinstance(self.domain, Whole) else round(float(number), 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition that holds if any of its knobs has one of its values; `~` negates it, `|` joins two.
+
+    Attributes:
+        cases: Knobs, each with the values at which the condition holds.
+        negated: Whether it holds exactly if no case and no other condition does.
+        others: Other conditions; it also holds if one of them does.
+    """
+
+    cases: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    negated: bool = False
+    others: tuple[Where, ...] = ()
+
+    def __invert__(self) -> Self:
+        return type(self)(self.cases, not self.negated, self.others)
+
+    def __or__(self, other: Where) -> Self:
+        return type(self)(others=(self, other))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The knobs that it depends on."""
+        return frozenset(name for name, _ in self.cases).union(*(other.names for other in self.others))
+
+    def holds(self, values: Mapping[str, Any]) -> Any:
+        """Returns whether it holds: a bool, or an array of them if the knobs' `values` are arrays of equal length.
+
+        A condition without cases gives a single bool for arrays too.
+        """
+        found: Any = False
+        for name, ones in self.cases:
+            for one in ones:
+                found = found | (values[name] == one)
+        for other in self.others:
+            found = found | other.holds(values)
+        return found != self.negated
+
+
+def where(**cases: Any) -> Where:
+    """Returns the condition that any of the knobs in `cases` has the given value, or one of a tuple of values."""
+    return Where(tuple((name, ones if isinstance(ones, tuple) else (ones,)) for name, ones in cases.items()))
+
+
+NEVER = where()
+ALWAYS = ~NEVER
+#: Returns the condition on which a knob is idle in a setting.
+IdleAt = Callable[[Setting], Where]
 
 
 def knob(

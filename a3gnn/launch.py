@@ -1,4 +1,4 @@
-"""`Launch`: the environment variables in which `torchrun` describes a process that it started."""
+"""The environment variables that a process is started with: those of `torchrun` (`Launch`), and `A3GNN_QUICK`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from a3gnn.errors import UsageError
 
 #: Variables that every process of `torchrun` has, in the order of `Launch`'s fields.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+#: Environment variable that processes inherit; 1 makes trials and play-offs measure as little as they can.
+QUICK_VARIABLE = "A3GNN_QUICK"
+#: Its value when a3gnn is imported. Trials then have one short timed window, never repeated. A play-off has one round,
+#: one alternation and no further seed. Such measurements say little of any configuration.
+QUICK = os.environ.get(QUICK_VARIABLE) == "1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,11 +280,11 @@ def keep_longest(curves: dict[LearningKey, LearningCurve], measurement: Measurem
     """Stores the curve of `measurement` in `curves` if it is longer than the stored one.
 
     Args:
-        curves: The longest curves of one setting so far, by `Setting.curve_key`; changed in place.
+        curves: The longest curves of one setting so far, by `TrainConfig.curve_key`; changed in place.
         measurement: A measurement of the same setting.
     """
     curve = measurement.metrics and measurement.metrics.curve
-    key = measurement.setting.curve_key(measurement.config)
+    key = measurement.config.curve_key(measurement.setting.task)
     if curve and curve.trained > curves.get(key, NO_CURVE).trained:
         curves[key] = curve
 

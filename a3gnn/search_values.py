@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES
+from a3gnn.knobs import NEVER, IdleAt, SearchValues, Values, where
 from a3gnn.setting import Setting
 from a3gnn.task import ATTENTION, Task
-from a3gnn.where import NEVER, Where, where
-
-Values = tuple[Any, ...]
-#: Returns the values of a knob to try in a setting, from the values that its declaration lists.
-SearchValues = Callable[[Values, Setting], Values]
-#: Returns the condition on which a knob is idle in a setting.
-IdleAt = Callable[[Setting], Where]
 
 #: Shares of the feature rows that the cache may hold, besides 0. Guess.
 CACHE_SHARES: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8)

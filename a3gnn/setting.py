@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from functools import lru_cache
+from typing import Any, Self
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.hardware import Hardware
 from a3gnn.metric import ERRORS, Metric
 from a3gnn.task import Task
-
-if TYPE_CHECKING:
-    from a3gnn.config import LearningKey, TrainConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +36,6 @@ class Setting:
         """Returns a key of the setting: the task's key, and the fingerprints of the graph and the machine."""
         return self.task.key(), self.graph.fingerprint, self.hardware.fingerprint
 
-    def curve_key(self, config: TrainConfig) -> LearningKey:
-        """Returns the key, as pairs, that is equal for trials that share a learning curve.
-
-        It is the learning key, or the whole configuration for a user's model that does not train alike twice.
-        """
-        own = self.task.own
-        if own is None or own.repeats:
-            return config.learning_key()
-        return tuple(config.canonical().to_dict().items())
-
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return {"task": self.task.to_dict(), "graph": self.graph.to_dict(), "hardware": self.hardware.to_dict()}
@@ -65,3 +53,14 @@ class Setting:
             graph=GraphCharacteristics.from_dict(fields["graph"]),
             hardware=Hardware.from_dict(fields["hardware"]),
         )
+
+
+def setting_key(setting: Setting) -> str:
+    """Returns the key of a setting: task, graph and machine."""
+    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
+
+
+@lru_cache(maxsize=1024)  # a fit asks once per row and fold
+def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
+    """Returns the key of a task on a graph."""
+    return f"{task.key()}|{graph.fingerprint}"

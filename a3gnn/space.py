@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError, unknown_name
-from a3gnn.knobs import TASKS, Knob
+from a3gnn.knobs import NEVER, TASKS, Knob
 from a3gnn.seeding import generator
 from a3gnn.setting import Setting
-from a3gnn.where import NEVER
 
 Rows = NDArray[np.int64]
 

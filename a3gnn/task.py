@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, from_fields, hash_of
-from a3gnn.domains import OneOf, Whole
+from a3gnn.checks import OneOf, Whole
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.metric import METRIC_NAMES, MetricName
 

@@ -25,10 +25,9 @@ from a3gnn.objectives import Objectives, Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.profiling.store.jsonl import shipped_measurements
-from a3gnn.search.exhaustive import Grid
-from a3gnn.search.problem import Problem
-from a3gnn.search.result import SearchResult
-from a3gnn.search.run import NormalisedHypervolume, run_search
+from a3gnn.search.baselines import Grid
+from a3gnn.search.run import NormalisedHypervolume, SearchResult, run_search
+from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
 from a3gnn_surrogate.surrogate import Surrogate

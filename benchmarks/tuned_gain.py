@@ -34,9 +34,8 @@ from a3gnn.report.text import describe_config
 from a3gnn.threads.stolen_time import stretch
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
-from a3gnn.tuning.study.folder import read_request
+from a3gnn.tuning.study.folder import Journal, read_request
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
 from a3gnn.tuning.study.study import Study
 from benchmarks.report import write_report
 

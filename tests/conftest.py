@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, settings
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.launch import QUICK_VARIABLE
 from a3gnn.limits import Limits
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.process.worker import Worker
-from a3gnn.quick import QUICK_VARIABLE
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training import compile_ahead
@@ -65,7 +65,7 @@ def no_names_of_ours() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_trials() -> Iterator[None]:
-    """Tunes in processes that tests start measure as little as they can (`a3gnn.quick`).
+    """Tunes in processes that tests start measure as little as they can (`a3gnn.launch`).
 
     This process has imported a3gnn before, so that tunes in it have whole trials and play-offs: most of them by
     formulas.

@@ -24,10 +24,10 @@ VOCABULARY = {
     "__init__",
     "_fields",
     "_imports",
+    "addresses",
     "characteristics",
     "checks",
     "config",
-    "domains",
     "errors",
     "figures",
     "hardware",
@@ -44,7 +44,6 @@ VOCABULARY = {
     "option_names",
     "pareto",
     "prediction",
-    "quick",
     "search_values",
     "seeding",
     "setting",
@@ -53,7 +52,6 @@ VOCABULARY = {
     "tuned_file",
     "units",
     "version",
-    "where",
 }
 #: Each room, lowest first, and the rooms that it may import beside the vocabulary and itself.
 SYSTEM = {"storage", "threads", "process"}
@@ -110,12 +108,12 @@ ALLOWED = {
         "apply",
         "hybrid",
     }
-    | {"hitgnn", "search", "report", "tuning", "page", "service"},
+    | {"hitgnn", "search", "report", "tuning", "page", "service", "a3gnn_surrogate"},
 }
 #: Rooms above that a file names in strings alone: what whoever starts its processes runs or warms up there.
 NAMED = {"fork_server.py": {"sampling", "features", "models", "machine", "profiling"}}
 #: Floors of tuning, lowest first: each imports those before it.
-FLOORS = ("study", "beliefs", "engines", "tell", "outcome", "run", "verify")
+FLOORS = ("study", "beliefs", "engines", "outcome", "run", "verify")
 
 
 @cache

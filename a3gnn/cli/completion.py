@@ -67,8 +67,8 @@ def engines(incomplete: str) -> Iterable[str]:
 
 def fixed(incomplete: str) -> Iterable[str]:
     """Returns the knobs as NAME=, or the values of the knob in `incomplete`."""
+    from a3gnn.checks import WholeOrTask
     from a3gnn.config import KNOBS
-    from a3gnn.domains import WholeOrTask
     from a3gnn.knobs import TASKS
 
     name, sign, _ = incomplete.partition("=")

@@ -24,7 +24,7 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
     """
     if here:
         from a3gnn.machine.probe import bare_machine
-        from a3gnn.profiling.cluster.kinds import resources_of
+        from a3gnn.profiling.cluster.connection import resources_of
 
         click.echo(json.dumps(resources_of(bare_machine())))
         return

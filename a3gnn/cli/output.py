@@ -47,7 +47,7 @@ def fitted(text: str, width: int = _LEAST_COLUMNS) -> Iterator[str]:
 
     Configurations are broken between knobs. A word longer than `width`, such as a path, stays whole.
     """
-    from a3gnn.report.table import wrapped
+    from a3gnn.report.text import wrapped
 
     for line in text.splitlines() or [""]:
         if len(line) <= width:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.output import QUIET, show
-from a3gnn.cli.study_options import take_task, task_options
+from a3gnn.cli.study_options import ONE_KIND, executor_options, take_choice, take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind, Measurement
-from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.profiling.store.existing import DEFAULT_STORE
 from a3gnn.units import count
 
 if TYPE_CHECKING:
@@ -88,17 +87,16 @@ def profile(
     from a3gnn.machine.probe import within_peaks
     from a3gnn.profiling.design import space_filling
     from a3gnn.profiling.executor import LocalExecutor
-    from a3gnn.profiling.feasibility import why_infeasible
     from a3gnn.profiling.profiler import Profiler
+    from a3gnn.profiling.request import CurvePlan, TrialPlan
     from a3gnn.profiling.store.store import ProfileStore
-    from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
     from a3gnn.storage.host_memory import evaluation_bytes
     from a3gnn.training.compile_ahead import KernelSet, compile_ahead
     from a3gnn.training.examine import examined
-    from a3gnn.tuning.study.memory_limits import BEYOND
-    from a3gnn.tuning.tell.model_lines import model_lines
+    from a3gnn.tuning.study.intro import model_lines
+    from a3gnn.tuning.study.limits import BEYOND, why_infeasible
 
     console = Console(stderr=True, quiet=quiet)
 
@@ -152,7 +150,7 @@ def _measure(
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from a3gnn.profiling.equal_time import equal_time
+    from a3gnn.profiling.design import equal_time
     from a3gnn.report.text import describe_config
 
     found: list[tuple[Measurement, bool]] = []

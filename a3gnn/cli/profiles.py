@@ -12,7 +12,7 @@ import click
 
 from a3gnn.cli.output import show
 from a3gnn.errors import StoreError, UsageError
-from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.profiling.store.existing import DEFAULT_STORE
 from a3gnn.units import count
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 from a3gnn.cli.options import SIZE_LIMIT
 from a3gnn.cli.output import QUIET, progress, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
-from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.profiling.store.existing import DEFAULT_STORE
 
 
 @click.command()
@@ -29,8 +29,8 @@ def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     measures.
     """
     asked = as_arguments(options)
+    from a3gnn.tuning.beliefs.recommendation import recommendation_lines
     from a3gnn.tuning.recommend import recommend as run
-    from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 
     found = run(notify=progress(quiet), **asked)
     if as_json:

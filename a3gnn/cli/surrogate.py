@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from a3gnn.cli.output import QUIET, progress
-from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.profiling.store.existing import DEFAULT_STORE
 
 
 @click.group()
@@ -26,7 +26,11 @@ def card(store: str | None, seed: int, quiet: bool, as_json: bool) -> None:
     Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
     model is fitted anew for every fold, which takes from several minutes to over half an hour; progress is printed.
     """
-    from a3gnn.tuning.beliefs.surrogate_card import surrogate_card
+    from a3gnn.notify import ConversionProgress
+    from a3gnn.profiling.store.existing import existing_rows
+    from a3gnn.profiling.store.jsonl import shipped_measurements
+    from a3gnn_surrogate.evaluate import evaluate
 
-    found = surrogate_card(store, seed, progress(quiet))
+    rows = [*shipped_measurements(), *existing_rows(store)]
+    found = evaluate(rows, seed=seed, progress=ConversionProgress(progress(quiet)))
     click.echo(found.to_json() if as_json else found.to_markdown(), nl=as_json)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from a3gnn.cli.completion import ENGINE
-from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
 from a3gnn.cli.options import BUDGET, LIMIT
 from a3gnn.cli.output import QUIET, progress, show_written
-from a3gnn.cli.study_options import as_arguments, study_options
+from a3gnn.cli.study_options import as_arguments, executor_options, refuse_executor, study_options, take_choice
 from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import ExecutorChoice
 
@@ -69,8 +68,9 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
-    from a3gnn.report.table import front_lines, wrapped
-    from a3gnn.tuning.tell.choice_lines import choice_lines
+    from a3gnn.report.front import front_lines
+    from a3gnn.report.text import wrapped
+    from a3gnn.tuning.study.choice import choice_lines
 
     if not quiet:
         click.echo(err=True)

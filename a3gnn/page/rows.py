@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from a3gnn.checks import Size
 from a3gnn.config import KNOBS
-from a3gnn.domains import Size
 from a3gnn.knobs import TASKS, Knob
 from a3gnn.measurement import Failure
 from a3gnn.objectives import DOUBLINGS, MIN_WEIGHT
 from a3gnn.page.stored_study import Measured
 from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
-from a3gnn.tuning.outcome.candidates import limits_of, reference_among
-from a3gnn.tuning.study.memory_limits import training_limits
+from a3gnn.tuning.outcome.kept_tune import limits_of, reference_among
+from a3gnn.tuning.study.limits import training_limits
 from a3gnn.tuning.study.trial import JudgedTrial
 from a3gnn.units import format_size
 

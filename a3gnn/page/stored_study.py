@@ -12,13 +12,12 @@ from typing import Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
-from a3gnn.report.front import Front, FrontRow
-from a3gnn.tuning.outcome.candidates import candidates
-from a3gnn.tuning.outcome.kept_tune import KeptTune
-from a3gnn.tuning.study.folder import read_request
+from a3gnn.report.front import Front
+from a3gnn.report.rows import FrontRow
+from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates
+from a3gnn.tuning.study.folder import TuneState, read_request
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.state import TuneState
+from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 
 

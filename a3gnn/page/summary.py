@@ -15,11 +15,11 @@ from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_figures, describe_knob
 from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.study.choice import choice_lines
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.measured_front import read_predicted_front
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import Predicted
-from a3gnn.tuning.tell.choice_lines import choice_lines
 from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.calibrate import own_calibration

@@ -1,4 +1,4 @@
-"""`study_views`: all data of a study's page, as JSON types, computed once from its folder."""
+"""A study as one page: its views as JSON, and `write_report`, the HTML file with them that can be mailed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.limits import MEMORY_NAMES
-from a3gnn.objectives import Priority
+from a3gnn.objectives import PRESETS, Priority
+from a3gnn.page.html import study_html
 from a3gnn.page.rows import knob_views, law_view, row_views
 from a3gnn.page.stored_study import Measured, StoredStudy
 from a3gnn.page.summary import asked, predicted_front, regret_views, step_views, summary_view, time_view
-from a3gnn.report.front import PICKS, UNCOMPARED
+from a3gnn.report.rows import UNCOMPARED
+from a3gnn.storage.atomic import write_text
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.folder import versions
-from a3gnn.tuning.tell.intro import intro
+from a3gnn.tuning.study.intro import intro
 from a3gnn.units import printable
+from a3gnn.version import versions
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
 VIEWS_VERSION = 1
@@ -24,6 +26,24 @@ _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
     **{name: [] for name in ("place", "knobs", "rows", "regret")},
 }
+
+
+def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
+    """Writes the study in `folder` to the HTML file `out`, whole or not at all, and returns its path.
+
+    Args:
+        folder: The --out folder of a tune, finished or not.
+        out: The file, which is replaced if it exists; report.html in `folder` by default.
+
+    Raises:
+        UsageError: No tune was started in `folder`.
+        ConfigError: The tune's files are not from this version.
+        MissingDependencyError: Plotly is not installed.
+    """
+    file = Path(folder) / "report.html" if out is None else Path(out)
+    page = study_html(study_views(Path(folder)))
+    write_text(file, page)
+    return file
 
 
 def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
@@ -88,7 +108,7 @@ def _objectives(measured: Measured) -> dict[str, Any]:
         "seconds_heading": front.seconds_heading,
         "times_accuracy": front.times_accuracy,
         "uncompared": UNCOMPARED,
-        "presets": {name: dataclasses.asdict(Priority.parse(name)) for name in PICKS},
+        "presets": {name: dataclasses.asdict(Priority.parse(name)) for name in PRESETS},
         "default_budget_s": None if reference is None else reference.budget_s,
         "metric": {
             **metric.to_dict(),

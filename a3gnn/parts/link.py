@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from a3gnn._imports import optional
-from a3gnn.checks import check_token
+from a3gnn.addresses import check_token
 from a3gnn.errors import GraphServerError
 from a3gnn.parts.protocol import METHODS, SERVICE, TOKEN_HEADER, TOKEN_VARIABLE
 from a3gnn.units import count, format_duration, format_size

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from a3gnn._imports import optional
-from a3gnn.checks import cannot_listen, check_address, shown
+from a3gnn.addresses import cannot_listen, check_address, shown
 from a3gnn.parts.answers import PartAnswers
 from a3gnn.parts.part import Part, open_part
 from a3gnn.parts.protocol import (

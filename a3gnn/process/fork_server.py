@@ -39,7 +39,7 @@ from a3gnn.process.child import die_with_parent
 from a3gnn.threads import wait_policy
 
 #: Imports of every trial.
-PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial.trial", "a3gnn.machine.host_constants")
+PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.machine.host_constants")
 COMPILED = (
     "a3gnn.sampling.sampler",
     "a3gnn.features.opening",

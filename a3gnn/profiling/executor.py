@@ -11,20 +11,17 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.launch import QUICK, QUICK_VARIABLE
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.models.optimiser_imports import optimiser_imports
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import MemoryUse, described_status, oom_kills
 from a3gnn.process.worker import Ended, Worker
-from a3gnn.profiling.trial.request import DETAIL_CHARACTERS, TrialRequest
-from a3gnn.quick import QUICK, QUICK_VARIABLE
+from a3gnn.profiling.request import DETAIL_CHARACTERS, PARTITIONING, TrialRequest
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.units import format_duration, format_size
-
-#: Prefix of a failure's detail if it happened before the trial, while its partitions were made.
-PARTITIONING = "while the graph was partitioned"
 
 
 class TrialExecutor(Protocol):
@@ -135,7 +132,7 @@ class LocalExecutor:
         plan = request.plan
         kills = oom_kills()
         ended = self.worker.run(
-            f"a3gnn.profiling.trial.trial:{name}",
+            f"a3gnn.profiling.trial:{name}",
             argument,
             timeout_s=plan.timeout_s,
             limit_bytes=plan.host_limit_bytes,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.option_names import option
-from a3gnn.profiling.cluster.kinds import ALL
+from a3gnn.profiling.cluster.connection import ALL
 
 if TYPE_CHECKING:
     from a3gnn.profiling.executor import MachineExecutor
@@ -77,8 +77,7 @@ class ExecutorChoice:
             A3GNNError: There is no cluster, or no machine in it.
             UsageError: There is no such kind.
         """
-        from a3gnn.profiling.cluster.connection import Connection
-        from a3gnn.profiling.cluster.kinds import asked_kinds
+        from a3gnn.profiling.cluster.connection import Connection, asked_kinds
 
         with closing(Connection(self.ray_address)) as cluster:
             return [kind.name for kind in asked_kinds(cluster.kinds(), self.machines)]

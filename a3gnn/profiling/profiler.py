@@ -16,10 +16,9 @@ from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
-from a3gnn.profiling.known_curves import StoredCurves, drop_oldest
-from a3gnn.profiling.partition_failures import PartitionFailures
+from a3gnn.profiling.known import PartitionFailures, StoredCurves, drop_oldest
+from a3gnn.profiling.request import TrialPlan, TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.storage.cache import cache_root
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from a3gnn.errors import StoreError
 from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import Failure, Measurement, Metrics
-from a3gnn.profiling.trial.curve_end import CurveRules
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import CurveRules, TrialRequest
 
 
 class Replay:

@@ -1,14 +1,15 @@
-"""The front as a figure; needs the extra `plot`."""
+"""The front as a figure; needs the extra `plot`. It imports matplotlib only to draw."""
 
 from __future__ import annotations
 
 import math
+from io import BytesIO
 from itertools import cycle
 from typing import TYPE_CHECKING
 
 from a3gnn._imports import optional
 from a3gnn.limits import Breach
-from a3gnn.report.front import UNCOMPARED, Front, FrontRow
+from a3gnn.report.rows import UNCOMPARED, FrontRow, FrontRows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ _BROKEN_MARKS = ("o", "v", "s")
 _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 
 
-def front_figure(front: Front, title: str = "") -> Figure:
+def front_figure(front: FrontRows, title: str = "") -> Figure:
     """Returns a figure of speed against peak memory, colored by validation quality, with the limit as a line.
 
     Speed is epochs per second with bars over the range of its replicates, or seconds to accuracy with fewer further up.
@@ -33,9 +34,7 @@ def front_figure(front: Front, title: str = "") -> Figure:
     optional("matplotlib", "plot", "A figure of the front")
     from matplotlib import colormaps
 
-    from a3gnn.report.shown_figure import ShownFigure
-
-    figure = ShownFigure(figsize=(8, 5), layout="constrained")
+    figure = _shown_figure()
     axes = figure.subplots()
     placed = [row for row in front.rows if not math.isnan(_speed(front, row))]
     within = [row for row in placed if row.compared]
@@ -62,7 +61,20 @@ def front_figure(front: Front, title: str = "") -> Figure:
     return figure
 
 
-def _scale(axes: Axes, front: Front) -> None:
+def _shown_figure() -> Figure:
+    """Returns an empty figure that a notebook shows at the end of a cell, whether or not pyplot was set up for that."""
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            drawn = BytesIO()
+            self.savefig(drawn, format="png")
+            return drawn.getvalue()
+
+    return ShownFigure(figsize=(8, 5), layout="constrained")
+
+
+def _scale(axes: Axes, front: FrontRows) -> None:
     """Labels and scales the axes; faster is further up for both kinds of speed."""
     from matplotlib.ticker import LogLocator
 
@@ -79,17 +91,17 @@ def _scale(axes: Axes, front: Front) -> None:
     axes.grid(visible=True, which="major", alpha=0.3)
 
 
-def _memory_mib(front: Front, row: FrontRow) -> float:
+def _memory_mib(front: FrontRows, row: FrontRow) -> float:
     return float(getattr(row.measured, front.memory)) / 2**20
 
 
-def _speed(front: Front, row: FrontRow) -> float:
+def _speed(front: FrontRows, row: FrontRow) -> float:
     """Returns the value of `row` on the speed axis; NaN if it misses the target."""
     found: float | None = getattr(row.measured, front.speed)
     return math.nan if found is None else found
 
 
-def _draw_ranges(axes: Axes, front: Front) -> None:
+def _draw_ranges(axes: Axes, front: FrontRows) -> None:
     """Draws the range of each throughput's replicates."""
     for row in front.rows:
         low, high = row.measured.throughput_low, row.measured.throughput_high
@@ -97,7 +109,7 @@ def _draw_ranges(axes: Axes, front: Front) -> None:
             axes.plot([_memory_mib(front, row)] * 2, [low, high], color="0.6", linewidth=0.8, zorder=1)
 
 
-def _draw_others(axes: Axes, front: Front, rows: list[FrontRow]) -> None:
+def _draw_others(axes: Axes, front: FrontRows, rows: list[FrontRow]) -> None:
     """Draws the rows that keep the limits and are not compared with the others."""
     if rows:
         axes.scatter(
@@ -110,7 +122,7 @@ def _draw_others(axes: Axes, front: Front, rows: list[FrontRow]) -> None:
         )
 
 
-def _draw_broken(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
+def _draw_broken(axes: Axes, front: FrontRows, placed: list[FrontRow]) -> None:
     """Draws the rows that break limits, one marker per set of limits."""
     kinds: dict[tuple[str, ...], list[FrontRow]] = {}
     for row in placed:
@@ -143,7 +155,7 @@ def _worst(breaches: list[Breach]) -> str:
     return f"{worst.name} by up to {worst.amount()}"
 
 
-def _draw_front(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
+def _draw_front(axes: Axes, front: FrontRows, placed: list[FrontRow]) -> None:
     """Draws the front's edge in the plane of memory and speed, and the limit."""
     sign = 1 if front.by_seconds else -1
     points = sorted((_memory_mib(front, row), sign * _speed(front, row)) for row in placed if row.on_front)
@@ -157,7 +169,7 @@ def _draw_front(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
         _draw_limit(axes, front, front.limit_bytes / 2**20)
 
 
-def _draw_limit(axes: Axes, front: Front, limit_mib: float) -> None:
+def _draw_limit(axes: Axes, front: FrontRows, limit_mib: float) -> None:
     """Draws the limit as a line, or as an arrow at the edge if it is far off, so that the points stay apart."""
     most = max((_memory_mib(front, row) for row in front.rows), default=limit_mib)
     if limit_mib <= _MAX_LIMIT_RATIO * most:
@@ -175,7 +187,7 @@ def _draw_limit(axes: Axes, front: Front, limit_mib: float) -> None:
     )
 
 
-def _mark(axes: Axes, front: Front, placed: list[FrontRow]) -> None:
+def _mark(axes: Axes, front: FrontRows, placed: list[FrontRow]) -> None:
     for label, (marker, size) in _MARKS.items():
         for row in placed:
             if label in row.labels:

@@ -7,37 +7,33 @@ import dataclasses
 import io
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from a3gnn._fields import from_fields
 from a3gnn._imports import optional
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.figures import Figures
 from a3gnn.limits import Breach
-from a3gnn.measurement import METRICS, Metrics
-from a3gnn.metric import ACCURACY, Metric
-from a3gnn.objectives import Objectives, Priority
+from a3gnn.measurement import METRICS
+from a3gnn.metric import Metric
+from a3gnn.objectives import PRESETS, Objectives, Priority
 from a3gnn.pareto import non_dominated
-from a3gnn.units import count
+from a3gnn.report.rows import REJECTED, FrontRow, FrontRows
+from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_version")
-_FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "compared")
-#: Figures that a record has besides the metrics.
-_RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seconds_high")
-#: Label of feasible rows that the front does not compare with others.
-UNCOMPARED = "keeps the limits, but does not compare (its note says why, or it was only timed)"
-#: Start of the note of a row that failed, or broke a limit, in the play-off.
-REJECTED = "rejected in the play-off"
+
 #: Note of a faster feasible configuration that was not chosen.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
 #: Note of a configuration that lost to the default because no gain was measurable.
@@ -45,8 +41,12 @@ NO_GAIN = "no measurable gain over the default"
 #: Notes of configurations with a better score that were not chosen.
 _IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
-#: Priorities whose best configurations are labeled.
-PICKS = ("time", "throughput", "memory", "accuracy", "balanced")
+#: Footnote of a table in which only some rows were timed in the play-off.
+_TIMED_BEFORE = "* timed once, before the play-off; shown at the speed that the machine had in it"
+#: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
+_PALE = ' style="opacity:0.5"'
+_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
+_INDENT = " " * 4
 
 
 class MeasuredConfig(NamedTuple):
@@ -76,95 +76,8 @@ class MeasuredConfig(NamedTuple):
         return not (self.only_timed or self.outside or self.note.startswith(REJECTED))
 
 
-@dataclass(frozen=True, slots=True)
-class FrontRow:
-    """One measured configuration.
-
-    Attributes:
-        config: The configuration.
-        measured: Its measured figures.
-        predicted: Its prediction before it ran: mean, low and high by metric; None without one.
-        feasible: Whether it keeps the limits as measured.
-        on_front: Whether no other `compared` configuration dominates it.
-        labels: `default`, `chosen`, and the priorities for which it is the best.
-        broken: The limits that it breaks.
-        note: Why it was not chosen, if not because of the limits; "" if there is nothing to say.
-        in_play_off: Whether its speed was measured in the play-off together with the choice's, not before it.
-        compared: Whether the front compares it with others (`Front`): it keeps the limits, and its figures are
-            comparable.
-    """
-
-    config: TrainConfig
-    measured: Figures
-    predicted: dict[str, dict[str, float]] | None
-    feasible: bool
-    on_front: bool
-    labels: tuple[str, ...]
-    broken: tuple[Breach, ...] = ()
-    note: str = ""
-    in_play_off: bool = False
-    compared: bool = True
-
-    @property
-    def rejected(self) -> bool:
-        """Whether it failed, or broke a limit, in the play-off."""
-        return self.note.startswith(REJECTED)
-
-    def describe_broken(self) -> str:
-        """Returns the broken limits in a few words, or ""; files of older versions do not say which ones."""
-        return ", ".join(breach.short() for breach in self.broken) or ("" if self.feasible else "over a limit")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the row as JSON types."""
-        return {
-            "labels": list(self.labels),
-            "on_front": self.on_front,
-            "feasible": self.feasible,
-            "broken": [breach.to_dict() for breach in self.broken],
-            "config": self.config.to_dict(),
-            "measured": dataclasses.asdict(self.measured),
-            "predicted": self.predicted,
-            "note": self.note,
-            "in_play_off": self.in_play_off,
-            "compared": self.compared,
-        }
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the row of `to_dict`, or of an older version, which held `Metrics`."""
-        measured = fields["measured"]
-        old = "throughput_low" not in measured
-        return cls(
-            config=TrainConfig.from_dict(fields["config"]),
-            measured=Figures.of(Metrics.from_dict(measured), None, None) if old else from_fields(Figures, measured),
-            predicted=fields["predicted"],
-            feasible=fields["feasible"],
-            on_front=fields["on_front"],
-            labels=tuple(fields["labels"]),
-            broken=tuple(map(Breach.from_dict, fields.get("broken", ()))),
-            note=fields.get("note", ""),
-            in_play_off=fields.get("in_play_off", False),
-            compared=fields.get("compared", fields["feasible"]),
-        )
-
-    @classmethod
-    def columns(cls) -> list[str]:
-        """Returns the names in a `record`, in order."""
-        return [*_KNOBS, *METRICS, *_RANGES, *(f"predicted_{name}" for name in METRICS), *_FLAGS]
-
-    def record(self) -> dict[str, Any]:
-        """Returns the row by column: its knobs, figures, predicted means and flags; unknown values are None."""
-        predicted = [(self.predicted or {}).get(name, {}).get("mean") for name in METRICS]
-        measured = [getattr(self.measured, name) for name in (*METRICS, *_RANGES)]
-        broken = self.describe_broken()
-        known = [self.note, self.in_play_off, self.compared]
-        flags = [self.on_front, self.feasible, " ".join(self.labels), broken, *known]
-        values = [*(getattr(self.config, name) for name in _KNOBS), *measured, *predicted, *flags]
-        return dict(zip(self.columns(), values, strict=True))
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class Front:
+class Front(FrontRows):
     """All measured configurations of a tune, with the best of each priority labeled.
 
     The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the play-off, may
@@ -182,32 +95,10 @@ class Front:
         metric: The metric of that quality.
     """
 
-    rows: tuple[FrontRow, ...]
-    memory: str
-    limit_bytes: int | None
-    speed: str = "throughput_epochs_per_s"
-    target: float | None = None
-    metric: Metric = ACCURACY
-
     def __repr__(self) -> str:
         """Returns a summary in a line; `to_dataframe`, `plot` and notebooks show the rows."""
         on_front = sum(row.on_front for row in self.rows)
         return f"Front({count(len(self.rows), 'configuration')}, {on_front} of them on the front)"
-
-    @property
-    def by_seconds(self) -> bool:
-        """Whether speed means seconds to accuracy."""
-        return self.speed == "seconds_to_accuracy"
-
-    @property
-    def times_accuracy(self) -> bool:
-        """Whether seconds to an accuracy can be shown."""
-        return self.target is not None or any(row.measured.seconds_to_accuracy is not None for row in self.rows)
-
-    @property
-    def seconds_heading(self) -> str:
-        """Heading of the seconds to the target: `seconds to 87.20%`."""
-        return f"seconds to {self.metric.label if self.target is None else self.metric.show(self.target)}"
 
     @classmethod
     def of(
@@ -292,8 +183,6 @@ class Front:
 
     def _repr_html_(self) -> str:
         """Returns the table that `a3gnn front` prints, as HTML for a notebook."""
-        from a3gnn.report.table import front_html
-
         return front_html(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -373,7 +262,7 @@ def _picks(
     """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`."""
     best: dict[int, list[str]] = {}
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
-    for pick in PICKS:
+    for pick in PRESETS:
         priority = Priority.parse(pick)
         latest_s = reference_s if priority.deciding[0] else None
         kept = [i for i, figures in enumerate(feasible) if not figures.later_than(latest_s)]
@@ -404,4 +293,149 @@ def _notes(
             again = NO_GAIN if one.config == no_gain else _IN_ROUNDS if one.in_play_off else _ONCE
             note = again if lucky[i] else _OUTWEIGHED.format(label=objectives.metric.label) if faster else ""
         found.append(note)
+    return found
+
+
+class FrontCells(NamedTuple):
+    """The texts of a table of a front.
+
+    Attributes:
+        title: Title above the table.
+        headings: One per column: what a row is, its figures, its configuration, and why it was not chosen.
+        rows: One text per column.
+        feasible: Whether each row keeps the limits.
+        footnote: Footnote below the table, or None.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    feasible: tuple[bool, ...]
+    footnote: str | None
+
+    @property
+    def figures(self) -> range:
+        """The columns that hold figures."""
+        return range(1, len(self.headings) - 2)
+
+
+def front_cells(front: Front, everything: bool = False) -> FrontCells:
+    """Returns the cells of the front's rows, the default, the chosen row, and rows with a reason against them.
+
+    `everything` returns all measured rows. A footnote says so if only some of the rows were timed in the play-off.
+    """
+    shown = [row for row in front.rows if everything or row.on_front or row.labels or row.note]
+    mixed = len({row.in_play_off for row in shown}) > 1
+    columns = _columns(front)
+    rows = []
+    for row in shown:
+        labels = ", ".join(row.labels) + (" *" if mixed and not row.in_play_off else "")
+        why = ", ".join(filter(None, [row.describe_broken(), row.note]))
+        rows.append((labels.strip(), *(show(row.measured) for _, show in columns), describe_config(row.config), why))
+    return FrontCells(
+        title=_title(front),
+        headings=("", *(heading for heading, _ in columns), "configuration", "why not"),
+        rows=tuple(rows),
+        feasible=tuple(row.feasible for row in shown),
+        footnote=_TIMED_BEFORE if mixed else None,
+    )
+
+
+def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
+    """Returns the headings of the figures, the front's speed first, each with the function that shows it."""
+    columns: list[tuple[str, Callable[[Figures], str]]] = [
+        ("epochs/s", show_throughput),
+        ("memory", lambda figures: format_size(getattr(figures, front.memory))),
+        (f"validation {front.metric.label}", lambda figures: show_quality(figures, front.metric)),
+    ]
+    if front.times_accuracy:
+        columns.insert(0 if front.by_seconds else 1, (front.seconds_heading, show_seconds))
+    return columns
+
+
+def _title(front: Front) -> str:
+    count = sum(row.on_front for row in front.rows)
+    limit = f", limit {format_size(front.limit_bytes)}" if front.limit_bytes else ""
+    kind = "device memory" if front.memory == "peak_device_bytes" else "host memory"
+    return f"Pareto front: {count} of {len(front.rows)} measured configurations ({kind}{limit})"
+
+
+def front_html(front: Front, everything: bool = False) -> str:
+    """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
+    cells = front_cells(front, everything)
+    head = _html_row("th", cells, cells.headings)
+    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(cells.rows, cells.feasible, strict=True)]
+    note = "" if cells.footnote is None else f"<p><small>{escape(cells.footnote)}</small></p>"
+    body = "\n".join(rows)
+    return (
+        f"<p><b>{escape(cells.title)}</b></p>\n"
+        f"<table>\n<thead>\n{head}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{note}"
+    )
+
+
+def _html_row(tag: str, cells: FrontCells, row: tuple[str, ...], feasible: bool = True) -> str:
+    said = (f'<{tag} style="{_ALIGN[i in cells.figures]}">{escape(text)}</{tag}>' for i, text in enumerate(row))
+    return f"<tr{'' if feasible else _PALE}>{''.join(said)}</tr>"
+
+
+def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
+    """Yields the rows of `front_cells`: figures in columns, then labels with the configuration, then why not."""
+    cells = front_cells(front, everything)
+    numbers = [[row[i] for i in cells.figures] for row in cells.rows]
+    headings = [cells.headings[i] for i in cells.figures]
+    widths = [max(map(len, column)) for column in zip(headings, *numbers, strict=True)]
+    yield from wrapped(cells.title)
+    yield ""
+    yield _aligned(headings, widths)
+    for row, figures in zip(cells.rows, numbers, strict=True):
+        label, *_, words, why = row
+        yield _aligned(figures, widths)
+        text = words.replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
+        first = f"{_INDENT}{label}: " if label else _INDENT
+        yield from (line.replace("\xa0", " ") for line in wrapped(text, first, _INDENT * 2))
+        if why:
+            yield from wrapped(f"why not: {why}", _INDENT, _INDENT * 2)
+    if cells.footnote is not None:
+        yield ""
+        yield from wrapped(cells.footnote)
+
+
+def _aligned(texts: list[str], widths: list[int]) -> str:
+    return "  " + "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionErrors:
+    """Errors of one metric over the trials that were predicted and measured.
+
+    Attributes:
+        median: Median of |predicted - measured| / measured.
+        covered: Trials whose measured value lies in the predicted interval.
+        count: Trials.
+    """
+
+    median: float
+    covered: int
+    count: int
+
+
+def prediction_errors(front: Front) -> dict[str, PredictionErrors]:
+    """Returns the errors of each metric of `METRICS` that was predicted and is not zero in every measurement.
+
+    Accuracies that are lower bounds, and missed targets, have no error and are left out.
+    """
+    found = {}
+    for metric in METRICS:
+        pairs = [
+            (row.predicted[metric], float(getattr(row.measured, metric)))
+            for row in front.rows
+            if row.predicted is not None
+            and metric in row.predicted  # older files have other metrics
+            and getattr(row.measured, metric)
+            and (row.measured.complete or metric != "val_accuracy")
+        ]
+        if pairs:
+            errors = [abs(predicted["mean"] - value) / abs(value) for predicted, value in pairs]
+            covered = sum(predicted["low"] <= value <= predicted["high"] for predicted, value in pairs)
+            found[metric] = PredictionErrors(statistics.median(errors), covered, len(pairs))
     return found

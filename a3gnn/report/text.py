@@ -1,17 +1,23 @@
-"""Configurations and figures in words."""
+"""Configurations and figures in words, and lines of text for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from a3gnn.checks import OneOf, Size
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.domains import OneOf, Size
 from a3gnn.figures import Figures
 from a3gnn.knobs import Knob
 from a3gnn.limits import Breach
 from a3gnn.metric import Metric
 from a3gnn.units import format_size
+
+#: Columns of a line in a terminal.
+WIDTH = 80
+#: Widths in characters of a row's label and of a cell.
+_LABEL, _CELL = 24, 28
 
 
 def describe_config(config: TrainConfig) -> str:
@@ -98,3 +104,28 @@ def show_quality(figures: Figures, metric: Metric) -> str:
     if figures.val_accuracy is None:
         return "no"
     return (metric.show if figures.complete else metric.show_at_least)(figures.val_accuracy)
+
+
+def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+    """Returns `text` as lines of at most `width` characters: `first` starts the first line, `rest` the others.
+
+    Words are not split: a longer word, such as a path, stays whole.
+    """
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterator[str]:
+    """Yields `config` in words after its `label`, broken between knobs."""
+    indent = max(13, len(label) + 2)
+    text = describe_config(config).replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
+    for line in wrapped(text, f"{label:<{indent}}", " " * indent, width):
+        yield line.replace("\xa0", " ")
+
+
+def row(label: str, *cells: str) -> str:
+    """Returns a label and cells in aligned columns; a label that is too long has a line of its own."""
+    above, label = (f"{label}\n", "") if len(label) >= _LABEL else ("", label)
+    *first, last = cells
+    return above + f"{label:<{_LABEL - 1}} {''.join(f'{cell:<{_CELL - 1}} ' for cell in first)}{last}".rstrip()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.search.random_search import CandidatePool
+from a3gnn.search.baselines import CandidatePool
 from a3gnn.search.searchable import Searchable
 from a3gnn.seeding import generator
 

@@ -12,8 +12,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from optuna.trial import FrozenTrial
 
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import Problem
-from a3gnn.search.random_search import CandidatePool
+from a3gnn.search.baselines import CandidatePool
+from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
 from a3gnn.space import SearchSpace
 

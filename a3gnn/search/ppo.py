@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.prediction import Prediction
+from a3gnn.search.baselines import CandidatePool
 from a3gnn.search.local_search import LocalSearch
-from a3gnn.search.problem import Problem
-from a3gnn.search.random_search import CandidatePool
-from a3gnn.search.result import EvaluationCache
+from a3gnn.search.run import EvaluationCache
+from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
 from a3gnn_envs.context import SCALE_SAMPLE_SIZE
 from a3gnn_envs.policy_training import MIN_EVALUATIONS, train_policy

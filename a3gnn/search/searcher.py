@@ -19,8 +19,8 @@ ENGINES = {
     "ppo": "a3gnn.search.ppo:PpoSearcher",
     "nsga2": "a3gnn.search.optuna_study:Nsga2Searcher",
     "tpe": "a3gnn.search.optuna_study:TpeSearcher",
-    "random": "a3gnn.search.random_search:RandomSearcher",
-    "exhaustive": "a3gnn.search.exhaustive:ExhaustiveSearcher",
+    "random": "a3gnn.search.baselines:RandomSearcher",
+    "exhaustive": "a3gnn.search.baselines:ExhaustiveSearcher",
 }
 #: With more evaluations an engine may take ten seconds or longer, because Optuna's time per trial grows with the number
 #: of trials and of knobs. Measured with 12 to 14 knobs by `python -m benchmarks.search_engines`: nsga2 takes 3 to 9 s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import ssl
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 #: Seconds for which `wait` retries while the server restarts. Guess.
 _PATIENCE_S = 60.0
+#: Files of a saved study. Without these it has not begun.
+_NEEDED = ("request.json", "probes.jsonl")
+#: Most bytes of one of its files. Guess: a trial takes some 5 KB of the journal.
+_MOST_BYTES = 256 << 20
 
 
 class ServerAwayError(A3GNNError):
@@ -333,10 +338,22 @@ class RemoteStudy:
 
         Raises:
             UsageError: The folder is not empty, or the study has measured nothing yet.
+            AbsentError: There is no such study, or it has not begun.
+            ConfigError: Its files do not match this version.
+            A3GNNError: The folder can't be written, such as when the disk is full.
         """
-        from a3gnn.service.saved_study import save_study
+        from a3gnn.tuning.study.folder import check_folder
 
-        return save_study(self._http, self._path, Path(folder), dataset, listener(notify))
+        folder = Path(folder)
+        check_folder(folder, resume=False)
+        try:
+            found = _save(self._http, self._path, folder, dataset, listener(notify))
+        except OSError as error:
+            raise A3GNNError(
+                f"the study can't be written to {folder} ({error.strerror or error}); nothing was left there: make "
+                "room or take another folder"
+            ) from error
+        return found and dataclasses.replace(found, folder=folder)
 
     def wait(self, notify: Callable[[str], None] | None = None) -> TunedConfig:
         """Waits until the study ends, also across a restart of the server, and returns the chosen configuration.
@@ -414,3 +431,45 @@ class RemoteStudy:
             if fields.get("event") == "line":
                 notify(str(json.loads(fields["data"])["text"]))
             self._last, fields = int(fields.get("id", self._last)), {}
+
+
+def _save(
+    http: HttpClient, path: str, folder: Path, dataset: str | None, notify: Callable[[str], None]
+) -> TuneResult | None:
+    """Writes the study at `path` of a server to `folder`, whole or not at all, and returns its result, if any."""
+    from a3gnn.service.study_files import FILES
+    from a3gnn.tuning.outcome.result import write_result
+    from a3gnn.tuning.study.folder import read_request, write_request
+
+    with replacing(folder) as draft:
+        draft.mkdir()
+        for name in FILES:
+            try:
+                http.download(f"{path}/files/{name}", draft / name, _MOST_BYTES)
+            except AbsentError:
+                if name in _NEEDED:
+                    raise
+        if dataset is not None:
+            write_request(draft, dataclasses.replace(read_request(draft), spec=dataset))
+        found = _result(draft, dataset)
+        if found is not None:
+            write_result(found, notify)
+        written = draft.stat().st_ino
+    if folder.stat().st_ino != written:
+        raise UsageError(f"{folder} must stay empty while a study is saved, something came into it; choose another")
+    return found
+
+
+def _result(folder: Path, dataset: str | None) -> TuneResult | None:
+    """Returns the result of the study in `folder`, with `dataset` as its graph; None if it has not chosen."""
+    from a3gnn.tuning.outcome.kept_tune import KeptTune
+    from a3gnn.tuning.outcome.result import SearchSummary, TuneResult
+
+    tune = KeptTune.read(folder)
+    if tune.tuned is None:
+        return None
+    tuned = tune.tuned if dataset is None else dataclasses.replace(tune.tuned, spec=dataset)
+    request, trials = tune.history.study.request, tune.history.trials
+    not_told = SearchSummary(request.engine, 0, None, None, None, None, 0.0)
+    counted = sum(trial.counts for trial in trials)
+    return TuneResult(folder, tuned, tune.front, not_told, counted, tune.state.elapsed_s)

@@ -17,7 +17,7 @@ from a3gnn.tuning.study.arguments import make_request
 MOST = 2**31 - 1
 #: Text of one line, without control characters.
 Word = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Number = Annotated[int, Field(ge=1, le=MOST)]
+GraphNumber = Annotated[int, Field(ge=1, le=MOST)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=MOST)]
 Bytes = Annotated[int, Field(ge=1, le=2**62)]
@@ -46,7 +46,7 @@ class GraphOrder(_Order):
 class Question(_Order):
     """What a recommendation is about, and a study."""
 
-    graph: Annotated[Number | None, Field(description="The number of a registered graph.")] = None
+    graph: Annotated[GraphNumber | None, Field(description="The number of a registered graph.")] = None
     dataset: Annotated[
         Word | None, Field(description="In its place: what POST /graphs takes, registered as it is.")
     ] = None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import cookie_parser
 
-from a3gnn.checks import ANY_ADDRESS, LOOPBACK
+from a3gnn.addresses import ANY_ADDRESS, LOOPBACK
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.settings import ServiceSettings
 

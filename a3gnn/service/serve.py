@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType
 
 from a3gnn._imports import optional
-from a3gnn.checks import ANY_ADDRESS, cannot_listen, shown
+from a3gnn.addresses import ANY_ADDRESS, cannot_listen, shown
 from a3gnn.service.settings import ServiceSettings
 
 #: Parameters of glibc's `mallopt` (malloc.h).

@@ -19,9 +19,8 @@ from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.service.database import open_service_database
-from a3gnn.service.event_log import EventLog, LogLine
 from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
-from a3gnn.service.home import Home, JobFolder
+from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import conflict

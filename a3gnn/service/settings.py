@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from a3gnn.checks import check_address
+from a3gnn.addresses import check_address
+from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
 from a3gnn.option_names import option
 from a3gnn.profiling.executor_choice import ExecutorChoice
+
+#: The least value of each number, and the advice in the error for a smaller one.
+_LEAST = {
+    "port": (0, "0 takes a free one"),
+    "max_upload_bytes": (1, "2 GiB is the default"),
+    "max_nodes": (1, "50,000,000 is the default"),
+    "max_edges": (1, "2,000,000,000 is the default"),
+    "max_queued": (1, "100 is the default"),
+    "at_once": (0, "0 runs no job"),
+}
+_MOST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +44,8 @@ class ServiceSettings:
         trials: Where the trials of studies run.
 
     Raises:
-        UsageError: An address that other machines reach has no token, the token is too short, the data root is no
-            folder, or trials are to run on several kinds of machines.
+        UsageError: A number is out of range, an address that other machines reach has no token, the token is too short,
+            the data root is no folder, or trials are to run on several kinds of machines.
     """
 
     folder: Path
@@ -52,6 +64,10 @@ class ServiceSettings:
     trials: ExecutorChoice = field(default_factory=ExecutorChoice)
 
     def __post_init__(self) -> None:
+        for name, (least, remedy) in _LEAST.items():
+            whole_number(option(name), getattr(self, name), least, remedy)
+        if self.port > _MOST_PORT:
+            raise UsageError(f"{option('port')} must be at most {_MOST_PORT}, got {self.port}; 0 takes a free one")
         check_address(self.host, self.token, "A3GNN_TOKEN")
         if self.trials.names_several:
             raise UsageError(

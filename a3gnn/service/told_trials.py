@@ -13,7 +13,7 @@ from typing import Any
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics, StageSeconds
 from a3gnn.profiling.replay import as_asked
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.service.problems import ProblemDetails, conflict
 from a3gnn.storage.atomic import write_text
 

@@ -16,9 +16,9 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
 from a3gnn.service.job import Job
+from a3gnn.service.job_process import Outcome, RunningJob
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.running_job import Outcome, RunningJob
 from a3gnn.service.study_files import summary
 from a3gnn.service.told_trials import Suggestions
 from a3gnn.tuning.study.budget import forget_stop

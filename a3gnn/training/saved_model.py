@@ -15,7 +15,7 @@ from typing import Any, Self, get_args
 import torch
 from torch import Tensor
 
-from a3gnn.domains import OneOf
+from a3gnn.checks import OneOf
 from a3gnn.errors import A3GNNError, ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Target

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.objectives import Objectives
-from a3gnn.option_names import call, flags_are_used, option, options
-from a3gnn.process.child import start_program
+from a3gnn.option_names import as_flags, call, flags_are_used, option, options
+from a3gnn.process.child import interrupt_by_sigterm, start_program, take_order, take_stdout
 from a3gnn.process.memory import described_status
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.profiling.store.provenance import describe_machine
-from a3gnn.report.table import configuration, wrapped
-from a3gnn.report.text import show_quality, show_seconds, show_throughput
+from a3gnn.report.text import configuration, show_quality, show_seconds, show_throughput, wrapped
 from a3gnn.storage.claim import claimed, claimed_next
+from a3gnn.task import Task
+from a3gnn.threads import wait_policy
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
@@ -197,7 +200,7 @@ class MachineTune:
         self.machines, self.folder = choice.machines, folder
         self.error, self.code = _LOST, ExitCode.FAILED
         order = {"flags": flags, "choice": choice.to_dict(), "arguments": dict(arguments)}
-        self._process = start_program("a3gnn.tuning.machine_process", order)
+        self._process = start_program("a3gnn.tuning.machines", order)
         self._thread = threading.Thread(target=self._listen, args=(notify,), name=f"tune-{self.machines}", daemon=True)
         self._thread.start()
 
@@ -333,3 +336,51 @@ def _told(one: TunedMachine, tune: ToldTune) -> Iterator[str]:
     if tune.config is not None:
         yield from configuration("  chosen", tune.config)
     yield f"  a3gnn train --config {shlex.quote(f'{one.folder}/tuned.json')}"
+
+
+def main() -> None:
+    """Runs one of the tunes, in a process of its own: `python -m a3gnn.tuning.machines`.
+
+    It reads one JSON object from stdin, and calls `tune` with the arguments:
+
+        {"parent": PID, "flags": whether messages name options as the command line does, "choice": an `ExecutorChoice`,
+         "arguments": {...}}
+
+    It writes a JSON value per line to stdout: strings for people, and at the end an object, {"error": MESSAGE, "code":
+    EXIT CODE}, whose message is empty if the tune has chosen. The process and its running trial end when the parent
+    ends. SIGTERM ends it as Ctrl-C ends a tune.
+    """
+    wait_policy.adopt()
+    interrupt_by_sigterm()
+    order = take_order()
+    if order is None:
+        return
+    stdout = take_stdout()
+
+    def say(value: object) -> None:
+        os.write(stdout, json.dumps(value).encode() + b"\n")
+
+    with as_flags(order["flags"]):
+        say(_outcome(order, say))
+    os._exit(0)  # everything is on disk, and unloading torch takes a second
+
+
+def _outcome(order: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+    from a3gnn.tuning.tune import tune
+
+    arguments = dict(order["arguments"])
+    task = Task.from_dict(arguments.pop("task"))
+    try:
+        with ExecutorChoice(**order["choice"]).opened(say) as executor:
+            tune(task=task, executor=executor, notify=say, **arguments)
+    except KeyboardInterrupt as interrupt:
+        return {"error": f"interrupted: {interrupt}", "code": ExitCode.INTERRUPTED}
+    except A3GNNError as error:
+        return {"error": str(error), "code": error.exit_code}
+    except Exception:
+        return {"error": traceback.format_exc(), "code": ExitCode.FAILED}
+    return {"error": "", "code": ExitCode.DONE}
+
+
+if __name__ == "__main__":
+    main()

@@ -18,7 +18,6 @@ from a3gnn.metric import AUTO, checked_metric
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
-from a3gnn.profiling.feasibility import why_infeasible
 from a3gnn.profiling.store.existing import existing_rows
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.setting import Setting
@@ -31,9 +30,9 @@ from a3gnn.tuning.beliefs.recommendation import CorpusCount, Forecast, Recommend
 from a3gnn.tuning.engines.predicted_best import predicted_best
 from a3gnn.tuning.study.arguments import check_places, make_request
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.request import DEFAULT_PEAK
-from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.tell.intro import intro
+from a3gnn.tuning.study.intro import intro
+from a3gnn.tuning.study.limits import why_infeasible
+from a3gnn.tuning.study.study import DEFAULT_PEAK, Study
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike

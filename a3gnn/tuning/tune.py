@@ -22,8 +22,7 @@ from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.option_names import call, options
 from a3gnn.profiling.executor import TrialExecutor
-from a3gnn.profiling.feasibility import why_infeasible
-from a3gnn.search.result import SearchResult
+from a3gnn.search.run import SearchResult
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
@@ -48,8 +47,8 @@ from a3gnn.tuning.study.budget import Budget, StopAsked, forget_stop, stopped_by
 from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.folder import repeating_as_before
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.memory_limits import BEYOND
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.limits import BEYOND, why_infeasible
+from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.verify.play_off import play_off
 
 if TYPE_CHECKING:

@@ -29,19 +29,17 @@ from a3gnn.measurement import (
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction, from_log_points, log_points
 from a3gnn.profiling.replay import as_asked
-from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
-from a3gnn.search.problem import Problem
+from a3gnn.profiling.request import TrialPlan, TrialRequest
 from a3gnn.search.run import run_search
+from a3gnn.search.searchable import Problem
 from a3gnn.seeding import generator
 from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate, predict
-from a3gnn.tuning.engines.acquisition import learning_differently
-from a3gnn.tuning.run.play_off_plan import FINALISTS
+from a3gnn.tuning.engines.propose import learning_differently
+from a3gnn.tuning.run.plans import FINALISTS, trial_plan
 from a3gnn.tuning.run.rounds import Proposer
-from a3gnn.tuning.run.trial_plan import trial_plan
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.request import DEFAULT_PEAK, TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import DEFAULT_PEAK, Study, TuneRequest
 from a3gnn.tuning.study.trial import JudgedTrial, Proposal, Trial, predicted_row
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats
 from a3gnn_surrogate.columns import as_columns
@@ -195,7 +193,7 @@ class EmulatedGraph:
         What truly misses the target rises no further than to its accuracy. The configuration of a learning key that is
         tried first decides.
         """
-        key, reference, own = self.setting.curve_key(config), self.default.reference, self.default.metrics
+        key, reference, own = config.curve_key(self.setting.task), self.default.reference, self.default.metrics
         if key not in self._curves:
             assert own.curve is not None, "a default has one"
             accuracy, seconds = (float(true.column(name)[0]) for name in ("val_accuracy", "seconds_to_accuracy"))

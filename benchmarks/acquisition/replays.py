@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from a3gnn.config import KNOBS, LearningKey, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures, Reference
+from a3gnn.knobs import NEVER
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement, Metrics, keep_longest
 from a3gnn.objectives import Priority, memory_metric
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from a3gnn.where import NEVER
 from a3gnn_envs.acquisition.simulated import RISE_OFFSET, Outcomes, Prior, draw_limits, draw_priority, draw_trials
 from a3gnn_envs.acquisition.studies import QUARTER, SHARES
 from a3gnn_envs.acquisition.world import ACCURACY, MEMORY, NUM_COSTS, SPEED, World

@@ -13,8 +13,8 @@ from optuna.trial import FrozenTrial, create_trial
 
 from a3gnn.objectives import Objectives
 from a3gnn.search.optuna_study import distributions, quiet_optuna
-from a3gnn.search.problem import Problem
 from a3gnn.search.run import run_search
+from a3gnn.search.searchable import Problem
 from a3gnn.seeding import derive
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.expectations import tried_rows, unmeasured

@@ -16,12 +16,11 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.design import space_filling
-from a3gnn.profiling.equal_time import equal_time
+from a3gnn.profiling.design import equal_time, space_filling
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.request import CurvePlan, TrialPlan
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.report.text import describe_config
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace

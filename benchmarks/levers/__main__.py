@@ -27,8 +27,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
+from a3gnn.profiling.request import CurvePlan, TrialPlan
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.task import Task
 from benchmarks.engine.graphs import spec_of
 from benchmarks.levers.bench import COMBINED, Gains, LeverBench, Measured, Unmeasurable, Variant, combine, single_knobs

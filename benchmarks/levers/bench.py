@@ -19,11 +19,11 @@ from a3gnn.knobs import Knob
 from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.objectives import memory_metric
-from a3gnn.profiling.equal_time import equal_time
+from a3gnn.profiling.design import equal_time
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialPlan
 from a3gnn.report.text import describe_config
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace

@@ -18,8 +18,7 @@ from a3gnn.service.home import Home
 from a3gnn.service.jobs import Jobs
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.measured_front import measured_front
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 from benchmarks.engine.client import cpu_seconds, mapped
 

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.knobs import NEVER
 from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.task import Task
-from a3gnn.where import NEVER
 from a3gnn_surrogate.columns import Array, Columns, fanouts, reads_table
 from a3gnn_surrogate.volume import BatchVolume
 

@@ -33,7 +33,7 @@ _OWN_ROW_ERROR, _OWN_DEVIATION = 0.1, 0.3
 _USERS_DEVIATION = 3.0
 
 
-class _Measured(NamedTuple):
+class _MeasuredTerms(NamedTuple):
     """Terms of one stage's seconds or of memory, shape (n, n_terms), and what was measured of it, shape (n,)."""
 
     terms: Array
@@ -80,7 +80,7 @@ def _fit(
     kept: Sequence[NDArray[np.bool_]] | None = None,
 ) -> Calibration:
     """Returns the factors for the `kept` rows of `settings`, all by default."""
-    found: list[list[_Measured]] = [[], [], [], []]
+    found: list[list[_MeasuredTerms]] = [[], [], [], []]
     for number, one in enumerate(settings):
         expected = stage_seconds(one.columns, *one.work, one.setting)
         train, memory = (
@@ -94,7 +94,7 @@ def _fit(
             if kept is not None:
                 rows &= kept[number]
             if rows.any():
-                found[part].append(_Measured(own[rows], total[rows]))
+                found[part].append(_MeasuredTerms(own[rows], total[rows]))
     sample = _factors(found[0], np.array([prior.sample]), weight)
     gather = _factors(found[1], np.array([prior.gather]), weight)
     trained = _factors(found[2], np.array(prior.train), weight)
@@ -102,7 +102,7 @@ def _fit(
     return Calibration(tuple(trained.tolist()), float(sample[0]), float(gather[0]), tuple(held.tolist()))
 
 
-def _factors(settings: Sequence[_Measured], prior: Array, weight: float) -> Array:
+def _factors(settings: Sequence[_MeasuredTerms], prior: Array, weight: float) -> Array:
     """Returns the factors >= 0 with which the terms of `settings` add up to their totals, shape (n_terms,).
 
     Args:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from a3gnn.setting import Setting
-from a3gnn_surrogate.points import setting_key
+from a3gnn.setting import Setting, setting_key
 
 #: The terms of a training step's seconds, in the order of `Calibration.train`.
 TRAIN_TERMS: tuple[str, ...] = ("matrix_products", "sparse_products", "activations", "optimiser", "overhead")

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.characteristics import CACHE_INDEX_BYTES, GraphCharacteristics
+from a3gnn.checks import OneOf
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.domains import OneOf
 from a3gnn.errors import UsageError
-from a3gnn.knobs import Knob
+from a3gnn.knobs import NEVER, Knob
 from a3gnn.task import Task
-from a3gnn.where import NEVER
 
 #: One array of shape (n_configs,) per knob, as `SearchSpace.columns` returns them.
 Columns = Mapping[str, NDArray[Any]]

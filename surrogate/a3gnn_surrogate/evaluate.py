@@ -13,6 +13,7 @@ from a3gnn.errors import UsageError, unknown_name
 from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.seeding import generator
+from a3gnn.setting import task_graph_key
 from a3gnn_surrogate.card import ModelCard, Score
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.known_curves import KnownCurves
@@ -20,7 +21,6 @@ from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.learner import graph_folds, row_folds
 from a3gnn_surrogate.measured_setting import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.memory import training_peak
-from a3gnn_surrogate.points import task_graph_key
 from a3gnn_surrogate.surrogate import Surrogate
 
 # fmt: off

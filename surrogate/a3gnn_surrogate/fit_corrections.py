@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from a3gnn_surrogate.calibrate import own_calibration
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.learner import half_width, row_folds
+from a3gnn_surrogate.learner import row_folds
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.residual import ResidualModel, refit
 from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.scores import half_width
 from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
 from a3gnn_surrogate.training_rows import OUTPUTS, RELEVANT, THROUGHPUT, TrainingRows
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from a3gnn._fields import from_fields
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import Figures, Reference
+from a3gnn.knobs import NEVER
 from a3gnn.learning_curve import LearningCurve, Pace, next_point
 from a3gnn.measurement import Measurement, Metrics
-from a3gnn.where import NEVER
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.prediction import log_points
-from a3gnn.setting import Setting
+from a3gnn.setting import Setting, setting_key, task_graph_key
 from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.analytic import Work, analytic_metrics, expected_work
 from a3gnn_surrogate.calibration import Calibration
@@ -19,7 +19,7 @@ from a3gnn_surrogate.columns import Array, as_columns
 from a3gnn_surrogate.features import feature_matrix
 from a3gnn_surrogate.known_curves import KnownCurves, Learnt
 from a3gnn_surrogate.memory import training_peak
-from a3gnn_surrogate.points import knob_points, setting_key, task_graph_key
+from a3gnn_surrogate.points import knob_points
 from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import KNOBS, PARALLEL_MODES, STATIC_POLICIES, TrainConfig
 from a3gnn.setting import Setting
-from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns, as_columns, cached_share, knob_values
 
 #: Knobs whose inputs `knob_points` scales one by one.
@@ -60,14 +57,3 @@ def knob_points(columns: Columns, setting: Setting) -> Array:
         *((knob_values(knob, columns, task) - knob_values(knob, default, task)) / 2 for knob in _NUMBERS),
     ]
     return np.stack(values, axis=1).astype(np.float64)
-
-
-def setting_key(setting: Setting) -> str:
-    """Returns the key of a setting: task, graph and machine."""
-    return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
-
-
-@lru_cache(maxsize=1024)  # a fit asks once per row and fold
-def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
-    """Returns the key of a task on a graph."""
-    return f"{task.key()}|{graph.fingerprint}"

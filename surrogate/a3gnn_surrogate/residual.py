@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.learner import Features, Fold, Folds, NoLearner, Regressor, graph_folds, half_width
+from a3gnn_surrogate.learner import Features, Fold, Folds, NoLearner, Regressor, graph_folds
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
+from a3gnn_surrogate.scores import KindFactors, half_width, scores_beside_default, scores_given_default
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, OUTPUTS, TrainingRows
 
 # All of the following are guesses.

@@ -88,3 +88,23 @@ def _settings(rows: TrainingRows) -> Iterator[tuple[NDArray[np.int64], NDArray[n
         own = np.flatnonzero(rows.settings == setting)
         first = own[int(rows.reference[own].argmax())]
         yield own, own[(rows.points[own] == rows.points[first]).all(axis=1)]
+
+
+def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> float:
+    """Returns the half-width that covers a share `coverage` of `errors`, with equal weight for each graph.
+
+    The level is raised to coverage (1 + 1 / n), split conformal's correction for n exchangeable scores, and capped at
+    the largest error. Rows of one graph resemble each other, so n is the number of graphs (Dunn, Wasserman and Ramdas,
+    2022), or the number of rows if there is one graph. NaN errors are left out; the result is inf if none are left.
+    """
+    known = np.isfinite(errors)
+    scores, names = np.abs(errors[known]), graphs[known]
+    if not len(scores):
+        return float("inf")
+    _, group, counts = np.unique(names, return_inverse=True, return_counts=True)
+    share = 1 / counts[group] / len(counts)
+    order = scores.argsort()
+    exchangeable = len(counts) if len(counts) > 1 else len(scores)
+    level = min(coverage * (1 + 1 / exchangeable), 1.0)
+    reached = np.cumsum(share[order]) >= level - 1e-9
+    return float(scores[order][reached.argmax() if reached.any() else -1])

@@ -1,42 +1,67 @@
-"""The surrogate: an analytic model, corrections by measurements, and intervals that hold on unseen graphs."""
+"""The surrogate: an analytic model, corrections by measurements, and intervals that hold on unseen graphs.
+
+On disk it is a manifest in JSON and boosters in UBJ. No pickles, so loading executes no code. The manifest has the
+boosters' hashes, and a booster is read only if its hash matches. Otherwise xgboost would trust the lengths in a damaged
+file, and take all memory or read past the file's end.
+"""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+import xgboost
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Reference
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
-from a3gnn.setting import Setting
-from a3gnn_surrogate import storage
+from a3gnn.setting import Setting, setting_key, task_graph_key
+from a3gnn.version import __version__
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.assemble import default_epochs, metrics_of, with_known_curves
+from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.columns import Array, Columns, as_columns
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
 from a3gnn_surrogate.fit_corrections import CorrectionFit
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.learner import Regressor, make_learner
+from a3gnn_surrogate.learner import THREADS, BoostedTrees, NoLearner, Regressor, make_learner
+from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.measured_setting import latest_reference_accuracies
-from a3gnn_surrogate.points import knob_points, setting_key, task_graph_key
+from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
 from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.training_rows import OUTPUTS, THROUGHPUT, analytic_outputs
+from a3gnn_surrogate.scores import KindFactors
+from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT, THROUGHPUT, analytic_outputs
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
 #: Configurations per chunk of a prediction, which bounds its memory. Guess.
 _CHUNK = 32_768
+S = TypeVar("S", bound="Surrogate")
+#: Goes up when the manifest, the features or the analytic model change.
+SCHEMA_VERSION = 11
+_FORMAT = "a3gnn-surrogate"
+_MANIFEST = "manifest.json"
+_REMEDY = "fit one and save it with Surrogate.save"
+#: Fields of a `ResidualModel` that scale intervals.
+SCALES = ("scale_unseen", "scale_default_known", "scale_beside_default")
+#: Outputs that need no measurement: against itself the default loses nothing, and needs as many epochs.
+_BY_DEFINITION = [ACCURACY_DROP, EPOCHS]
 
 
 class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
@@ -231,7 +256,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             StoreError: The folder can't be written.
         """
         self._check_fitted()
-        return storage.save(self, Path(folder))
+        return _save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -240,7 +265,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         Raises:
             StoreError: `folder` has no surrogate, or one of another schema version.
         """
-        return storage.load(cls, Path(folder))
+        return _load(cls, Path(folder))
 
     def _visible(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.feature_names_ == FEATURE_NAMES:
@@ -286,3 +311,149 @@ def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mappi
         machine: float(np.sqrt((_PRIOR_DEGREES * prior**2 + squares[machine]) / (_PRIOR_DEGREES + degrees[machine])))
         for machine in squares
     }
+
+
+def _save(surrogate: Surrogate, folder: Path) -> Path:
+    """Writes `surrogate` into `folder`, the manifest last, and returns the folder."""
+    if surrogate.learner not in ("xgboost", "none"):
+        raise UsageError(f"learner {surrogate.learner!r} is a baseline and can't be saved; xgboost and none can")
+    outputs = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _MANIFEST).unlink(missing_ok=True)
+        for output, model in zip(OUTPUTS, surrogate.residual_models_, strict=True):
+            outputs[output] = _model_fields(model)
+            if isinstance(model.learner, BoostedTrees) and model.learner.booster is not None:
+                content = model.learner.booster.save_raw("ubj")
+                (folder / f"{output}.ubj").write_bytes(content)
+                outputs[output]["hash"] = _hash(content)
+        manifest = _manifest(surrogate) | {"channels": outputs}
+        (folder / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    except (OSError, xgboost.core.XGBoostError) as error:
+        raise StoreError(f"the surrogate can't be written to {folder}: {error}") from error
+    return folder
+
+
+def _load(cls: type[S], folder: Path) -> S:
+    """Returns the surrogate in `folder` as an instance of `cls`."""
+    manifest = _read_manifest(folder)
+    try:
+        surrogate = cls(**manifest["parameters"])
+        surrogate.calibrations_ = Calibrations.from_dict(manifest["calibrations"])
+        surrogate.residual_models_ = [
+            _read_model(folder, output, manifest["channels"][output], surrogate.seed) for output in OUTPUTS
+        ]
+        surrogate.setting_corrections_ = SettingCorrections.from_dict(manifest["settings"])
+        surrogate.known_curves_ = {key: KnownCurves.from_dict(found) for key, found in manifest["curves"].items()}
+        surrogate.noise_ = dict(manifest["noise"])
+        surrogate.reference_accuracies_ = dict(manifest["references"])
+        surrogate.num_rows_ = int(manifest["num_rows"])
+        surrogate.num_graphs_ = int(manifest["num_graphs"])
+        surrogate.feature_names_ = tuple(manifest["feature_names"])
+    except (OSError, KeyError, TypeError, ValueError) as error:  # XGBoostError is a ValueError
+        raise StoreError(f"the surrogate in {folder} is damaged ({error!r}); {_REMEDY}") from error
+    return surrogate
+
+
+def _manifest(surrogate: Surrogate) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "versions": {"a3gnn": __version__, "xgboost": xgboost.__version__},
+        "parameters": surrogate.get_params(),
+        "feature_names": list(surrogate.feature_names_),
+        "num_rows": surrogate.num_rows_,
+        "num_graphs": surrogate.num_graphs_,
+        "references": surrogate.reference_accuracies_,
+        "settings": surrogate.setting_corrections_.to_dict(),
+        "calibrations": surrogate.calibrations_.to_dict(),
+        "curves": {key: found.to_dict() for key, found in surrogate.known_curves_.items()},
+        "noise": dict(surrogate.noise_),
+    }
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} can't be read ({error}); {_REMEDY}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} belongs to something else; {_REMEDY}")
+    if manifest.get("schema_version") != SCHEMA_VERSION:
+        raise StoreError(
+            f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, "
+            f"got {manifest.get('schema_version')!r}: it corrects another analytic model than this version's; {_REMEDY}"
+        )
+    if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
+        raise StoreError(f"the surrogate in {folder} was fitted to other columns than this version's; {_REMEDY}")
+    return manifest
+
+
+def _model_fields(model: ResidualModel) -> dict[str, Any]:
+    """Returns the JSON fields of a model."""
+    return {
+        "intercept": model.intercept,
+        **{name: getattr(model, name) for name in SCALES},
+        "kinds": model.kinds._asdict(),
+        "trees": model.learner.trees if isinstance(model.learner, BoostedTrees) else None,
+        "variances": dataclasses.asdict(model.variances),
+    }
+
+
+def _read_model(folder: Path, output: str, fields: dict[str, Any], seed: int) -> ResidualModel:
+    learner: Regressor = NoLearner()
+    if fields["trees"] is not None:
+        learner = BoostedTrees(seed, fields["trees"])
+        if fields["trees"]:
+            learner.booster = xgboost.Booster(model_file=_read_booster(folder / f"{output}.ubj", fields["hash"]))
+            learner.booster.set_param(THREADS)  # files hold no number of threads
+    variances = VarianceComponents(**fields["variances"])
+    scales = {name: fields[name] for name in SCALES}
+    return ResidualModel(learner, fields["intercept"], variances, **scales, kinds=KindFactors(**fields["kinds"]))
+
+
+def _read_booster(file: Path, expected: str) -> bytearray:
+    content = bytearray(file.read_bytes())
+    if (found := _hash(content)) != expected:
+        raise ValueError(f"{file.name} must have the hash {expected}, got {found}")
+    return content
+
+
+def _hash(content: bytearray) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False) -> S:
+    """Returns `surrogate` with a row of the default configuration in `setting`, which has none of its own.
+
+    The accuracy drop and the epochs of other configurations then get the intervals of settings whose default is
+    measured. If the setting has rows, these say more, and `surrogate` itself is returned. `surrogate` is not changed.
+
+    Args:
+        surrogate: A fitted surrogate.
+        setting: The task, the graph and the machine.
+        as_predicted: Whether the default's speed and memory count as measured too, at their predictions. Intervals are
+            then those of results relative to the default's (`scores_beside_default`). They exclude errors that both
+            share, and the noise of a trial of the default.
+
+    Raises:
+        NotFittedError: `surrogate` is not fitted.
+    """
+    key, columns = setting_key(setting), as_columns([TrainConfig()])
+    centre, _ = surrogate.intervals(columns, setting)
+    known = surrogate.setting_corrections_
+    if key in known.corrections:
+        return surrogate
+    residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
+    residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
+    variances = [model.variances for model in surrogate.residual_models_]  # the scales were found by these
+    own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances, RELEVANT)
+    scales = dict(known.own_scales)
+    if as_predicted:
+        scales[key] = np.array([model.scale_beside_default for model in surrogate.residual_models_])
+        scales[key][_BY_DEFINITION] = general_scales(own, surrogate.residual_models_)[_BY_DEFINITION]
+    found = copy.copy(surrogate)
+    found.setting_corrections_ = dataclasses.replace(
+        known, corrections={**known.corrections, key: own}, own_scales=scales
+    )
+    return found

@@ -15,7 +15,7 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement, Metrics
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task

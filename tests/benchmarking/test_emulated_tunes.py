@@ -12,8 +12,8 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
-from a3gnn.search.result import SearchResult
+from a3gnn.profiling.request import CurvePlan, TrialPlan
+from a3gnn.search.run import SearchResult
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.engines.propose import Proposed, propose
 from a3gnn.tuning.study.history import History

@@ -16,8 +16,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task

@@ -13,7 +13,7 @@ from a3gnn.cli.main import app
 from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.default_place import DEFAULT_STORE
+from a3gnn.profiling.store.existing import DEFAULT_STORE
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from a3gnn.cli.main import app
 from a3gnn.measurement import MEASUREMENT_VERSION
+from a3gnn.profiling.store import jsonl
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.tuning.beliefs import surrogate_card
 from a3gnn_surrogate.card import ModelCard
 
 
@@ -23,7 +23,7 @@ def few(monkeypatch):
     for row in shipped_measurements():
         groups.setdefault(row.setting.graph.name, []).append(row)
     first, second, third = list(groups.values())[:3]
-    monkeypatch.setattr(surrogate_card, "shipped_measurements", lambda: [*first[:6], *second[:6]])
+    monkeypatch.setattr(jsonl, "shipped_measurements", lambda: [*first[:6], *second[:6]])
     return dataclasses.replace(third[0], version=MEASUREMENT_VERSION)
 
 

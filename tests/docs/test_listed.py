@@ -15,7 +15,7 @@ from a3gnn.cli.main import app
 from a3gnn.cli.study_options import as_arguments
 from a3gnn.errors import A3GNNError
 from a3gnn.tuning.study.arguments import make_request
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import TuneRequest
 from tests.docs.listed import COMMANDS, ELSEWHERE, RUN, SUBSTITUTIONS
 from tests.docs.pages import PAGES, ROOT, Block, blocks, shown
 from tests.docs.running import substituted

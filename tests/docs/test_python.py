@@ -21,7 +21,7 @@ BLOCKS = [block for page in PAGES for block in shown(page, "python")]
 MODULE = "docs/howto/own_models.md"
 #: Pages that are run for every change.
 FIRST = ("README.md", "docs/howto/python.md")
-#: Pages that tune, or ask a server that tunes: a process of their own does, whose trials are quick (`a3gnn.quick`).
+#: Pages that tune, or ask a server that tunes: a process of their own does, whose trials are quick (`a3gnn.launch`).
 TUNE = ("README.md", "docs/howto/own_loop.md", "docs/howto/python.md", "docs/howto/service.md")
 
 

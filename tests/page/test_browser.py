@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from a3gnn.errors import InfeasibleError
-from a3gnn.page.report import write_report
 from a3gnn.page.stored_study import StoredStudy
-from a3gnn.page.views import study_views
+from a3gnn.page.views import study_views, write_report
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
 

@@ -13,14 +13,13 @@ from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Metrics
 from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
-from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.report.front import REJECTED, Front
-from a3gnn.report.table import front_cells
+from a3gnn.profiling.request import TrialRequest
+from a3gnn.report.front import Front, front_cells
+from a3gnn.report.rows import REJECTED
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.outcome.candidates import candidates, latest_seconds
-from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds
 from a3gnn.tuning.outcome.result import unfinished_front
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.folder import Journal
 from tests.tuning.study.test_drift import PARTS, Machine
 
 

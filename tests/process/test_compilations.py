@@ -14,7 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.process.worker import Worker
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 
@@ -37,7 +37,7 @@ def tell(argument):
 TRIALS = """
 import json, sys
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 requests = [TrialRequest.from_dict(fields) for fields in json.load(sys.stdin)]
 with LocalExecutor() as executor:
     idle = executor.worker.run("a3gnn.machine.probe:idle_memory", {}).result["idle_host_bytes"]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace, next_point
-from a3gnn.profiling.trial.curve_end import CurveRules
-from a3gnn.profiling.trial.request import CurvePlan, Hurdle
+from a3gnn.profiling.request import CurvePlan, CurveRules, Hurdle
 
 #: Ten mini-batches are an epoch; the first is done after 2 + 0.5 s.
 PACE = Pace(setup_s=2.0, batches_per_s=2.0)

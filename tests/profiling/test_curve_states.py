@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.profiling.known_curves import curve_state, drop_oldest
+from a3gnn.profiling.known import curve_state, drop_oldest
 from a3gnn.storage.cache_content import entries, to_remove
 
 

@@ -26,9 +26,9 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process import memory
 from a3gnn.process.memory import process_tree
-from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
-from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
-from a3gnn.profiling.trial.timing import MOST_REPEATS
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.request import PARTITIONING, CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.profiling.timing import MOST_REPEATS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.examine import examined

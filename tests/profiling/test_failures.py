@@ -8,7 +8,7 @@ import torch
 
 from a3gnn.errors import ConfigError, DeviceError, GraphError, MemoryLimitError
 from a3gnn.measurement import FailureKind
-from a3gnn.profiling.trial.request import DETAIL_CHARACTERS, failure_of
+from a3gnn.profiling.request import DETAIL_CHARACTERS, failure_of
 
 
 def raised(function: object) -> Exception:

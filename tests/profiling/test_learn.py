@@ -12,9 +12,8 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace
-from a3gnn.profiling.trial.curve_end import CurveRules
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
-from a3gnn.profiling.trial.trial import learn
+from a3gnn.profiling.request import CurvePlan, CurveRules, TrialPlan, TrialRequest
+from a3gnn.profiling.trial import learn
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.step import Step

@@ -13,11 +13,11 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics, distinct
-from a3gnn.profiling.executor import PARTITIONING, LocalExecutor
-from a3gnn.profiling.partition_failures import failed_partitioning
+from a3gnn.profiling.executor import LocalExecutor
+from a3gnn.profiling.known import failed_partitioning
 from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.request import PARTITIONING, CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from tests.curves import rising_curve

@@ -12,7 +12,7 @@ from a3gnn.errors import StoreError
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.replay import Replay
-from a3gnn.profiling.trial.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
 from a3gnn.task import Task
 
 Make = Callable[..., Measurement]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.timing import MOST_REPEATS, Clocks, Epochs, Timing, Window, time_windows
+from a3gnn.profiling.request import TrialPlan
+from a3gnn.profiling.timing import MOST_REPEATS, Clocks, Epochs, Timing, Window, time_windows
 from a3gnn.threads.stolen_time import stretch
 
 

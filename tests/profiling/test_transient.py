@@ -16,8 +16,8 @@ from a3gnn.measurement import Failure, FailureKind
 from a3gnn.process.worker import MemoryWatch
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.profiler import Profiler
+from a3gnn.profiling.request import CurvePlan, TrialPlan
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 

@@ -2,8 +2,7 @@ from dataclasses import replace
 
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import METRICS
-from a3gnn.report.accuracy import prediction_errors
-from a3gnn.report.front import Front, MeasuredConfig
+from a3gnn.report.front import Front, MeasuredConfig, prediction_errors
 from tests.report.rows import figures, objectives
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MissingDependencyError
-from a3gnn.report.front import Front, FrontRow, MeasuredConfig
-from a3gnn.report.table import front_cells
+from a3gnn.report.front import Front, MeasuredConfig, front_cells
+from a3gnn.report.rows import FrontRow
 from tests.report.rows import MiB, figures, objectives
 
 

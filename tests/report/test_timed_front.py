@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.report.front import Front, MeasuredConfig
-from a3gnn.report.table import front_lines
+from a3gnn.report.front import Front, MeasuredConfig, front_lines
 from tests.report.rows import MiB, figures, objectives
 
 

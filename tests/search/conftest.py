@@ -8,7 +8,7 @@ import pytest
 
 from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Problem
 from tests.toy_problem import ToyProblem
 
 

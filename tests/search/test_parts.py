@@ -8,12 +8,10 @@ import pytest
 
 from a3gnn.limits import FEASIBLE
 from a3gnn.prediction import Prediction
-from a3gnn.search.exhaustive import Grid
+from a3gnn.search.baselines import CandidatePool, Grid
 from a3gnn.search.local_search import POPULATION, Archive, Evolution, LocalSearch, crowding, non_dominated_ranks
-from a3gnn.search.problem import Problem
-from a3gnn.search.random_search import CandidatePool
-from a3gnn.search.result import EvaluationCache
-from a3gnn.search.run import NormalisedHypervolume
+from a3gnn.search.run import EvaluationCache, NormalisedHypervolume
+from a3gnn.search.searchable import Problem
 
 
 def test_ranks_by_hand() -> None:

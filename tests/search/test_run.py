@@ -10,9 +10,8 @@ from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import Problem
 from a3gnn.search.run import run_search
-from a3gnn.search.searchable import ENUMERABLE
+from a3gnn.search.searchable import ENUMERABLE, Problem
 from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
 from tests.toy_problem import ToyProblem

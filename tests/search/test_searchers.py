@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.search.problem import Problem
-from a3gnn.search.result import EvaluationCache
-from a3gnn.search.run import run_search
+from a3gnn.search.run import EvaluationCache, run_search
+from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import ENGINES, make_searcher
 
 _IN_ANOTHER_PROCESS = """
@@ -23,7 +22,7 @@ from functools import partial
 from tests.toy_problem import ToyProblem
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import make_searcher
 toy = ToyProblem()
 space = toy.space()

@@ -10,7 +10,7 @@ from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.service.client import Client
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.told_trials import Suggestions, told_outcome

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.service.event_log import EventLog
+from a3gnn.service.home import EventLog
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=8), place=st.integers(0, 2000))
@@ -33,6 +33,14 @@ def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
     events = list(log.since(0))
     assert [event.kind for event in events] == ["line", "status"]
     assert [event.is_last for event in events] == [False, True]
+
+
+def test_a_line_of_more_than_a_mebibyte_ends_no_reader(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    for text in ("before", "x" * (3 << 20), "after"):
+        log.append("line", text=text)
+    assert [len(event.data["text"]) for event in log.since(0)] == [6, 3 << 20, 5]
+    assert [event.data["text"] for event in log.since(100)][-1:] == ["after"]
 
 
 def test_there_may_be_no_log_yet(tmp_path: Path) -> None:

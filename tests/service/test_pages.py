@@ -10,8 +10,8 @@ import pytest
 
 from a3gnn.service.client import Client, RemoteStudy
 from a3gnn.service.graph_shelf import KnownGraph
-from a3gnn.service.list_pages import start_page
-from a3gnn.service.study_copy import FILES
+from a3gnn.service.routers.pages import start_page
+from a3gnn.service.study_files import FILES
 from tests.service.servers import GRAPH, JSON, Server, problem
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -9,7 +9,7 @@ from a3gnn.cli.main import main
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
-from a3gnn.service import saved_study
+from a3gnn.service import client
 from a3gnn.service.client import AbsentError, Client, RemoteStudy
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.pick import pick
@@ -88,7 +88,7 @@ def test_what_can_not_be_saved_leaves_nothing(
     begun.delete()
     with pytest.raises(AbsentError, match="there is no study"):
         begun.save(tmp_path / "mine")
-    monkeypatch.setattr(saved_study, "_MOST_BYTES", 1 << 10)
+    monkeypatch.setattr(client, "_MOST_BYTES", 1 << 10)
     with pytest.raises(A3GNNError, match=r"may have 1\.00 KiB, and has more"):
         kept.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ import pytest
 
 from a3gnn.errors import InfeasibleError
 from a3gnn.service.client import Client, RemoteStudy
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.folder import Journal
 from tests.commands import a3gnn
 from tests.service.servers import GRAPH, QUICK, SMALL, Server, journal, serving
 

@@ -13,8 +13,8 @@ from a3gnn.service.home import JobFolder, Places
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import Comparison
-from a3gnn.tuning.study.drift import SpeedTiming
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.folder import Journal
+from a3gnn.tuning.study.trial import SpeedTiming
 from tests.page.conftest import REAL
 
 

@@ -10,9 +10,8 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import METRICS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn_surrogate.given_default import given_default
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.surrogate import Surrogate
+from a3gnn_surrogate.surrogate import Surrogate, given_default
 from a3gnn_surrogate.training_rows import OUTPUTS
 
 ABSOLUTE = [METRICS.index(name) for name in ("throughput_epochs_per_s", "peak_host_bytes")]

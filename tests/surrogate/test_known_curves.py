@@ -13,13 +13,12 @@ from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import MEASUREMENT_VERSION, METRICS
 from a3gnn.prediction import log_points
-from a3gnn.setting import Setting
+from a3gnn.setting import Setting, setting_key
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.known_curves import KnownCurve, KnownCurves, learning_values
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.surrogate import Surrogate
 from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS

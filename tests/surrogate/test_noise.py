@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn_surrogate.points import setting_key
+from a3gnn.setting import setting_key
 from a3gnn_surrogate.surrogate import Surrogate, throughput_noise
 
 

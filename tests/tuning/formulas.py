@@ -10,7 +10,7 @@ from collections.abc import Callable
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.replay import as_asked
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 
 MiB = 2**20
 #: A hundred configurations and more, in which every kind of knob is left.

@@ -16,13 +16,12 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.task import Task
+from a3gnn.tuning.run.plans import trial_plan
 from a3gnn.tuning.run.runner import Runner
-from a3gnn.tuning.run.trial_plan import trial_plan
 from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Proposal, Trial
 from tests.tuning.formulas import Formulas
 

@@ -17,7 +17,7 @@ from a3gnn.training import compile_ahead
 from a3gnn.training.compile_ahead import KernelSet
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run.session import open_study
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import TuneRequest
 
 
 def test_a_tune_whose_trials_run_elsewhere_compiles_nothing(

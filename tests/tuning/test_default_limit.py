@@ -10,8 +10,8 @@ from a3gnn.cli.options import LIMIT
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.tuning.run.trial_plan import timing_plan, trial_plan, whole_plan
+from a3gnn.profiling.request import TrialRequest
+from a3gnn.tuning.run.plans import timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE
 from a3gnn.tuning.study.trial import Proposal
 from tests.tuning.formulas import SMALL_SPACE

@@ -9,8 +9,8 @@ import pytest
 
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.tuning.run.play_off_plan import MOST_ALTERNATIONS, MOST_SEEDS, SEEDS, PlayOffCost, reserve_s
+from a3gnn.profiling.request import TrialRequest
+from a3gnn.tuning.run.plans import MOST_ALTERNATIONS, MOST_SEEDS, SEEDS, PlayOffCost, reserve_s
 from a3gnn.tuning.study import budget
 from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.verify import play_off as play_off_trials

@@ -12,7 +12,7 @@ import pytest
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.machines import TunedMachine, machines_lines, ranked, why_no_best
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.result import TuneResult

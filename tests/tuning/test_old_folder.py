@@ -6,7 +6,7 @@ from pathlib import Path
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import FailureKind, Metrics
 from a3gnn.tuning.outcome.result import unfinished_front
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.folder import Journal
 
 OLD = Path(__file__).parent / "old_folder"
 

@@ -18,14 +18,14 @@ from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.process import memory
-from a3gnn.profiling.known_curves import StoredCurves
+from a3gnn.profiling.known import StoredCurves
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import OwnModel, Task
 from a3gnn.training.examine import examine, examined
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.recommend import recommend
-from a3gnn.tuning.tell.model_lines import model_lines
+from a3gnn.tuning.study.intro import model_lines
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.features import feature_matrix

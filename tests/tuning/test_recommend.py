@@ -25,12 +25,11 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as module
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.beliefs.recommendation import Recommendation
+from a3gnn.tuning.beliefs.recommendation import Recommendation, recommendation_lines
 from a3gnn.tuning.engines.predicted_best import WORTH
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 from a3gnn.units import parse_size
 from tests.tuning.formulas import SMALL_SPACE, MiB
 

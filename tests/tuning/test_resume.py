@@ -13,16 +13,14 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.storage.claim import LOCK_NAME
 from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.outcome.result import TuneResult, unfinished_front
-from a3gnn.tuning.run.play_off_plan import reserve_s
+from a3gnn.tuning.run.plans import reserve_s
 from a3gnn.tuning.run.session import open_study
-from a3gnn.tuning.study.folder import read_request
-from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.state import TuneState
+from a3gnn.tuning.study.folder import Journal, TuneState, read_request
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
 #: Four configurations, and an end after four trials at the latest.

@@ -8,7 +8,7 @@ import pytest
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.beliefs.expectations import TrialCost, expected_trial_s, expected_trials_s, fit_surrogate, predict
 from a3gnn.tuning.study.trial import Proposal
 from tests.tuning.formulas import learnt

@@ -13,7 +13,7 @@ from a3gnn.objectives import Priority
 from a3gnn.task import Task
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.run.session import open_study
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import Proposal
 
 CONFIGS = (TrainConfig(), TrainConfig(batch_size=64))

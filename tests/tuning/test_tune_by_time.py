@@ -7,10 +7,10 @@ import pytest
 
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Metrics
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.run.play_off_plan import SEEDS
+from a3gnn.tuning.run.plans import SEEDS
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Comparison
 from tests.tuning.formulas import SMALL_SPACE
 

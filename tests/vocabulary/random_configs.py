@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from a3gnn.checks import Domain, OneOf, Real, Whole, WholeOrTask
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.domains import Domain, OneOf, Real, Whole, WholeOrTask
 
 
 def values_of(domain: Domain) -> st.SearchStrategy[Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from a3gnn.checks import check_address
+from a3gnn.addresses import check_address
 from a3gnn.errors import UsageError
 
 

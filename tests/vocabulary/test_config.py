@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from a3gnn.checks import OneOf
 from a3gnn.config import DYNAMIC_POLICIES, KNOBS, TrainConfig
-from a3gnn.domains import OneOf
 from a3gnn.errors import ConfigError, ExitCode
 from a3gnn.knobs import Knob
 from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows

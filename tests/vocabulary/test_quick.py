@@ -6,17 +6,17 @@ import json
 import subprocess
 import sys
 
-from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.timing import MOST_REPEATS
-from a3gnn.quick import QUICK
-from a3gnn.tuning.run.play_off_plan import ROUNDS, SEEDS
+from a3gnn.launch import QUICK
+from a3gnn.profiling.request import TrialPlan
+from a3gnn.profiling.timing import MOST_REPEATS
+from a3gnn.tuning.run.plans import ROUNDS, SEEDS
 from a3gnn.tuning.study.comparison import ALTERNATIONS
 
 PLAN = """
 import json
-from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.profiling.trial.timing import MOST_REPEATS
-from a3gnn.tuning.run.play_off_plan import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, ROUNDS, SEEDS
+from a3gnn.profiling.request import TrialPlan
+from a3gnn.profiling.timing import MOST_REPEATS
+from a3gnn.tuning.run.plans import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, ROUNDS, SEEDS
 trial = [TrialPlan().windows, TrialPlan().timed_seconds, MOST_REPEATS]
 print(json.dumps([*trial, ROUNDS, ALTERNATIONS, SEEDS, MOST_ALTERNATIONS, MOST_SEEDS]))
 """

@@ -11,7 +11,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 

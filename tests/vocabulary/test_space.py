@@ -12,10 +12,10 @@ from a3gnn.config import CACHE_POLICIES, KNOBS, PARTITIONERS, RESOURCES, TrainCo
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.knobs import NEVER
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from a3gnn.where import NEVER
 
 
 def _independent(space: SearchSpace) -> list[str]:

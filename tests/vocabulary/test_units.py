@@ -8,7 +8,7 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.profiling.store.provenance import describe_machine
-from a3gnn.tuning.tell.intro import intro
+from a3gnn.tuning.study.intro import intro
 from a3gnn.units import count, format_duration, format_size, parse_budget, parse_duration, parse_size
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.where import ALWAYS, NEVER, Where, where
+from a3gnn.knobs import ALWAYS, NEVER, Where, where
 
 ROWS = st.lists(st.tuples(st.sampled_from((0, 1, 5)), st.sampled_from(("degree", "lru", "fifo"))), min_size=1)
 SIMPLE = [where(size=0), where(policy=("lru", "fifo")), where(size=(0, 5), policy="lru"), ~where(size=1)]

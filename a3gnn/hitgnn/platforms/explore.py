@@ -29,7 +29,7 @@ from a3gnn.hitgnn.platforms.workload import Workload
 from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.search.exhaustive import Grid
+from a3gnn.search.baselines import Grid
 
 #: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
 CEILING = 0.91

@@ -15,10 +15,9 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.option_names import call, option
 from a3gnn.process.machine_turn import note_waited
-from a3gnn.profiling.cluster import kept_state, node
-from a3gnn.profiling.cluster.connection import Connection, graph_files
-from a3gnn.profiling.cluster.kinds import START, ClusterNode, only_kind
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.cluster import node
+from a3gnn.profiling.cluster.connection import START, ClusterNode, Connection, graph_files, only_kind
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.task import Task
 
 #: Seconds until Ray lists the actors of studies that chose at the same time. Guess: Ray takes milliseconds.
@@ -138,7 +137,7 @@ class RayExecutor:
             return Failure(FailureKind.OUT_OF_MEMORY, _no_memory(home, error))
         note_waited(found["waited_s"])
         if found["state"] is not None:
-            kept_state.keep_or_tell(Path(request.curve_state), found["state"], self._notify)
+            node.keep_state_or_tell(Path(request.curve_state), found["state"], self._notify)
         return Metrics.from_dict(found["metrics"]) if "metrics" in found else Failure.from_dict(found["failure"])
 
     def _settled(self) -> ClusterNode:
@@ -247,7 +246,7 @@ class RayExecutor:
         curve = request.plan.curve
         if not request.curve_state or curve is None or curve.whole:
             return None
-        return kept_state.sent(Path(request.curve_state), self._cluster.ray, self._notify)
+        return node.sent_state(Path(request.curve_state), self._cluster.ray, self._notify)
 
 
 def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Collection[str]) -> Place:

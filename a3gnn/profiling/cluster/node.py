@@ -8,6 +8,7 @@ process ends when its tune ends, and when Ray ends on its machine.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import shutil
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
+from types import ModuleType
 from typing import Any, Literal
 
 from a3gnn.errors import A3GNNError, GraphError, UsageError
@@ -28,11 +30,10 @@ from a3gnn.machine.probe import bare_machine
 from a3gnn.measurement import MEASUREMENT_VERSION, Metrics
 from a3gnn.process.child import die_with_parent
 from a3gnn.process.machine_turn import call_this_process, seconds_waited
-from a3gnn.profiling.cluster import kept_state
-from a3gnn.profiling.cluster.kinds import START
+from a3gnn.profiling.cluster.connection import START
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.known_curves import drop_oldest
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.known import drop_oldest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.storage.atomic import need_room, replacing
 from a3gnn.storage.cache import cache_root, graph_folder
 from a3gnn.storage.cache_content import remove_abandoned
@@ -45,7 +46,6 @@ from a3gnn.version import __version__
 #: `A3GNNError`. broken: the traceback of any other error.
 NodeMessage = tuple[Literal["began", "line", "result", "refused", "broken"], Any]
 Notify = Callable[[str], None]
-
 #: Ray sets it to the cores that it counts, which may differ from the cores of a local trial.
 _SET_BY_RAY = "OMP_NUM_THREADS"
 
@@ -166,12 +166,12 @@ def _run_trial(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, 
     begun, waited = time.monotonic(), seconds_waited()
     folder = _make_ready(here, order, source)["folder"]
     request = TrialRequest.from_dict(order["request"])
-    state = kept_state.here(request.curve_state) if order["state"] is not None else None
+    state = state_here(request.curve_state) if order["state"] is not None else None
     before = "" if state is None else _with_state(state, order["state"])
     request = dataclasses.replace(request, graph_folder=folder, curve_state="" if state is None else str(state))
     ready_s = time.monotonic() - begun - (seconds_waited() - waited)
     outcome = here.executor.run(request)
-    new = state is not None and kept_state.digest(state) not in ("", before)
+    new = state is not None and state_digest(state) not in ("", before)
     content = state.read_bytes() if state is not None and new else None
     drop_oldest(cache_root())
     return {
@@ -183,12 +183,12 @@ def _run_trial(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, 
 
 def _with_state(path: Path, sent: Mapping[str, Any]) -> str:
     """Updates the state at `path` to the study's, if the study has one, and returns its digest."""
-    found = kept_state.digest(path)
+    found = state_digest(path)
     if not sent["digest"] or found == sent["digest"]:
         return found
     import ray
 
-    kept_state.keep(path, ray.get(sent["content"]))
+    keep_state(path, ray.get(sent["content"]))
     return str(sent["digest"])
 
 
@@ -247,3 +247,47 @@ def _check(folder: Path, fingerprint: str) -> None:
             f"what arrived is not the graph that was sent: {'; '.join(problems)}; a3gnn graph verify says whether it "
             "is damaged where it was sent from, else try again"
         )
+
+
+def state_here(path: str) -> Path:
+    """Returns the path on this machine for the state that another machine keeps at `path`."""
+    return cache_root() / "curves" / Path(path).name
+
+
+def state_digest(path: Path) -> str:
+    """Returns a hash of the state at `path`; "" if there is none."""
+    try:
+        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def keep_state(path: Path, content: bytes) -> None:
+    """Writes a received state, whole or not at all.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    with replacing(path) as draft:
+        draft.write_bytes(content)
+
+
+def keep_state_or_tell(path: Path, content: bytes, notify: Callable[[str], None]) -> None:
+    """Writes a received state, or notifies of the error, because the trial is worth more than its state."""
+    try:
+        keep_state(path, content)
+    except OSError as error:
+        notify(f"the state of a learning curve can't be kept, so a longer one starts anew: {error}")
+
+
+def sent_state(path: Path, ray: ModuleType, notify: Callable[[str], None]) -> dict[str, Any] | None:
+    """Returns the state at `path` for an order: its digest, and its content in Ray's object store.
+
+    Returns None, and notifies, if it can't be sent: the trial then learns its curve from the start.
+    """
+    try:
+        known = state_digest(path)
+        return {"digest": known, "content": ray.put(path.read_bytes()) if known else None}
+    except (ray.exceptions.RayError, OSError) as error:
+        notify(f"the state of a learning curve can't be sent, so it starts anew: {error}")
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -161,7 +162,7 @@ def import_rows(path: Path, place: str) -> tuple[int, int]:
         StoreError: The file or a row has a fault, or the store can't be written; the store is unchanged.
     """
     found = check_file(path)
-    _refuse(found, f"nothing was imported; a3gnn profiles check {path} names every fault")
+    _refuse(found, f"nothing was imported; a3gnn profiles check {shlex.quote(str(path))} names every fault")
     with ProfileStore.open(place) as store:
         return store.add_missing(found.sound.values()), len(found.sound)
 

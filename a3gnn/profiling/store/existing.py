@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from a3gnn.errors import StoreError
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.default_place import DEFAULT_STORE
-from a3gnn.profiling.store.store import ProfileStore
+
+if TYPE_CHECKING:
+    from a3gnn.profiling.store.store import ProfileStore
+
+#: The default store of `a3gnn profile`, `profiles`, `recommend` and `surrogate`, below the working folder.
+DEFAULT_STORE = Path("runs") / "profiles.db"
 
 
 def existing_store(place: str | Path | None = None) -> ProfileStore | None:
@@ -19,6 +24,8 @@ def existing_store(place: str | Path | None = None) -> ProfileStore | None:
     Raises:
         StoreError: There is no store at `place`, or it can't be opened.
     """
+    from a3gnn.profiling.store.store import ProfileStore
+
     if place is None:
         return ProfileStore.open(DEFAULT_STORE) if DEFAULT_STORE.exists() else None
     if "://" not in str(place) and not Path(place).exists():

@@ -16,7 +16,7 @@ from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.service import Service
-from a3gnn.service.study_copy import FileName, pieces, sizes, with_places
+from a3gnn.service.study_files import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
 from a3gnn.tuning.study.arguments import make_request
 

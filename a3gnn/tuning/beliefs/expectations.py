@@ -15,11 +15,11 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.search.searchable import ENUMERABLE
+from a3gnn.setting import setting_key
 from a3gnn.space import Rows
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.points import setting_key
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Seconds of a trial beside its training and timing, until one is measured: its process, the graph, the first

@@ -16,7 +16,6 @@ import scipy
 import sklearn
 import xgboost
 
-import a3gnn
 import a3gnn_surrogate
 from a3gnn.errors import StoreError
 from a3gnn.option_names import option
@@ -105,7 +104,7 @@ def _key(history: History) -> str:
 def _versions() -> list[str]:
     """Returns the versions of the libraries that fit, and a hash of a3gnn's own code for it."""
     sources = hashlib.blake2b(digest_size=16)
-    packages = (Path(str(package.__file__)).parent for package in (a3gnn, a3gnn_surrogate))
+    packages = (Path(__file__).parents[2], Path(str(a3gnn_surrogate.__file__)).parent)
     for path in (*(path for package in packages for path in sorted(package.glob("*.py"))), Path(expectations.__file__)):
         sources.update(path.read_bytes())
     return [__version__, *(one.__version__ for one in (numpy, scipy, sklearn, xgboost)), sources.hexdigest()]

@@ -16,15 +16,13 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import Problem
-from a3gnn.setting import Setting
+from a3gnn.search.searchable import Problem
+from a3gnn.setting import Setting, setting_key
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.history import History
 from a3gnn.units import count
-from a3gnn_surrogate.given_default import given_default
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.points import setting_key
-from a3gnn_surrogate.surrogate import Surrogate
+from a3gnn_surrogate.surrogate import Surrogate, given_default
 
 #: Stand-in for the default's validation accuracy if no measurement provides it. Only differences from it are used. It
 #: lies in the middle, so neither they nor their intervals are cut off at 0 or 1.

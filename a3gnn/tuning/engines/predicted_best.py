@@ -15,9 +15,8 @@ from a3gnn.limits import FEASIBLE, MEMORY_NAMES
 from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_config
-from a3gnn.search.problem import Problem
-from a3gnn.search.result import EvaluationCache
-from a3gnn.search.run import play
+from a3gnn.search.run import EvaluationCache, play
+from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import make_searcher
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.expectations import smallest_memory

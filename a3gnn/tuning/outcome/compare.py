@@ -13,8 +13,7 @@ from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures, Spread
 from a3gnn.profiling.store.provenance import describe_machine
-from a3gnn.report.table import WIDTH, configuration, wrapped
-from a3gnn.report.text import show_quality, show_seconds, show_throughput
+from a3gnn.report.text import WIDTH, configuration, show_quality, show_seconds, show_throughput, wrapped
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
 from a3gnn.tuning.study.comparison import Comparison

@@ -15,7 +15,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from a3gnn.domains import OneOf, Real, WholeOrTask
+from a3gnn.checks import OneOf, Real, WholeOrTask
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.figures import Figures
 from a3gnn.knobs import TASKS, Knob
@@ -26,8 +26,7 @@ from a3gnn.objectives import Objectives
 from a3gnn.option_names import option
 from a3gnn.report.text import describe_breaches, describe_config, describe_figures
 from a3gnn.search.optuna_study import quiet_optuna
-from a3gnn.tuning.outcome.candidates import limits_of
-from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.kept_tune import KeptTune, limits_of
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn.units import count, printable
 

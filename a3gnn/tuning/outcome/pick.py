@@ -15,19 +15,16 @@ from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.outcome.candidates import candidates, latest_seconds, limits_of, no_gain_of, trained_keys_of
-from a3gnn.tuning.outcome.kept_tune import KeptTune
+from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of, trained_keys_of
 from a3gnn.tuning.outcome.picked import Pick
 from a3gnn.tuning.study.arguments import parsed_limit
-from a3gnn.tuning.study.drift import differs
-from a3gnn.tuning.study.folder import versions
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.limits import nothing_fits, training_limits
 from a3gnn.tuning.study.measured_front import LATE, outside_note
-from a3gnn.tuning.study.memory_limits import training_limits
 from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.study.trial import JudgedTrial
-from a3gnn.tuning.tell.infeasible import nothing_fits
+from a3gnn.tuning.study.trial import JudgedTrial, differs
 from a3gnn.units import count
+from a3gnn.version import versions
 
 #: The value that removes a limit of the tune.
 NO_LIMIT = "none"

@@ -14,12 +14,12 @@ from a3gnn.figures import Figures, Spread
 from a3gnn.limits import MEMORY_NAMES
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
-from a3gnn.report.front import Front, FrontRow
-from a3gnn.report.table import configuration, row, wrapped
-from a3gnn.report.text import show_quality, show_seconds, show_throughput
+from a3gnn.report.front import Front
+from a3gnn.report.rows import FrontRow
+from a3gnn.report.text import configuration, row, show_quality, show_seconds, show_throughput, wrapped
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.units import format_size
 
 #: The file name of a pick in the folder of its tune.

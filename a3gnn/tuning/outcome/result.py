@@ -15,15 +15,11 @@ from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.storage.atomic import write_text
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.choice import STOPPED
-from a3gnn.tuning.study.folder import check_request, read_request
+from a3gnn.tuning.study.choice import STOPPED, choice_lines
+from a3gnn.tuning.study.folder import Journal, TuneState, check_request, read_request
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
 from a3gnn.tuning.study.measured_front import measured_front
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.state import TuneState
-from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.tell.choice_lines import choice_lines
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.units import count, format_duration
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from a3gnn.measurement import Failure, Metrics
-from a3gnn.search.result import SearchResult
+from a3gnn.search.run import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
@@ -14,13 +14,12 @@ from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
 from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, write_result
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.choice import STOPPED, Choice, Judged
-from a3gnn.tuning.study.folder import versions
+from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.limits import nothing_fits, training_limits
 from a3gnn.tuning.study.measured_front import measured_front
-from a3gnn.tuning.study.memory_limits import training_limits
-from a3gnn.tuning.tell.infeasible import nothing_fits
 from a3gnn.units import count, format_duration
+from a3gnn.version import versions
 
 
 def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:

@@ -10,7 +10,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, ModelError
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.option_names import option
-from a3gnn.search.result import SearchResult
+from a3gnn.search.run import SearchResult
 from a3gnn.tuning.beliefs.expectations import (
     TrialCost,
     believed,
@@ -19,13 +19,12 @@ from a3gnn.tuning.beliefs.expectations import (
     fit_surrogate,
     smallest_memory,
 )
-from a3gnn.tuning.engines.acquisition import MIN_GAIN
-from a3gnn.tuning.engines.propose import Proposed, propose
-from a3gnn.tuning.run.play_off_plan import PlayOffCost, reserve_s
+from a3gnn.tuning.engines.propose import MIN_GAIN, Proposed, propose
+from a3gnn.tuning.run.plans import PlayOffCost, reserve_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.measured_front import keep_predicted_front, measured_hypervolume
-from a3gnn.tuning.study.request import DEFAULT_PEAK
+from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import Proposal, Trial
 from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate

@@ -12,17 +12,24 @@ from a3gnn.figures import Figures
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.request import TrialPlan
 from a3gnn.report.text import describe_breaches, describe_config, describe_figures
 from a3gnn.tuning.beliefs.expectations import predict
-from a3gnn.tuning.run.trial_plan import seed_plan, timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.run.plans import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.budget import Budget, StopAsked, stop_is_asked
-from a3gnn.tuning.study.drift import TRIALS_BETWEEN, SpeedTiming, differs
+from a3gnn.tuning.study.folder import Journal, TuneState
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.memory_limits import beyond_limits, within_limits
-from a3gnn.tuning.study.state import TuneState
-from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Proposal, Trial, predicted_row
+from a3gnn.tuning.study.limits import beyond_limits, within_limits
+from a3gnn.tuning.study.trial import (
+    TRIALS_BETWEEN,
+    JudgedTrial,
+    Predicted,
+    Proposal,
+    SpeedTiming,
+    Trial,
+    differs,
+    predicted_row,
+)
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Why the training of a curve ended early.

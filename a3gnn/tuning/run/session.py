@@ -22,15 +22,19 @@ from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.budget import Budget
-from a3gnn.tuning.study.folder import check_folder, check_same, keep_product_speeds, open_folder, with_kept_speeds
+from a3gnn.tuning.study.folder import (
+    Journal,
+    TuneState,
+    check_folder,
+    check_same,
+    keep_product_speeds,
+    open_folder,
+    with_kept_speeds,
+)
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.state import TuneState
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.intro import intro, model_lines
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
-from a3gnn.tuning.tell.intro import intro
-from a3gnn.tuning.tell.model_lines import model_lines
 from a3gnn.units import count, format_duration
 
 

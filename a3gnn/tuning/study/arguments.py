@@ -13,7 +13,7 @@ from a3gnn.option_names import option
 from a3gnn.profiling.store.database import database_url
 from a3gnn.task import Task
 from a3gnn.tuning.study.folder import check_folder
-from a3gnn.tuning.study.request import DEFAULT_PEAK, TuneRequest
+from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
 from a3gnn.units import parse_budget
 
 T = TypeVar("T")

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from a3gnn.figures import Spread, median_interval
+from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.quick import QUICK
 
 #: Alternations of the choice and the default from which the printed ratios are computed.
 ALTERNATIONS = 1 if QUICK else 5

@@ -1,18 +1,22 @@
-"""Opens the folder of a new or resumed tune, and stores what a resumed run must repeat: options, speeds, versions."""
+"""The folder of a tune: the options and speeds that a resumed run repeats, the trials, and the progress.
+
+`Journal` writes the trials to disk one by one, so an interrupted tune can be resumed. `TuneState` is the progress.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
-import platform
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from a3gnn._fields import from_fields
 from a3gnn.characteristics import GraphCharacteristics
-from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.errors import A3GNNError, ConfigError, UsageError
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.option_names import option
@@ -20,26 +24,30 @@ from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import is_vacant
 from a3gnn.task import Task
-from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.trial import Trial
+from a3gnn.tuning.study.study import TuneRequest
+from a3gnn.tuning.study.trial import SpeedTiming, Trial
 from a3gnn.units import count
-from a3gnn.version import __version__
+
+if TYPE_CHECKING:
+    from a3gnn.profiling.store.store import ProfileStore
 
 #: The file with the options of the tune.
 _REQUEST = "request.json"
 #: Options that may change when a tune is resumed: a larger budget continues a finished tune.
 _MAY_CHANGE = {"budget"}
 #: The file with the speeds of matrix products that the tune started with, and the stored fields of the machine.
-_FILE = "product_speeds.json"
+_SPEEDS = "product_speeds.json"
 _NAMES = (
     "gemm_flops_per_s",
     "bf16_gemm_flops_per_s",
     "device_gemm_flops_per_s",
     "device_bf16_gemm_flops_per_s",
 )
-#: Packages that influence results.
-_VERSIONS_OF = ("torch", "torch_geometric", "numba", "numpy", "stable-baselines3", "optuna")
+#: The file with the progress.
+_STATE = "state.json"
+#: The file for removed trials, in the folder of the tune.
+FORGOTTEN = "forgotten.jsonl"
+_Line = TypeVar("_Line")
 
 
 def open_folder(folder: Path, request: TuneRequest, resume: bool) -> Journal:
@@ -172,7 +180,7 @@ def _differences(before: Hardware, now: Hardware) -> str:
 
 def keep_product_speeds(folder: Path, hardware: Hardware) -> None:
     """Writes the speeds of matrix products of `hardware` into the folder of a new tune."""
-    write_text(folder / _FILE, json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}))
+    write_text(folder / _SPEEDS, json.dumps({name: getattr(hardware.profile, name) for name in _NAMES}))
 
 
 def with_kept_speeds(folder: Path, hardware: Hardware) -> Hardware:
@@ -184,25 +192,162 @@ def with_kept_speeds(folder: Path, hardware: Hardware) -> Hardware:
         UsageError: The file was not written by `keep_product_speeds`.
     """
     try:
-        kept = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        kept = json.loads((folder / _SPEEDS).read_text(encoding="utf-8"))
         speeds = {name: float(kept[name]) for name in _NAMES}
     except FileNotFoundError:
         return hardware
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{folder / _FILE} must hold the speeds of matrix products that the tune started with: {error!r}; remove "
+            f"{folder / _SPEEDS} must hold the speeds of matrix products that the tune started with: {error!r}; remove "
             "it to go on with those of now"
         ) from error
     profile = MachineProfile.from_dict(hardware.profile.to_dict() | speeds)
     return dataclasses.replace(hardware, profile=profile)
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions of a3gnn, of Python, and of the installed packages that influence results."""
-    found = {"a3gnn": __version__, "python": platform.python_version()}
-    for name in _VERSIONS_OF:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+class Journal:
+    """The file `probes.jsonl` in the folder of a tune, one trial per line; "probe" was once the word for a trial.
+
+    `timings.jsonl` beside it contains one line for each timing of the machine's speed. A trial is written before the
+    next timing is made, so both files together determine how it is judged.
+
+    Attributes:
+        folder: The tune's folder.
+        path: The file of trials.
+        timings_path: The file of timings; missing in tunes of older versions.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "probes.jsonl"
+        self.timings_path = folder / "timings.jsonl"
+
+    @classmethod
+    def start(cls, folder: Path) -> Self:
+        """Returns an empty journal in `folder`, in place of an earlier run's."""
+        journal = cls(folder)
+        for path in (journal.path, journal.timings_path):
+            write_text(path, "")
+        return journal
+
+    def append(self, trial: Trial) -> None:
+        """Adds `trial`; it is on disk when this returns."""
+        _append(self.path, trial.to_dict())
+
+    def append_timing(self, timing: SpeedTiming) -> None:
+        """Adds `timing`; it is on disk when this returns."""
+        _append(self.timings_path, dataclasses.asdict(timing))
+
+    def read(self, mend: bool = True) -> list[Trial]:
+        """Returns the trials, judged by the timings, without an incomplete last line left by an interruption.
+
+        Args:
+            mend: Whether to cut such a line off the file. Only for the process that appends to it: otherwise a running
+                tune may be writing that line.
+
+        Raises:
+            ConfigError: The file is not a journal of this version.
+        """
+        timings = self.timings(mend)
+        return [one.judged_by(timings) for one in _read(self.path, Trial.from_dict, mend)]
+
+    def timings(self, mend: bool = True) -> list[SpeedTiming]:
+        """Returns the timings; arguments and errors as in `read`."""
+        if not self.timings_path.exists():
+            return []
+        return _read(self.timings_path, lambda fields: from_fields(SpeedTiming, fields), mend)
+
+
+def _append(path: Path, fields: Mapping[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(fields) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path, parse: Callable[[Mapping[str, Any]], _Line], mend: bool) -> list[_Line]:
+    try:
+        text = path.read_bytes().decode("utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        found = [parse(json.loads(line)) for line in whole.splitlines()]
+    except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
+        raise ConfigError(
+            f"{path} must be the journal of a tune by this version of a3gnn: {error}; tune again, into another folder"
+        ) from error
+    if mend and whole != text:
+        write_text(path, whole)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TuneState:
+    """The file `state.json` in the folder of a tune.
+
+    Attributes:
+        elapsed_s: Wall-clock seconds of all its runs, from the call of `tune` on, without compiling kernels.
+        finished_budget: The budget with which it finished, in seconds (float) or trials (int); None before that.
+        started: When its first run began, ISO 8601, UTC. Its surrogate starts from the measurements stored by then. ""
+            in files of older versions.
+        round_after: Identifier of the last measurement before the current round of proposals; "" before the first
+            round.
+        stalls: Number of consecutive stalled rounds before that one.
+    """
+
+    elapsed_s: float = 0.0
+    finished_budget: float | int | None = None
+    started: str = ""
+    round_after: str = ""
+    stalls: int = 0
+
+    def write(self, folder: Path) -> None:
+        """Writes the state into `folder`, whole or not at all."""
+        write_text(folder / _STATE, json.dumps(dataclasses.asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path, trials: Sequence[Trial]) -> Self:
+        """Returns the state in `folder`; a tune of an older version has no such file, and gets it from its `trials`.
+
+        Raises:
+            ConfigError: The file is not a state.
+        """
+        try:
+            return from_fields(cls, json.loads((folder / _STATE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            finished = read_request(folder).budget if (folder / "tuned.json").exists() else None
+            return cls(sum(trial.measurement.seconds for trial in trials), finished)
+        except (ValueError, TypeError, UsageError) as error:
+            raise ConfigError(
+                f"{folder / _STATE} must be the state of a tune: {error}; remove it to go on without"
+            ) from error
+
+
+def forget_failures(folder: Path, store: ProfileStore) -> int:
+    """Removes the failed trials of a tune, which must not be running, and returns their number.
+
+    When the tune is resumed, their share of the budget is free again, and their configurations may be chosen again. The
+    trials move to forgotten.jsonl. Their rows are removed from the store, which would otherwise return the failures. If
+    the process is killed in between, the function can be called again.
+
+    Args:
+        folder: The tune's folder.
+        store: The tune's store of measurements.
+
+    Raises:
+        ConfigError: The folder holds no journal of this version.
+        StoreError: The store can't be written.
+    """
+    journal = Journal(folder)
+    trials = journal.read()
+    failed = [trial for trial in trials if trial.measurement.metrics is None]
+    if not failed:
+        return 0
+    with (folder / FORGOTTEN).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(trial.to_dict()) + "\n" for trial in failed)
+        file.flush()
+        os.fsync(file.fileno())
+    for trial in failed:
+        store.remove(trial.measurement)
+    kept = [trial for trial in trials if trial.measurement.metrics is not None]
+    dataclasses.replace(TuneState.read(folder, trials), finished_budget=None).write(folder)
+    write_text(journal.path, "".join(json.dumps(trial.to_dict()) + "\n" for trial in kept))
+    return len(failed)

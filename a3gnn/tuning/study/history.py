@@ -18,13 +18,11 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
-from a3gnn.profiling.partition_failures import failed_partitioning
-from a3gnn.profiling.trial.curve_end import CurveRules
-from a3gnn.profiling.trial.request import TrialPlan
+from a3gnn.profiling.known import failed_partitioning
+from a3gnn.profiling.request import CurveRules, TrialPlan
 from a3gnn.space import Rows, SearchSpace
-from a3gnn.tuning.study.drift import SpeedTiming
 from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.tuning.study.trial import JudgedTrial, SpeedTiming, Trial
 
 #: `--memory-limit default` allows the default's measured peak and this share of it, because repeated trials of one
 #: configuration differ, and the default has to keep its own limit. Measured: in 24 repetitions of the default on three
@@ -117,17 +115,17 @@ class History:
         It is the trial of the default, or of a configuration with the same learning key. If none of these fits, the
         trial with the best validation accuracy stands in.
         """
-        key = self.study.setting.curve_key
-        same = key(TrainConfig())
+        task = self.study.setting.task
+        same = TrainConfig().curve_key(task)
         trained = [t for t in self.trials if t.measurement.metrics and self.curve(t.measurement.config)]
-        alike = (t for t in trained if key(t.measurement.config) == same)
+        alike = (t for t in trained if t.measurement.config.curve_key(task) == same)
         return next(alike, max(trained, key=self._best_accuracy, default=None))
 
     @property
     def has_default_reference(self) -> bool:
         """Whether the reference has the default's learning key, and is not a stand-in."""
-        trial, key = self.reference_trial, self.study.setting.curve_key
-        return trial is not None and key(trial.measurement.config) == key(TrainConfig())
+        trial, task = self.reference_trial, self.study.setting.task
+        return trial is not None and trial.measurement.config.curve_key(task) == TrainConfig().curve_key(task)
 
     @cached_property
     def reference(self) -> Reference | None:
@@ -157,7 +155,7 @@ class History:
 
     def curve(self, config: TrainConfig) -> LearningCurve | None:
         """Returns the longest measured curve with the learning key of `config`, or None."""
-        return self._curves.get(self.study.setting.curve_key(config))
+        return self._curves.get(config.curve_key(self.study.setting.task))
 
     def figures(self, trial: Trial) -> Figures | None:
         """Returns the figures of `trial` at equal training time; None if it failed."""

@@ -13,13 +13,13 @@ from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures
 from a3gnn.option_names import flags_are_used, option
 from a3gnn.pareto import hypervolume
-from a3gnn.report.front import REJECTED, Front, MeasuredConfig
-from a3gnn.search.result import SearchResult
+from a3gnn.report.front import Front, MeasuredConfig
+from a3gnn.report.rows import REJECTED
+from a3gnn.search.run import SearchResult
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.choice import Choice
-from a3gnn.tuning.study.drift import at_reference_pace
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Trial, predicted_row
+from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Trial, at_reference_pace, predicted_row
 
 #: The file with the predicted front.
 _FILE = "predicted_front.json"

@@ -1,26 +1,202 @@
-"""`Study`: the fixed settings of a tune."""
+"""`TuneRequest`: the checked options of a tune; `Study`: what is fixed in it."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Literal, Self
 
+from a3gnn._fields import from_fields
+from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
+from a3gnn.config import DYNAMIC_POLICIES, KNOBS, STATIC_POLICIES
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.hardware import Hardware
+from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement
-from a3gnn.objectives import Objectives
+from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
+from a3gnn.objectives import Objectives, Priority
 from a3gnn.option_names import option
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan
+from a3gnn.profiling.request import CurvePlan, TrialPlan
+from a3gnn.search.baselines import check_enumerable
+from a3gnn.search.searcher import ENGINES
+from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from a3gnn.tuning.study.request import TuneRequest
+from a3gnn.storage.host_memory import evaluation_bytes
+from a3gnn.task import Task
 
+#: The memory limit that allows the measured peak of the default configuration.
+DEFAULT_PEAK: Literal["default"] = "default"
 #: A trial's timeout: this share of a budget in seconds, within these bounds; the last value, in seconds, for a budget
 #: in trials. Guesses.
 _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 1800.0, 600.0
-
 #: The default's training may take this share of a budget in seconds, and at least so many seconds; the last value for a
 #: budget in trials. Guesses.
 _CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """The options of a tune, all checked as far as they can be without a graph and a machine.
+
+    Attributes:
+        spec: The graph, as `Graph.load` takes it.
+        task: The model and its training options.
+        priority: Ranks the configurations that keep the limits.
+        memory_limit: Limit on device memory, or on host memory without a device, in bytes; "default" for the default
+            configuration's measured peak; None for no limit.
+        host_memory_limit: Limit on host memory of a machine with a device, in bytes.
+        max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
+            default configuration, each trained as long.
+        budget: Seconds (float), or trials after the default configuration (int).
+        engine: The searcher.
+        fixed: Knobs held at a value.
+        ranges: Knobs restricted to (low, high).
+        seed: Decides every random choice of the tune; the task's seed decides those of training.
+        accuracy_epochs: Epochs of the default's budget. None takes those of the task's learning-rate schedule; without
+            a schedule, the default trains until its accuracy stops rising.
+        target_accuracy: The validation quality to reach, in percent, or an error; None takes the default's best less
+            `max_accuracy_drop`.
+
+    Raises:
+        UsageError: An option has a wrong value.
+    """
+
+    spec: str
+    task: Task
+    priority: Priority
+    memory_limit: int | Literal["default"] | None
+    host_memory_limit: int | None
+    max_accuracy_drop: float
+    budget: float | int
+    engine: str
+    fixed: tuple[tuple[str, Any], ...] = ()
+    ranges: tuple[tuple[str, Any, Any], ...] = ()
+    seed: int = 0
+    accuracy_epochs: int | None = None
+    target_accuracy: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("task", Task), ("priority", Priority)):
+            if not isinstance(getattr(self, name), kind):
+                raise UsageError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.engine, str) or self.engine not in ENGINES:
+            raise unknown_name(option("engine"), self.engine, ENGINES)
+        checked: dict[str, Any] = {
+            "host_memory_limit": checked_limit(option("host_memory_limit"), self.host_memory_limit),
+            "max_accuracy_drop": real_number(option("max_accuracy_drop"), self.max_accuracy_drop, "points"),
+            "budget": positive_number(option("budget"), self.budget, "a duration such as 10min or a number of trials"),
+            "seed": whole_number(option("seed"), self.seed, 0),
+        }
+        if self.memory_limit != DEFAULT_PEAK:
+            checked["memory_limit"] = checked_limit(option("memory_limit"), self.memory_limit)
+        if self.accuracy_epochs is not None:
+            checked["accuracy_epochs"] = whole_number(option("accuracy_epochs"), self.accuracy_epochs, 1)
+        if self.target_accuracy is not None:
+            self._check_target()
+        knobs = SearchSpace(KNOBS)
+        checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
+        checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        self._shape(knobs)
+
+    @property
+    def default_epochs(self) -> int | None:
+        """Epochs that the default trains; None until its accuracy stops rising."""
+        return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
+
+    def space(self, setting: Setting) -> SearchSpace:
+        """Returns the space of `setting` with the fixed knobs and the ranges applied.
+
+        Raises:
+            UsageError: Nothing in the requested space can run there, or it is too large for the engine.
+        """
+        space = self._shape(SearchSpace.of(setting))
+        refuse_impossible(space, self.engine, setting)
+        return space
+
+    @property
+    def max_drop(self) -> float:
+        """`max_accuracy_drop` as a share of 1."""
+        return self.max_accuracy_drop / 100
+
+    def limits(self, hardware: Hardware, least_accuracy: float | None, default_bytes: int | None = None) -> Limits:
+        """Returns the limits on `hardware`.
+
+        Args:
+            hardware: Its device, if any, is the memory that `memory_limit` limits.
+            least_accuracy: The least validation quality by the task's metric, or None.
+            default_bytes: Bytes that a memory limit of "default" allows; None for no limit, before it is measured.
+        """
+        memory = default_bytes if self.memory_limit == DEFAULT_PEAK else self.memory_limit
+        host, device = memory, None
+        if hardware.has_device:
+            host, device = self.host_memory_limit, memory
+        elif self.host_memory_limit is not None:
+            host = min(self.host_memory_limit, host or self.host_memory_limit)
+        return Limits(host, device, least_accuracy)
+
+    @property
+    def evaluation_bytes(self) -> int:
+        """Memory for one evaluation pass of a user's own model: a share of the smallest limit that is a size."""
+        given = (self.memory_limit, self.host_memory_limit)
+        return evaluation_bytes(min((limit for limit in given if isinstance(limit, int)), default=None))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the options as JSON types."""
+        fields = dataclasses.asdict(self) | {"task": self.task.to_dict()}
+        return fields | {name: [list(entry) for entry in fields[name]] for name in ("fixed", "ranges")}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the options of `to_dict`."""
+        parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
+        return from_fields(cls, dict(fields) | parts)
+
+    def _check_target(self) -> None:
+        """Checks the target as far as possible without a graph, which defines the unit of an error."""
+        if self.task.metric in ERRORS:
+            positive_number(option("target_accuracy"), self.target_accuracy, f"a {METRIC_LABELS[self.task.metric]}")
+        else:
+            ACCURACY.quality_of(option("target_accuracy"), self.target_accuracy)
+
+    def _shape(self, space: SearchSpace) -> SearchSpace:
+        """Returns `space` with the fixed knobs and the ranges applied."""
+        for name, low, high in self.ranges:
+            space = space.restrict(name, low, high)
+        for name, value in self.fixed:
+            space = space.fix(name, value)
+        return space
+
+
+def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None:
+    """Raises a `UsageError` if no value of a knob can run in `setting`, or `engine` can't search `space`."""
+    graph = setting.graph
+    if not setting.hardware.has_device and "cpu" not in space.knob("sampling_device").values:
+        raise UsageError(
+            "sampling_device=cuda needs a CUDA GPU, and this machine has none; leave it out, or fix it to cpu"
+        )
+    policies = space.knob("cache_policy").values
+    if graph.sparse_features and set(policies) <= set(DYNAMIC_POLICIES):
+        raise UsageError(
+            f"cache_policy={policies[0]} needs dense features, and those of {graph.name} are sparse; "
+            f"use one of {', '.join(STATIC_POLICIES)}"
+        )
+    least_parts = min(space.knob("num_partitions").values)
+    if least_parts > graph.num_nodes:
+        raise UsageError(
+            f"num_partitions must be at most {graph.num_nodes:,}, the nodes of {graph.name}; got {least_parts:,}"
+        )
+    if not reads_a_table(setting.task) and space.knob("input_aggregation").values == ("full",):
+        raise UsageError(
+            "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
+            "(sage, gcn, gin, or one of your own that takes adjs and declares aggregates = 'mean'), got "
+            f"{setting.task.model}; leave it out, or fix it to sampled"
+        )
+    if engine == "exhaustive":
+        check_enumerable(space)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +207,7 @@ class Study:
         request: The options of the tune.
         setting: The task, the graph and the machine.
         space: The configurations to choose from.
-        plan: How trials are timed, and the limits that are known from the start. `a3gnn.tuning.run.trial_plan` adds
+        plan: How trials are timed, and the limits that are known from the start. `a3gnn.tuning.run.plans` adds
             how far they train.
         corpus: Measurements that the surrogate starts from, of this and other graphs and machines.
         unlearnt: The validation quality of a model that predicts the same for every node.

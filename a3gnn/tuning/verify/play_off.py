@@ -13,10 +13,11 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures, Spread
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
-from a3gnn.report.front import NO_GAIN, REJECTED
+from a3gnn.report.front import NO_GAIN
+from a3gnn.report.rows import REJECTED
 from a3gnn.report.text import describe_breaches, describe_config
-from a3gnn.tuning.engines.acquisition import learning_differently
-from a3gnn.tuning.run.play_off_plan import (
+from a3gnn.tuning.engines.propose import learning_differently
+from a3gnn.tuning.run.plans import (
     FINALISTS,
     MARGIN,
     MOST_ALTERNATIONS,
@@ -30,10 +31,9 @@ from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.choice import Choice, Judged, NoGain
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Comparison, Pair, accuracy_differences, best_accuracy
 from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE
-from a3gnn.tuning.study.memory_limits import memory_limits
 from a3gnn.tuning.study.trial import JudgedTrial
-from a3gnn.tuning.tell.infeasible import nothing_fits
 from a3gnn.tuning.verify.remeasured import enough_undisturbed, judged_in_turns, judged_over, parted, with_timing
 from a3gnn.units import count
 

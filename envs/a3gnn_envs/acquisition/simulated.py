@@ -41,7 +41,7 @@ _LATER = 0.1
 _MISSED = 1e-4
 #: Added to the diagonal of correlations, because equal points make them singular.
 _ROUNDING = 1e-9
-#: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.run.play_off_plan.ROUNDS`).
+#: Timings of a finalist in the play-off's rounds (`a3gnn.tuning.run.plans.ROUNDS`).
 _ROUNDS = 2
 
 

@@ -17,7 +17,7 @@ FIDELITIES = 3
 #: The share of the curve that is trained at each.
 SHARES = np.array([0.0, 0.25, 1.0])
 #: Configurations that the play-off measures again besides the default, as a tune does
-#: (`a3gnn.tuning.run.play_off_plan.FINALISTS`).
+#: (`a3gnn.tuning.run.plans.FINALISTS`).
 _FINALISTS = 3
 #: The price of time: what a whole budget of trials costs, in doublings of the score. Guess.
 PRICE = 0.05

@@ -101,7 +101,7 @@ def accuracy_feasibility(studies: Studies, fidelity: int) -> Floats:
     """Returns the probability of keeping the limit on accuracy as known after trials, (num_studies, K).
 
     Beliefs about accuracy and about the seconds to the target each give a probability. Their geometric mean counts, as
-    in a tune (`a3gnn.tuning.engines.acquisition.feasibility`).
+    in a tune (`a3gnn.tuning.engines.propose.feasibility`).
     """
     world, beliefs = studies.world, studies.beliefs
     by_accuracy = _at_most(studies, ACCURACY, _rise_left(studies, fidelity))

@@ -9,8 +9,7 @@ from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.hitgnn.platforms.designs import DesignProblem, DesignSpace, Indices, design_problem, shares
 from a3gnn.hitgnn.platforms.metadata import Die, Fpga, Kernels, Platform
 from a3gnn.pareto import non_dominated
-from a3gnn.search.result import EvaluationCache
-from a3gnn.search.run import play
+from a3gnn.search.run import EvaluationCache, play
 from a3gnn.search.searcher import make_searcher
 
 

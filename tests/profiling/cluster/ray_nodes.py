@@ -26,7 +26,7 @@ def main() -> None:
     from ray.cluster_utils import Cluster
 
     from a3gnn.machine.probe import bare_machine
-    from a3gnn.profiling.cluster.kinds import resources_of
+    from a3gnn.profiling.cluster.connection import resources_of
 
     told = {}
     # Paths of sockets have a hundred characters at most.

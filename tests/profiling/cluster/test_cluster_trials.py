@@ -17,8 +17,8 @@ from a3gnn.hardware import Hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.cluster.executor import RayExecutor
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.known_curves import curve_state
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
+from a3gnn.profiling.known import curve_state
+from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from tests.profiling.cluster.nodes import Rays, soon, wait_until

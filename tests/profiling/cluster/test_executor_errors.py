@@ -16,9 +16,9 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.profiling.cluster import executor as module
+from a3gnn.profiling.cluster.connection import ClusterNode, MachineKind
 from a3gnn.profiling.cluster.executor import RayExecutor
-from a3gnn.profiling.cluster.kinds import ClusterNode, MachineKind
-from a3gnn.profiling.trial.request import CurvePlan, TrialPlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 

@@ -10,9 +10,8 @@ from typing import cast
 import pytest
 
 from a3gnn.profiling.cluster import executor as place
-from a3gnn.profiling.cluster.connection import Connection
+from a3gnn.profiling.cluster.connection import ClusterNode, Connection
 from a3gnn.profiling.cluster.executor import take_place
-from a3gnn.profiling.cluster.kinds import ClusterNode
 
 MACHINES = tuple(ClusterNode(letter * 56, letter, 1.0, 0.0) for letter in "abc")
 

@@ -9,7 +9,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
 from a3gnn.tuning.run.rounds import measure_round
 from a3gnn.tuning.study.trial import Proposal

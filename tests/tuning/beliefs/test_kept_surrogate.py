@@ -14,8 +14,8 @@ from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
+from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
 from a3gnn.tuning.study.trial import Predicted
 
 

@@ -9,10 +9,10 @@ import pytest
 from a3gnn.limits import FEASIBLE, Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction, log_points
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Problem
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.beliefs.expectations import unmeasured
-from a3gnn.tuning.engines.acquisition import MIN_GAIN, Expected, choose_trials, true_spread
+from a3gnn.tuning.engines.propose import MIN_GAIN, Expected, choose_trials, true_spread
 
 DEVIATIONS = 1.645
 #: Small enough to be enumerated.

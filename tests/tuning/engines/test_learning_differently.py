@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.tuning.engines.acquisition import learning_differently
+from a3gnn.tuning.engines.propose import learning_differently
 
 ALIKE = [TrainConfig(parallel_mode="mode1", num_workers=workers) for workers in (1, 2, 3)]
 SMALL, LARGE = TrainConfig(batch_size=128), TrainConfig(batch_size=4096)

@@ -13,8 +13,7 @@ from a3gnn.hardware import Hardware
 from a3gnn.limits import FEASIBLE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.executor import PARTITIONING
-from a3gnn.profiling.trial.request import TrialPlan, TrialRequest
+from a3gnn.profiling.request import PARTITIONING, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
@@ -29,8 +28,7 @@ from a3gnn.tuning.beliefs.expectations import (
 )
 from a3gnn.tuning.engines.propose import ROUND_TRIALS, best_score, problem_of, propose, round_trials
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 

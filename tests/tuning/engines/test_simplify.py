@@ -5,7 +5,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.limits import Limits
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.prediction import Prediction
-from a3gnn.search.problem import Problem
+from a3gnn.search.searchable import Problem
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.engines.predicted_best import Probable, simplified
 

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from a3gnn.tuning.outcome.result import TuneResult
-from a3gnn.tuning.tell.choice_lines import choice_lines
+from a3gnn.tuning.study.choice import choice_lines
 
 
 def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., TuneResult]) -> None:

@@ -7,9 +7,9 @@ import pytest
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.trial.request import CurvePlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, TrialRequest
 from a3gnn.task import Task
-from a3gnn.tuning.run.trial_plan import timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.run.plans import timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.trial import Proposal
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 

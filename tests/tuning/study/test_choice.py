@@ -7,8 +7,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.executor import PARTITIONING
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import PARTITIONING, TrialRequest
 from tests.tuning.formulas import SMALL_SPACE
 
 MiB = 2**20

@@ -16,17 +16,16 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling import profiler
 from a3gnn.profiling.replay import Replay
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialRequest
 from a3gnn.tuning.beliefs.expectations import expected_trial_s, fit_surrogate, predict
 from a3gnn.tuning.engines.propose import ROUND_TRIALS
 from a3gnn.tuning.run.finish import finish
+from a3gnn.tuning.run.plans import trial_plan
 from a3gnn.tuning.run.rounds import measure_round
-from a3gnn.tuning.run.trial_plan import trial_plan
-from a3gnn.tuning.study.drift import SpeedTiming, at_reference_pace, drift_at
+from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.journal import Journal
-from a3gnn.tuning.study.trial import Proposal, Trial
+from a3gnn.tuning.study.trial import Proposal, SpeedTiming, Trial, at_reference_pace, drift_at
 from a3gnn.tuning.verify.play_off import play_off
 from tests.tuning.formulas import SMALL_SPACE
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured

@@ -13,8 +13,7 @@ from a3gnn.task import Task
 from a3gnn.tuning.beliefs.expectations import tried_rows
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.measured_front import measured_hypervolume
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 
 MiB = 2**20

@@ -12,8 +12,7 @@ from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.folder import open_folder
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import Study, TuneRequest
 
 
 @pytest.fixture

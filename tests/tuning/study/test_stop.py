@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from a3gnn.measurement import Metrics
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.study.budget import StopAsked, ask_to_stop, stop_is_asked, stopped_by_file
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.folder import Journal
 
 
 def _asks(folder: Path, after: int, then_s: float = 0.0):

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection
 import pytest
 
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.run.finish import finish
-from a3gnn.tuning.run.play_off_plan import MOST_ALTERNATIONS, MOST_REPEATED, MOST_SEEDS
+from a3gnn.tuning.run.plans import MOST_ALTERNATIONS, MOST_REPEATED, MOST_SEEDS
+from a3gnn.tuning.study.choice import choice_lines
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair
-from a3gnn.tuning.tell.choice_lines import choice_lines
 from a3gnn.tuning.verify.play_off import play_off
 from a3gnn.tuning.verify.remeasured import parted
 from tests.tuning.measured import DEFAULT, MODE1, Measured

@@ -14,10 +14,10 @@ from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.pareto import non_dominated
-from a3gnn.profiling.trial.request import TrialRequest
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.run.finish import finish
-from a3gnn.tuning.run.play_off_plan import FINALISTS, ROUNDS, SEEDS
+from a3gnn.tuning.run.plans import FINALISTS, ROUNDS, SEEDS
 from a3gnn.tuning.study.choice import Choice, NoGain
 from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.study.measured_front import measured_front

@@ -11,11 +11,11 @@ from itertools import count
 from statistics import fmean, median
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from a3gnn.profiling.trial.request import TrialPlan
-from a3gnn.quick import QUICK
+from a3gnn.launch import QUICK
+from a3gnn.profiling.request import TrialPlan
 from a3gnn.threads.stolen_time import stretch
 
-Step = TypeVar("Step")
+TimedStep = TypeVar("TimedStep")
 
 #: Most windows timed beyond the plan's because of disturbances. Guess: by default, a trial on a machine that is never
 #: quiet then takes twice as long.
@@ -29,7 +29,7 @@ _DISTURBING_STOLEN_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Epochs(Generic[Step]):
+class Epochs(Generic[TimedStep]):
     """The epochs of a trainer.
 
     Attributes:
@@ -38,13 +38,13 @@ class Epochs(Generic[Step]):
         batches: Mini-batches of an epoch.
     """
 
-    steps: Callable[[int], Generator[Step, None, None]]
+    steps: Callable[[int], Generator[TimedStep, None, None]]
     starts: Callable[[int], Collection[int]]
     batches: int
 
 
 @dataclass(frozen=True, slots=True)
-class Window(Generic[Step]):
+class Window(Generic[TimedStep]):
     """Seconds of timed mini-batches, each from its request to the end of its training step.
 
     The properties leave out time stolen by the hypervisor.
@@ -63,13 +63,13 @@ class Window(Generic[Step]):
     other: list[float]
     endings: list[float]
     starts_per_epoch: int
-    steps: list[Step]
+    steps: list[TimedStep]
     stretch: float = 1.0
 
     @classmethod
     def timed(
         cls,
-        epochs: Epochs[Step],
+        epochs: Epochs[TimedStep],
         numbers: Iterator[int],
         *,
         least_batches: int,
@@ -145,7 +145,7 @@ class Clocks(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing(Generic[Step]):
+class Timing(Generic[TimedStep]):
     """The windows that count, and the number of disturbed ones.
 
     Attributes:
@@ -154,7 +154,7 @@ class Timing(Generic[Step]):
         batches_per_epoch: Mini-batches of an epoch.
     """
 
-    windows: list[Window[Step]]
+    windows: list[Window[TimedStep]]
     disturbed: int
     batches_per_epoch: int
 
@@ -174,16 +174,16 @@ class Timing(Generic[Step]):
         return median(window.epoch_overhead_s for window in self.windows)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TimedStep]:
         """The values yielded after each mini-batch of the windows."""
         return [step for window in self.windows for step in window.steps]
 
-    def mean_seconds(self, seconds: Callable[[Step], float]) -> float:
+    def mean_seconds(self, seconds: Callable[[TimedStep], float]) -> float:
         """Returns the mean of `seconds` over all steps, without stolen time."""
         return fmean(seconds(step) / window.stretch for window in self.windows for step in window.steps)
 
 
-def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Clocks) -> Timing[Step]:
+def time_windows(epochs: Epochs[TimedStep], plan: TrialPlan, machine: Clocks) -> Timing[TimedStep]:
     """Times whole mini-batches after a warm-up, in `plan.windows` windows.
 
     Each window begins with an epoch and takes its share of `plan.timed_seconds`, or longer. A disturbed window is timed
@@ -191,7 +191,7 @@ def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Clocks) -> Timi
     """
     numbers = count()
     _warm_up(epochs, numbers, plan.warmup_batches)
-    timed: list[_Timed[Step]] = []
+    timed: list[_Timed[TimedStep]] = []
     while sum(not one.disturbed for one in timed) < plan.windows and len(timed) < plan.windows + MOST_REPEATS:
         timed.append(_timed(epochs, numbers, plan, machine))
     by_disturbance = sorted(range(len(timed)), key=lambda i: (timed[i].disturbed, timed[i].others))
@@ -199,15 +199,15 @@ def time_windows(epochs: Epochs[Step], plan: TrialPlan, machine: Clocks) -> Timi
     return Timing(in_order, sum(one.disturbed for one in timed), epochs.batches)
 
 
-class _Timed(NamedTuple, Generic[Step]):
+class _Timed(NamedTuple, Generic[TimedStep]):
     """A window, whether it was disturbed, and the share of the cores that others took."""
 
-    window: Window[Step]
+    window: Window[TimedStep]
     disturbed: bool
     others: float
 
 
-def _timed(epochs: Epochs[Step], numbers: Iterator[int], plan: TrialPlan, machine: Clocks) -> _Timed[Step]:
+def _timed(epochs: Epochs[TimedStep], numbers: Iterator[int], plan: TrialPlan, machine: Clocks) -> _Timed[TimedStep]:
     begun, others, stolen = machine.clock(), machine.other_seconds(), machine.stolen_seconds()
     seconds = plan.timed_seconds / plan.windows
     window = Window.timed(epochs, numbers, least_batches=plan.least_timed_batches, seconds=seconds, clock=machine.clock)
@@ -219,7 +219,7 @@ def _timed(epochs: Epochs[Step], numbers: Iterator[int], plan: TrialPlan, machin
     return _Timed(window, by_processes or by_theft, others / available)
 
 
-def _warm_up(epochs: Epochs[Step], numbers: Iterator[int], batches: int) -> None:
+def _warm_up(epochs: Epochs[TimedStep], numbers: Iterator[int], batches: int) -> None:
     done = 0
     while done < batches:
         with closing(epochs.steps(next(numbers))) as running:

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 from a3gnn.measurement import Failure, FailureKind, Metrics
+from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.profiling.trial.request import TrialRequest
-from a3gnn.tuning.run.forget_failures import FORGOTTEN, forget_failures
-from a3gnn.tuning.study.journal import Journal
+from a3gnn.tuning.study.folder import FORGOTTEN, Journal, forget_failures
 from tests.tuning.test_resume import PARTS
 
 

@@ -7,7 +7,7 @@ import pytest
 from a3gnn.hardware import Hardware
 from a3gnn.limits import Limits
 from a3gnn.option_names import as_flags
-from a3gnn.profiling.feasibility import why_infeasible
+from a3gnn.tuning.study.limits import why_infeasible
 
 MiB = 2**20
 

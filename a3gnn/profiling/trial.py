@@ -23,9 +23,8 @@ from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import StageSeconds
 from a3gnn.models.own.factory import Factory
 from a3gnn.process.compilations import compilations
-from a3gnn.profiling.trial.curve_end import CurveRules
-from a3gnn.profiling.trial.request import TrialRequest, failure_of
-from a3gnn.profiling.trial.timing import Clocks, Epochs, Timing, time_windows
+from a3gnn.profiling.request import CurveRules, TrialRequest, failure_of
+from a3gnn.profiling.timing import Clocks, Epochs, Timing, time_windows
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
 from a3gnn.training.curve import CurveState, first_point, train_curve

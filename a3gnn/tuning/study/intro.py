@@ -1,16 +1,34 @@
-"""The lines that explain how a user's own model is evaluated, and which knobs the space leaves out for it."""
+"""The lines that a study begins with: the machine, the graph, and a user's own model."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from a3gnn.evaluation.own_evaluator import EvaluationPlans
-from a3gnn.graphs.graph import Graph
+from a3gnn.characteristics import GraphCharacteristics
+from a3gnn.hardware import Hardware
 from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
 from a3gnn.setting import Setting
 from a3gnn.task import OwnModel, Task
-from a3gnn.units import count
+from a3gnn.units import count, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.graphs.graph import Graph
+
+
+def intro(hardware: Hardware, graph: GraphCharacteristics) -> Iterator[str]:
+    """Yields a line about the machine, and a line about the graph."""
+    device = (
+        f", {hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else ", no GPU"
+    )
+    label = f"{hardware.label}: " if hardware.label else ""
+    memory = format_size(hardware.host_memory_bytes)
+    yield f"{label}{hardware.cpu}, {count(hardware.num_cores, 'core')}, {memory} memory{device}"
+    yield (
+        f"{graph.name}: {count(graph.num_nodes, 'node')}, {count(graph.num_edges, 'edge')}, "
+        f"{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train seed')}"
+    )
 
 
 def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterator[str]:
@@ -24,6 +42,8 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
     task, own = setting.task, setting.task.own
     if own is None:
         return
+    from a3gnn.evaluation.own_evaluator import EvaluationPlans  # imports torch
+
     text = EvaluationPlans.of(graph, task, evaluation_bytes).text
     yield f"{task.model}: {count(own.cost.parameters, 'weight')}; {setting.metric.label} is computed from {text}"
     if not own.repeats:

@@ -1,22 +1,95 @@
-"""The error if nothing keeps the limits: the closest configuration, the limits it breaks, and limits that would do."""
+"""The memory limits of one configuration, and the errors if nothing can keep the limits, or nothing measured does."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
-from a3gnn.limits import Breach
+from a3gnn.figures import Figures
+from a3gnn.hardware import Hardware
+from a3gnn.limits import Breach, Limits
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.option_names import option
+from a3gnn.profiling.request import TrialPlan
 from a3gnn.report.text import describe_breaches, describe_config
-from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import Trial
+from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.study.study import DEFAULT_PEAK
+from a3gnn.tuning.study.trial import Predicted, Trial
+from a3gnn.units import format_size
 
+#: If nothing fits, one trial may use so many times its limit or its predicted memory. Guess: enough to find the
+#: smallest limit that would do, and too little for a leaking model to fill the machine's memory.
+BEYOND = 1.5
 #: Up to this quality the error suggests no looser limit: no target may be as low, and a curve without a point counts as
 #: 0.
 _NO_ACCURACY = 0.01
+
+
+def memory_limits(history: History, config: TrainConfig) -> Limits:
+    """Returns the limits on the memory of `config`.
+
+    With `--memory-limit default`, the reference's own peak is the limit. If a repetition of the reference takes more,
+    it breaks no limit: the default just needs more than its first trial showed.
+    """
+    reference = history.reference_trial
+    if (
+        history.study.request.memory_limit == DEFAULT_PEAK
+        and reference is not None
+        and config.canonical() == reference.measurement.config
+    ):
+        return history.study.objectives(None, None).limits
+    return dataclasses.replace(history.objectives.limits, least_accuracy=None)
+
+
+def within_limits(history: History, plan: TrialPlan, config: TrainConfig) -> TrialPlan:
+    """Returns `plan` with the limits on the memory of `config`."""
+    limits = memory_limits(history, config)
+    return dataclasses.replace(plan, host_limit_bytes=limits.host_bytes, device_limit_bytes=limits.device_bytes)
+
+
+def beyond_limits(plan: TrialPlan, predicted: Predicted) -> TrialPlan:
+    """Returns `plan` with limits on memory that are `BEYOND` times its own, or times what is `predicted`."""
+    host, device = (
+        None if limit is None else round(BEYOND * max(limit, predicted[peak]["mean"]))
+        for limit, peak in ((plan.host_limit_bytes, "peak_host_bytes"), (plan.device_limit_bytes, "peak_device_bytes"))
+    )
+    return dataclasses.replace(plan, host_limit_bytes=host, device_limit_bytes=device)
+
+
+def training_limits(history: History, config: TrainConfig, figures: Figures) -> Limits:
+    """Returns the limits for training `config`, which was measured with `figures`.
+
+    If `config` is the default that set the limits, and took more than they allow, they are raised to its peaks plus
+    `DEFAULT_TOLERANCE`.
+    """
+    limits = history.objectives.limits
+    if memory_limits(history, config).host_bytes == limits.host_bytes:
+        return limits
+    more = {
+        field: math.ceil(getattr(figures, f"peak_{field}") * (1 + DEFAULT_TOLERANCE))
+        for field in ("host_bytes", "device_bytes")
+        if (getattr(limits, field) or math.inf) < getattr(figures, f"peak_{field}")
+    }
+    return dataclasses.replace(limits, **more)
+
+
+def why_infeasible(limits: Limits, hardware: Hardware) -> str:
+    """Returns why no training can keep the memory limits, or "" if one might."""
+    for kind, limit, idle in (
+        ("host", limits.host_bytes, hardware.profile.idle_host_bytes),
+        ("device", limits.device_bytes, hardware.profile.idle_device_bytes),
+    ):
+        if limit is not None and limit <= idle:
+            name = "host_memory_limit" if kind == "host" and hardware.has_device else "memory_limit"
+            return (
+                f"the {kind} memory limit must exceed the {format_size(idle)} that a process takes before it trains "
+                f"anything, got {format_size(limit)}; give {option(name, f'{idle // 2**20 + 1}MiB')} or more"
+            )
+    return ""
 
 
 class _Broken(NamedTuple):

@@ -1,1 +1,0 @@
-"""One trial: its request, its run, its timing and its failures."""

@@ -1,1 +1,0 @@
-"""Lines for people: a tune's inputs, findings and choice."""
