@@ -48,7 +48,7 @@ from a3gnn.tuning.engines.propose import propose
 from a3gnn.tuning.run.rounds import Proposer
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.folder import holds_tune
-from a3gnn.tuning.study.request import DEFAULT_PEAK, TuneRequest
+from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
 from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
 from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals

@@ -29,8 +29,7 @@ from a3gnn.setting import Setting
 from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.engines.predicted_best import probability_of_keeping
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
-from a3gnn.tuning.study.request import TuneRequest
-from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.acquisition.replays import MeasuredDefault, by_setting

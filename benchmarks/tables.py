@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from benchmarks.engine.client import ROOT
 from benchmarks.engine.judge import Standing, ms_of, standings
 from benchmarks.engine.report import read_report
 from benchmarks.engine.rows import CONTESTANTS, ROWS
-from benchmarks.engine.summary import geometric_mean
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "docs" / "benchmarks" / "engine.md", ROOT / "docs" / "benchmarks" / "tunes.md")
@@ -61,7 +61,7 @@ def live_tunes() -> list[str]:
     """Returns the gain of each stored tune by a3gnn's own rule over the baseline, as lines of a Markdown table."""
     found = [row for row in json.loads(LIVE.read_text(encoding="utf-8"))["rows"] if row["rule"] == "a3gnn"]
     rows = [[row["graph"], str(row["seed"]), str(row["trials"]), *map(_gain, _figures(row))] for row in found]
-    means = [geometric_mean(values) for values in zip(*map(_figures, found), strict=True)]
+    means = [statistics.geometric_mean(values) for values in zip(*map(_figures, found), strict=True)]
     rows.append(["geometric mean", "", "", *map(_gain, means)])
     for line, row in zip(rows, found, strict=False):
         line.append(f"{row['points']['median']:+.2f}")

@@ -31,7 +31,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Spread
 from a3gnn.objectives import memory_metric
 from a3gnn.report.text import describe_config
-from a3gnn.threads.stolen_time import stretch
+from a3gnn.threads.core_time import stretch
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.folder import Journal, read_request

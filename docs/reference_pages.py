@@ -38,7 +38,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.tuning.outcome.pick.pick",
         "a3gnn.write_report",
     ),
-    "Your graph": ("a3gnn.Graph", "a3gnn.graphs.conversion.convert.convert"),
+    "Your graph": ("a3gnn.Graph", "a3gnn.graphs.convert.convert"),
     "Your own loop": (
         "a3gnn.Loader",
         "a3gnn.training.data_module.TunedDataModule",

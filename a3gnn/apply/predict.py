@@ -14,13 +14,12 @@ from torch import Tensor, nn
 from a3gnn.checks import checked_limit
 from a3gnn.errors import GraphError, ModelError
 from a3gnn.evaluation.evaluate import checked_outputs
-from a3gnn.evaluation.evaluation_plan import EvaluationPlan
 from a3gnn.evaluation.inference import Inference, Scratch
-from a3gnn.evaluation.own_evaluator import planned_outputs
+from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
 from a3gnn.graphs.as_graph import as_unlabelled, is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
-from a3gnn.loader.loader_rules import InputNodes
+from a3gnn.loader.seeds import InputNodes
 from a3gnn.metric import Target
 from a3gnn.models.model import build_model
 from a3gnn.models.own.factory import Factory
@@ -28,9 +27,9 @@ from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.notify import listener
 from a3gnn.option_names import option
-from a3gnn.pipeline.upload import checked_device
+from a3gnn.pipeline.pipeline import checked_device
 from a3gnn.process.memory_guard import MemoryGuard
-from a3gnn.storage.host_memory import evaluation_bytes
+from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.saved_model import SavedModel
 

@@ -20,23 +20,22 @@ from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.metric import checked_metric
-from a3gnn.models.optimiser_imports import optimiser_imports
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.graph import watched
 from a3gnn.storage.claim import claimed, claimed_next
-from a3gnn.storage.host_memory import evaluation_bytes
+from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
-from a3gnn.training.compile_ahead import KernelSet, compile_ahead
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimiser_imports
 from a3gnn.training.curve import first_point
+from a3gnn.training.fit import run
 from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult, make_result
-from a3gnn.training.run import run
 from a3gnn.training.run_folder import check_run_folder
 from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.training.tuned import TunedConfig

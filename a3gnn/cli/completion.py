@@ -40,7 +40,7 @@ class Text(click.ParamType[str]):
 def datasets(incomplete: str) -> Iterable[str]:
     """Returns graph specs that continue `incomplete`: schemes, then their names or parameters."""
     from a3gnn.graphs.pyg_names import PYG_NAMES
-    from a3gnn.graphs.synthetic.recipe import Recipe
+    from a3gnn.graphs.synthetic_recipe import Recipe
 
     scheme, colon, rest = incomplete.partition(":")
     if not colon:
@@ -92,7 +92,7 @@ def ranges(incomplete: str) -> Iterable[str]:
 
 def platforms(incomplete: str) -> Iterable[str]:
     """Returns the names of the built-in platforms."""
-    from a3gnn.hitgnn.platforms.files import names
+    from a3gnn.hitgnn.platforms.metadata import names
 
     return names("platforms")
 

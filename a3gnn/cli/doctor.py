@@ -13,7 +13,7 @@ import click
 from a3gnn._imports import install_line
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.machine.host import cache_sizes, cpu_name, instruction_sets
-from a3gnn.storage.host_memory import host_memory_bytes
+from a3gnn.storage.host_limits import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
 from a3gnn.units import count, format_size
 from a3gnn.version import __version__

@@ -64,8 +64,8 @@ def explore(
     """
     from a3gnn.hitgnn.platforms.explore import CEILING
     from a3gnn.hitgnn.platforms.explore import explore as run
-    from a3gnn.hitgnn.platforms.files import read_platform
     from a3gnn.hitgnn.platforms.lines import exploration_lines
+    from a3gnn.hitgnn.platforms.metadata import read_platform
     from a3gnn.hitgnn.platforms.performance import Conditions
     from a3gnn.task import Task, usual_fanouts
 

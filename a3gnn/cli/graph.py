@@ -45,7 +45,7 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
 
     FOLDER must be new, empty, or hold this very graph. A synthetic graph or an .npz file may be larger than memory.
     """
-    from a3gnn.graphs.conversion.convert import convert as convert_graph
+    from a3gnn.graphs.convert import convert as convert_graph
     from a3gnn.graphs.split import Split
 
     say = progress(quiet)

@@ -92,7 +92,7 @@ def profile(
     from a3gnn.profiling.store.store import ProfileStore
     from a3gnn.setting import Setting
     from a3gnn.space import SearchSpace
-    from a3gnn.storage.host_memory import evaluation_bytes
+    from a3gnn.storage.host_limits import evaluation_bytes
     from a3gnn.training.compile_ahead import KernelSet, compile_ahead
     from a3gnn.training.examine import examined
     from a3gnn.tuning.study.intro import model_lines

@@ -45,7 +45,7 @@ from a3gnn.cli.output import QUIET, show
 from a3gnn.cli.output import progress as lines
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.algorithms.rules import ALGORITHM_NAMES
+from a3gnn.hitgnn.algorithms import ALGORITHM_NAMES
 from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 from a3gnn.launch import launch
 from a3gnn.metric import AUTO
@@ -341,7 +341,7 @@ def _energy(result: TrainResult) -> str:
 
 
 def _stolen(result: TrainResult) -> str:
-    from a3gnn.threads.stolen_time import stretch
+    from a3gnn.threads.core_time import stretch
 
     return (
         f"{result.stolen_share:.0%} of the cores' time, by other machines of the host; without, training takes about "

@@ -1,4 +1,4 @@
-"""`aggregate_table`: the input layer's aggregation over all in-neighbors, computed once per graph."""
+"""`aggregate_table`: the input layer's aggregation over all in-neighbours, computed once per graph."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods
-from a3gnn.features.rows.row_kernels import locate
-from a3gnn.features.rows.sparse_kernels import count_entries, sum_rows
-from a3gnn.features.rows.stored import SparseRows, bits
-from a3gnn.features.rows.table import Aggregator, RowTable, aggregate, input_width, row_like, weigh
-from a3gnn.graphs.derived import noting_seconds, seconds_of_making
+from a3gnn.features.row_kernels import count_entries, locate, sum_rows
+from a3gnn.features.row_table import Aggregator, RowTable, aggregate, input_width, row_like, weigh
+from a3gnn.features.stored_rows import SparseRows, bits
+from a3gnn.graphs.derived import noting_seconds, read_table, seconds_of_making, write_sparse_table, write_table
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
 from a3gnn.models.layers.aggregation import factors
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.search_values import MOST_TABLE_GROWTH
@@ -42,14 +40,14 @@ _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | SparseFeatures:
     """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR if features are.
 
-    Rows are aggregated as in `a3gnn.features.rows.table`, over all in-neighbors. For `mean`, a row holds the node's own
+    Rows are aggregated as in `a3gnn.features.row_table`, over all in-neighbours. For `mean`, a row holds the node's own
     features and the mean; `gcn` uses the whole graph's degrees. The table is stored beside the graph. The first call
     writes it in chunks, and notes the seconds.
 
     Args:
         graph: A graph on disk.
         aggregator: The aggregation of the input layer.
-        around: Neighborhoods of the same graph. If its `on_chunk` raises an exception, no table is left.
+        around: Neighbourhoods of the same graph. If its `on_chunk` raises an exception, no table is left.
 
     Raises:
         GraphError: The table is damaged or can't be written; the message contains the remedy.

@@ -1,4 +1,4 @@
-"""Evaluates a model on validation and test nodes by its task's metric, from all their in-neighbors."""
+"""Evaluates a model on validation and test nodes by its task's metric, from all their in-neighbours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.evaluation.inference import CHUNK_BYTES, Inference, Scratch
 from a3gnn.evaluation.tally import check_defined, new_tally
-from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled, label_spread
 from a3gnn.metric import ERRORS, Metric

@@ -1,4 +1,4 @@
-"""Full-neighbor inference, layer by layer, in bounded memory."""
+"""Full-neighbour inference, layer by layer, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torch.nn import functional
 from a3gnn.errors import A3GNNError
 from a3gnn.evaluation.aggregate_table import table_if_kept
 from a3gnn.evaluation.neighbourhoods import EDGE_BYTES, Neighbourhoods
-from a3gnn.features.rows.table import Aggregator
-from a3gnn.features.rows.tensors import slice_or_ids
+from a3gnn.features.row_table import Aggregator
+from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import LEAST_POINTS
 from a3gnn.models.feature_rows import FeatureRows
@@ -70,7 +70,7 @@ class Scratch:
 
 
 class Inference:
-    """Computes the logits of some nodes from all their in-neighbors; computes each layer once per needed node.
+    """Computes the logits of some nodes from all their in-neighbours; computes each layer once per needed node.
 
     If the input layer starts with an aggregation without weights, it can read a precomputed table
     (`a3gnn.evaluation.aggregate_table`). It does so if a dozen evaluations would aggregate at least as many edges as

@@ -13,7 +13,7 @@ from a3gnn.errors import ConfigError
 from a3gnn.evaluation.aggregate_table import aggregate_table, table_seconds
 from a3gnn.evaluation.inference import CHUNK_BYTES
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods
-from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside, halves_seconds
@@ -26,7 +26,7 @@ class InputTable(NamedTuple):
 
     Attributes:
         rows: A table of `a3gnn.evaluation.aggregate_table`.
-        degrees: Each node's number of in-neighbors other than itself, float32, shape (num_nodes,). None if no layer
+        degrees: Each node's number of in-neighbours other than itself, float32, shape (num_nodes,). None if no layer
             needs degrees.
     """
 

@@ -1,4 +1,4 @@
-"""`Neighbourhoods`: full in-neighborhoods of a graph's nodes as blocks for layers."""
+"""`Neighbourhoods`: full in-neighbourhoods of a graph's nodes as blocks for layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.rows.tensors import slice_or_ids
+from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.arrays import row_spans
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
@@ -22,7 +22,7 @@ _SLAB = 1 << 17
 
 
 class Neighbourhoods:
-    """Finds in-neighbors, degrees and blocks, chunk by chunk.
+    """Finds in-neighbours, degrees and blocks, chunk by chunk.
 
     Args:
         graph: The whole graph.
@@ -72,7 +72,7 @@ class Neighbourhoods:
         return np.flatnonzero(reached).astype(np.int32)
 
     def degrees(self) -> Tensor:
-        """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,)."""
+        """Returns each node's number of in-neighbours other than itself, float32, shape (num_nodes,)."""
         if self._degrees is None:
             degrees = torch.empty(self._graph.num_nodes)
             every = np.arange(self._graph.num_nodes, dtype=np.int32)
@@ -83,7 +83,7 @@ class Neighbourhoods:
         return self._degrees
 
     def block(self, sources: FeatureRows, ids: NDArray[np.int32], *, with_degrees: bool) -> tuple[LayerBlock, Tensor]:
-        """Returns the block of the full in-neighborhood of `ids`, and the matrix of source rows that it points into."""
+        """Returns the block of the full in-neighbourhood of `ids`, and the matrix of the source rows in it."""
         indptr, indices = self._graph.in_edges(ids)
         degrees = self.degrees() if with_degrees else None
         places: NDArray[np.integer] = ids

@@ -1,10 +1,11 @@
-"""`OwnEvaluator`: evaluates a user's model on validation and test nodes by `EvaluationPlans`."""
+"""`OwnEvaluator`: evaluates a user's model on validation and test nodes, in bounded memory by an `EvaluationPlan`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -12,13 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.evaluation.evaluate import metric_of, quality, tested, validated
-from a3gnn.evaluation.evaluation_plan import EvaluationPlan
+from a3gnn.evaluation.inference import CHUNK_BYTES
+from a3gnn.evaluation.neighbourhoods import Neighbourhoods
 from a3gnn.graphs.graph import Graph
-from a3gnn.models.own.inputs import of_graph, of_subgraph
+from a3gnn.models.own.inputs import Extent, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel, seeded
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.seeding import derive
-from a3gnn.task import Sampled, Task
+from a3gnn.task import OwnModel, Sampled, Task
+from a3gnn.units import format_size
+
+#: Most total cost of mini-batches of full neighbourhoods, as a multiple of the whole graph's cost. Neighbourhoods
+#: overlap, so they may cost more than the graph. Guess.
+_MOST_REPEATED = 8
+#: Most nodes of a mini-batch. Guess.
+_MOST_NODES = 1024
+#: In-neighbours sampled per node in layers where training takes all. Guess.
+_SAMPLED_OF_ALL = 25
 
 
 class EvaluationPlans(NamedTuple):
@@ -44,7 +55,7 @@ class EvaluationPlans(NamedTuple):
 
     @property
     def sampled(self) -> Sampled:
-        """The qualities that are computed from a fixed sample of in-neighbors."""
+        """The qualities that are computed from a fixed sample of in-neighbours."""
         validation, test = (plan.kind == "sampled" for plan in self)
         if validation:
             return "all" if test else "validation"
@@ -57,7 +68,7 @@ class EvaluationPlans(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A description of the neighborhoods that qualities are computed from."""
+        """A description of the neighbourhoods that qualities are computed from."""
         same = self.validation.kind == self.test.kind
         return self.validation.text if same else f"{self.validation.text}; that of test nodes from {self.test.text}"
 
@@ -105,7 +116,7 @@ class OwnEvaluator:
 
     @property
     def text(self) -> str:
-        """A description of the neighborhoods that both qualities are computed from."""
+        """A description of the neighbourhoods that both qualities are computed from."""
         return EvaluationPlans(self.plan, self._test_plan).text
 
     @cached_property
@@ -167,3 +178,122 @@ def planned_outputs(
         with seeded(derive(seed, number), device):
             found = model.outputs(*inputs, len(ids), num_outputs)
         yield ids, found
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """How some nodes are evaluated: by one pass over the whole graph, or in mini-batches.
+
+    It depends only on the graph, the task, the nodes and the memory limit, so it is the same in every evaluation.
+
+    Attributes:
+        kind: whole: one pass over the graph; full: mini-batches with all in-neighbours; sampled: mini-batches with a
+            fixed sample of in-neighbours.
+        fanouts: In-neighbours per node in mini-batches, the seeds' hop first; -1 takes all.
+        batches: The nodes of each mini-batch, int32, ascending.
+        cost: Cost of the evaluation, in the unit of `OwnCost.moved`.
+        pass_bytes: Most bytes of one pass, by `OwnCost.bytes`.
+        text: A description of the neighbourhoods for users.
+    """
+
+    kind: Literal["whole", "full", "sampled"]
+    fanouts: tuple[int, ...]
+    batches: tuple[NDArray[np.int32], ...]
+    cost: float
+    pass_bytes: float
+    text: str
+
+    @classmethod
+    def of(cls, graph: Graph, task: Task, ids: NDArray[np.int32], budget_bytes: int) -> Self:
+        """Returns the first of the three kinds that keeps to the budget and doesn't cost too much.
+
+        Args:
+            graph: The whole graph.
+            task: A task with a described model (`task.own`).
+            ids: Nodes to evaluate, int32, distinct and ascending.
+            budget_bytes: Memory limit of a pass.
+        """
+        assert task.own is not None
+        layers, own = task.num_layers, task.own
+        times = 1 if own.takes == "edge_index" else layers
+        extent = Extent(times * graph.num_nodes, times * graph.num_edges)
+        whole, cost = own.cost.bytes(*extent), own.cost.moved(*extent)
+        if whole <= budget_bytes:
+            return cls("whole", (), (ids,), cost, whole, "the whole graph at once")
+        batches, total = _full_batches(graph, own, layers, ids, budget_bytes, _MOST_REPEATED * cost)
+        if batches:
+            count = "one mini-batch" if len(batches) == 1 else f"{len(batches):,} mini-batches"
+            return cls("full", (-1,) * layers, batches, total, budget_bytes, f"all in-neighbours, in {count}")
+        fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
+        pieces, most = _sampled_batches(graph, own, fanouts, ids, budget_bytes)
+        text = (
+            f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbours per node, not of all: the whole graph may "
+            f"take {format_size(round(whole))}, and {format_size(budget_bytes)} are for evaluation"
+        )
+        cost = own.cost.moved(*_sampled_extent(graph, own, fanouts, len(ids)))
+        return cls("sampled", fanouts, pieces, cost, min(most, whole), text)
+
+
+def _full_batches(
+    graph: Graph, own: OwnModel, layers: int, ids: NDArray[np.int32], most_bytes: float, most_cost: float
+) -> tuple[tuple[NDArray[np.int32], ...], float]:
+    """Returns `ids` in pieces whose full neighbourhoods take at most `most_bytes` each, and their total cost.
+
+    Returns no pieces if a single node takes more, or if the total cost exceeds `most_cost`.
+    """
+    around = Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=lambda: None)
+    due = [ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES)][::-1]
+    found: list[NDArray[np.int32]] = []
+    total = 0.0
+    while due:
+        some = due.pop()
+        extent = _full_extent(around, own, layers, some)
+        if own.cost.bytes(*extent) > most_bytes:
+            if len(some) == 1:
+                return (), 0.0
+            due += [some[len(some) // 2 :], some[: len(some) // 2]]
+            continue
+        total += own.cost.moved(*extent)
+        if total > most_cost:
+            return (), 0.0
+        found.append(some)
+    return tuple(found), total
+
+
+def _full_extent(around: Neighbourhoods, own: OwnModel, layers: int, ids: NDArray[np.int32]) -> Extent:
+    """Returns the numbers of nodes and edges in a pass over the full neighbourhood of `ids`."""
+    nodes, edges = 0, 0
+    for _ in range(layers):
+        of_hop = around.count(ids)
+        ids = around.closed(ids)
+        last = own.takes == "edge_index"  # each layer uses all nodes and edges; `OwnCost` counts them once
+        nodes, edges = (len(ids), of_hop) if last else (nodes + len(ids), edges + of_hop)
+    return Extent(nodes, edges)
+
+
+def _sampled_batches(
+    graph: Graph, own: OwnModel, fanouts: tuple[int, ...], ids: NDArray[np.int32], most_bytes: float
+) -> tuple[tuple[NDArray[np.int32], ...], float]:
+    """Returns `ids` in pieces, and the bytes of a piece: at most `most_bytes`, unless a piece is a single node."""
+    size = min(_MOST_NODES, len(ids))
+    while (taken := own.cost.bytes(*_sampled_extent(graph, own, fanouts, size))) > most_bytes and size > 1:
+        size //= 2
+    return tuple(ids[start : start + size] for start in range(0, len(ids), size)), taken
+
+
+def _sampled_extent(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> tuple[float, float]:
+    """Estimates the numbers of nodes and edges in passes over sampled neighbourhoods of `count` nodes.
+
+    It assumes distinct nodes, and counts as `Extent` does.
+    """
+    nodes = edges = 0.0
+    frontier = reached = float(count)
+    sampled = 0.0
+    for fanout in fanouts:
+        frontier *= min(fanout, graph.num_edges / max(graph.num_nodes, 1))
+        reached, sampled = reached + frontier, sampled + frontier
+        if own.takes == "edge_index":
+            nodes, edges = reached, sampled
+        else:
+            nodes, edges = nodes + reached, edges + sampled
+    return nodes, edges

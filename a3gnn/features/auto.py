@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, CachePolicy
 from a3gnn.errors import UsageError
-from a3gnn.features.caches.ranking import presampled
-from a3gnn.features.caches.slot_map import FixedMap, SlotMap, slots_that_fit, warm_up
-from a3gnn.features.rows.stored import DenseRows, StoredRows
-from a3gnn.features.stores.dense import DenseHostStore
-from a3gnn.features.stores.sparse import SparseHostStore
-from a3gnn.features.stores.store import FeatureStore
+from a3gnn.features.cache_ranking import presampled
+from a3gnn.features.host_store import DenseHostStore, SparseHostStore
+from a3gnn.features.slot_map import FixedMap, SlotMap, slots_that_fit, warm_up
+from a3gnn.features.store import FeatureStore
+from a3gnn.features.stored_rows import DenseRows, StoredRows
 from a3gnn.graphs.graph import Graph
 from a3gnn.seeding import derive
 

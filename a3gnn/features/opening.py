@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, CachePolicy, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.auto import CachePlacement, PolicyChoice, choose_policy, replay_batches
-from a3gnn.features.caches.cache import DenseRowCache
-from a3gnn.features.caches.dynamic import DynamicCache
-from a3gnn.features.caches.ranking import cached_nodes
-from a3gnn.features.caches.slot_map import warm_up as warm_up_policies
-from a3gnn.features.caches.static import SparseStaticCache, StaticCache
-from a3gnn.features.rows.stored import DenseRows, SparseRows, StoredRows, rows_of
-from a3gnn.features.rows.table import AGGREGATORS
-from a3gnn.features.stores.dense import DenseHostStore
-from a3gnn.features.stores.device import DeviceCachedStore
-from a3gnn.features.stores.sparse import SparseHostStore
-from a3gnn.features.stores.store import FeatureStore
+from a3gnn.features.cache import DenseRowCache, DynamicCache, SparseStaticCache, StaticCache
+from a3gnn.features.cache_ranking import cached_nodes
+from a3gnn.features.device_store import DeviceCachedStore
+from a3gnn.features.host_store import DenseHostStore, SparseHostStore
+from a3gnn.features.row_table import AGGREGATORS
+from a3gnn.features.slot_map import warm_up as warm_up_policies
+from a3gnn.features.store import FeatureStore
+from a3gnn.features.stored_rows import DenseRows, SparseRows, StoredRows, rows_of
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
@@ -57,7 +54,7 @@ def open_features(
             (which decides whether a table is needed), and `batch_size` for policies that sample mini-batches.
         parts: Each node's part, int32, shape (num_nodes,), for training part by part.
         device: Device of the training.
-        fanouts: In-neighbors sampled per node, the seeds' hop first, for policies that sample mini-batches.
+        fanouts: In-neighbours sampled per node, the seeds' hop first, for policies that sample mini-batches.
         seed: Seed of the random streams, for those policies.
         seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
         table: Rows to serve in place of the features, one per node, as memory maps; of `config.feature_dtype`.

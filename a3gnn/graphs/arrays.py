@@ -18,6 +18,9 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import target_of
 from a3gnn.metric import Target
 
+#: Most nodes of a graph: ids are int32.
+MAX_NODES = 2**31 - 1
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphArrays:
@@ -36,7 +39,7 @@ class GraphArrays:
             for values.
         notes: Remarks for users on how the graph was read, such as self loops and removed duplicates.
         folder: The converted folder that the graph was opened from, if any.
-        source: Identity of the file that the graph was read from (`a3gnn.storage.cache.source_of`), if any.
+        source: Identity of the file that the graph was read from (`a3gnn.storage.graph_copies.source_of`), if any.
         known: Its characteristics, if the folder contained them.
     """
 

@@ -1,4 +1,4 @@
-"""A graph's characteristics, the statistics that the surrogate takes; and its nodes by falling neighbor entries."""
+"""A graph's characteristics, the statistics that the surrogate takes; and its nodes by falling neighbour entries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def gini(values: NDArray[np.int64]) -> float:
 
 
 def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
-    """Returns the share of neighbor `entries` that the hottest nodes take, at each of CACHE_FRACTIONS.
+    """Returns the share of neighbour `entries` that the hottest nodes take, at each of CACHE_FRACTIONS.
 
     The share is interpolated for a fraction between two node counts.
     """

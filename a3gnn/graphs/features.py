@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: The types of stored values.
+FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseFeatures:

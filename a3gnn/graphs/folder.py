@@ -26,11 +26,6 @@ FORMAT_VERSION = 1
 _META = "meta.json"
 
 
-def is_converted(path: Path) -> bool:
-    """Returns whether `path` is a folder with a meta.json, which marks a converted graph."""
-    return (path / _META).is_file()
-
-
 def is_sound(path: Path) -> bool:
     """Returns whether `read_folder` can read `path`."""
     try:

@@ -25,7 +25,8 @@ from a3gnn.graphs.load import as_named, load_arrays, load_unlabelled, resplit
 from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
-from a3gnn.storage.cache import cache_root, graph_folder, remember
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.graph_copies import graph_folder, remember
 from a3gnn.storage.npy import open_npy
 from a3gnn.units import count
 
@@ -89,7 +90,7 @@ class Graph(GraphArrays):
     ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
-        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Edge attributes, such as weights, are
+        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Edge attributes, such as weights, are
         not used; a warning and a note list them. y holds classes (integers, -1 for unlabeled), rows of 0 and 1 (several
         labels per node), or floats (values, NaN for unlabeled). x of a type other than float32 and float16 is stored as
         float32, and a note says so. `split` and `split_seed` are those of `load`. Without masks, train_idx, val_idx and

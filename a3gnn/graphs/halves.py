@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError
-from a3gnn.graphs.derived import noting_seconds, seconds_of_making
+from a3gnn.graphs.derived import noting_seconds, read_table, seconds_of_making, write_sparse_table, write_table
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.tables import read_table, write_sparse_table, write_table
 
 #: Numbers from here on round to infinity: halfway from the largest, 65,504, to the next power of two (IEEE 754).
 _TOO_LARGE = 65_520.0

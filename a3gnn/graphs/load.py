@@ -18,9 +18,9 @@ from a3gnn.graphs.folder import read_folder
 from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.soundness import violations
 from a3gnn.graphs.split import MASKS, Split, ids_mask, of_judged
-from a3gnn.graphs.synthetic.generate import generate
-from a3gnn.storage.atomic import expanded
-from a3gnn.storage.cache import cache_root, recall, source_of
+from a3gnn.graphs.synthetic import generate
+from a3gnn.storage.cache import cache_root
+from a3gnn.storage.graph_copies import recall, source_of
 from a3gnn.units import printable
 
 #: The forms of a spec, for messages.
@@ -174,3 +174,15 @@ def as_named(graph: GraphArrays, name: str, notes: tuple[str, ...]) -> GraphArra
     """Returns `graph` under another name and with other notes; its folder may have been written from another source."""
     known = graph.known and dataclasses.replace(graph.known, name=name)
     return dataclasses.replace(graph, name=name, notes=notes, known=known)
+
+
+def expanded(path: str | Path) -> Path:
+    """Returns `path` with `~` replaced by the home folder.
+
+    Raises:
+        A3GNNError: The user in `path` has no home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise A3GNNError(f"{path} is in a home folder that is not known ({error}); give the path in full") from error

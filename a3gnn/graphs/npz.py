@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -18,7 +19,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.split import IDS, MASKS, Split, masks_of
 from a3gnn.graphs.validate import num_rows
 from a3gnn.option_names import option
-from a3gnn.storage.cache import source_of
+from a3gnn.storage.graph_copies import source_of
 from a3gnn.units import printable
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
@@ -67,7 +68,8 @@ def readable(path: Path) -> Iterator[None]:
         raise GraphError(f"{path} does not exist; give the path of an .npz file") from None
     except MemoryError as error:
         raise GraphError(
-            f"{path} takes more memory than there is ({error}); a3gnn graph convert {path} FOLDER takes less"
+            f"{path} takes more memory than there is ({error}); a3gnn graph convert "
+            f"{shlex.quote(str(path))} FOLDER takes less"
         ) from error
     except Exception as error:  # unpacking an arbitrary file may raise anything
         raise GraphError(

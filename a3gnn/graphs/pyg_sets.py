@@ -23,8 +23,8 @@ from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.pyg import from_data, from_unlabelled
 from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.split import MASKS, Split
-from a3gnn.storage.atomic import VARIABLE
-from a3gnn.storage.cache import cache_root, source_of
+from a3gnn.storage.cache import VARIABLE, cache_root
+from a3gnn.storage.graph_copies import source_of
 from a3gnn.units import printable
 
 if TYPE_CHECKING:

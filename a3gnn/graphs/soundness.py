@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
-from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.arrays import MAX_NODES, GraphArrays
+from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import KINDS, is_labelled, unlabelled
 from a3gnn.units import count
 
 # Entries per check, so they stay in the processor's cache and a memory map of any size costs some MiB. Guess.
 _PIECE = 1 << 18
-# Ids are int32.
-_MAX_NODES = 2**31 - 1
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 _INTEGERS = {
     "indptr": np.int64,
     "indices": np.int32,
@@ -85,9 +82,9 @@ def size_violations(graph: GraphArrays) -> Iterator[Violation]:
     yield from wrong_types
     if wrong_types:
         return
-    if not 0 < graph.num_nodes <= _MAX_NODES:
+    if not 0 < graph.num_nodes <= MAX_NODES:
         yield Violation(
-            "indptr", f"a graph must have 1 to {_MAX_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit"
+            "indptr", f"a graph must have 1 to {MAX_NODES:,} nodes, got {graph.num_nodes:,}; ids are 32-bit"
         )
         return
     yield from _wrong_ends("indptr", graph.indptr, len(graph.indices))
@@ -129,7 +126,7 @@ def _wrong_type(name: str, array: Any) -> Iterator[Violation]:
     ndim = 2 if name == "x" else 1
     if not isinstance(array, np.ndarray):
         yield Violation(name, f"{name} must be a NumPy array, got {type(array).__name__}")
-    elif (array.dtype != wanted if wanted else array.dtype not in _FLOATS) or array.ndim != ndim:
+    elif (array.dtype != wanted if wanted else array.dtype not in FLOATS) or array.ndim != ndim:
         yield Violation(
             name,
             f"{name} must be {wanted or 'float32 or float16'} of {ndim} dimension{'s' if ndim > 1 else ''}, "
@@ -147,7 +144,7 @@ def _wrong_ends(name: str, indptr: NDArray[np.int64], num_entries: int) -> Itera
 
 def _wrong_csr_sizes(features: SparseFeatures) -> Iterator[Violation]:
     rows, columns = features.shape
-    if not 0 < columns <= _MAX_NODES:
+    if not 0 < columns <= MAX_NODES:
         yield Violation("x_shape", f"x_shape must be two positive sizes below 2**31, got {features.shape}")
     if len(features.indptr) != rows + 1:
         yield Violation("x_indptr", f"x_indptr must have {rows + 1} values, got {len(features.indptr)}")

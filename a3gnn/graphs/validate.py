@@ -9,23 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
+from a3gnn.graphs.arrays import MAX_NODES
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labelled, unlabelled
 from a3gnn.units import count
 
-# Ids are int32.
-_MAX_NODES = 2**31 - 1
 # Entries per check, so a memory map of any size costs tens of MiB. Guess.
-_PIECE = 1 << 23
-# Entries of y per check. Guess.
-_LABELS_PIECE = 1 << 22
+_PIECE = 1 << 22
 
 
 def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
     """Checks that `edge_index` is of integers and shape (2, E), has an edge, and contains only existing nodes."""
     check_edge_shape(edge_index)
-    if not 0 < num_nodes <= _MAX_NODES:
-        raise GraphError(f"a graph must have 1 to {_MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
+    if not 0 < num_nodes <= MAX_NODES:
+        raise GraphError(f"a graph must have 1 to {MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
     if edge_index.shape[1] == 0:
         raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
     low, high = int(edge_index.min()), int(edge_index.max())
@@ -145,7 +142,7 @@ def _check_csr(features: SparseFeatures) -> None:
     _check_array("x_data", data, "f", 1, "give the stored values as float32 or float16")
     _check_array("x_indices", indices, "iu", 1, "give each stored value's column as int32")
     _check_array("x_indptr", indptr, "iu", 1, "give each row's first position as int64")
-    if rows < 0 or not 0 <= columns <= _MAX_NODES:
+    if rows < 0 or not 0 <= columns <= MAX_NODES:
         raise GraphError(f"x_shape must be two non-negative sizes below 2**31, got {features.shape}")
     if len(indptr) != rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
         raise GraphError(
@@ -198,7 +195,7 @@ def _check_label_values(labels: NDArray[Any]) -> None:
 
 
 def _check_rows(labels: NDArray[Any]) -> None:
-    step = max(1, _LABELS_PIECE // labels.shape[1])
+    step = max(1, _PIECE // labels.shape[1])
     ones_and_more = labelled = 0
     for start in range(0, len(labels), step):
         piece = labels[start : start + step]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
 from itertools import islice
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
@@ -17,23 +19,22 @@ from torch.utils.data import DataLoader
 from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
-from a3gnn.loader.loader_config import ConfigLike, fanouts_of, loader_config
-from a3gnn.loader.loader_rules import InputNodes, LoaderArguments, check_together, sampling_of
+from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, fanouts_of, loader_config, sampling_of
 from a3gnn.loader.pyg_batch import PygBatches
-from a3gnn.loader.pyg_edges import subgraph_type_of
 from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
-from a3gnn.loader.seed_plan import SeedPlan
-from a3gnn.loader.worker_cores import LoaderThread, WorkerCores, checked_cores
+from a3gnn.loader.seeds import InputNodes, SeedPlan
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
+from a3gnn.pipeline.pyg_edges import subgraph_type_of
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
+from a3gnn.threads import affinity
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
-_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
 
+_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
 # These configure PyG's edges and processes and don't change a mini-batch. As in PyG, the loader always uses its own
 # dataset and collate_fn.
 _HINTS = (
@@ -46,7 +47,6 @@ _HINTS = (
     "pin_memory_device",
     "prefetch_factor",
 )
-
 # Epoch that keys the random numbers of mini-batches from `Loader.__call__`; training never reaches it.
 _CALLS = 2**64 - 1
 
@@ -151,10 +151,10 @@ class Loader(SeedLoader):
 
     Args:
         data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of `Graph.load`.
-        num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all.
+        num_neighbors: In-neighbours sampled per node, one number per hop, the seeds' hop first; -1 takes all.
         input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes.
         input_time: Refused, as are `temporal_strategy` and `time_attr`: temporal sampling isn't supported.
-        replace: Whether an in-neighbor may be drawn more than once.
+        replace: Whether an in-neighbour may be drawn more than once.
         subgraph_type: directional has the sampled edges; bidirectional adds their reverses; induced has all edges
             between the sampled nodes.
         disjoint: Whether each seed has its own nodes; `batch` then maps each node to its seed.
@@ -177,7 +177,7 @@ class Loader(SeedLoader):
             demand. By default `config`'s.
         sampler: Yields places in `input_nodes`; replaces `shuffle`.
         batch_sampler: Yields lists of places in `input_nodes`; replaces `batch_size`, `shuffle` and `drop_last`.
-        seed: Determines order and neighbors, independently of torch's generator.
+        seed: Determines order and neighbours, independently of torch's generator.
         device: Device of the mini-batches' tensors: cuda or cpu. With cpu, tensors of a `Data` on a GPU stay there.
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
             indices, shape (num_dst, num_src). PyG's convolutions are faster with it:
@@ -314,7 +314,7 @@ class Loader(SeedLoader):
     def __call__(self, index: Any) -> Any:
         """Returns the mini-batch of the seeds at `index`, a list of places in `input_nodes`.
 
-        Each call draws neighbors anew. The n-th calls of two loaders with the same seed draw the same neighbors.
+        Each call draws neighbours anew. The n-th calls of two loaders with the same seed draw the same neighbours.
 
         Raises:
             UsageError: A place is out of range, or there are several partitions.
@@ -404,3 +404,58 @@ def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
         only, remedy = _UNSUPPORTED[name]
         if value is not only and (type(value) is not type(only) or value != only):
             raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")
+
+
+class LoaderThread(NamedTuple):
+    """A worker thread.
+
+    Attributes:
+        pid: The operating system's thread id.
+    """
+
+    pid: int
+
+
+class WorkerCores:
+    """Called on each starting worker thread; pins it to the next entry of `cores`.
+
+    Args:
+        cores: One set of cores per worker.
+
+    Attributes:
+        workers: The threads that have started.
+    """
+
+    def __init__(self, cores: Sequence[frozenset[int]]) -> None:
+        self._cores = cores
+        self._lock = threading.Lock()
+        self.workers: list[LoaderThread] = []
+
+    def __call__(self) -> None:
+        """Pins the calling thread."""
+        with self._lock:
+            affinity.pin(self._cores[len(self.workers)])
+            self.workers.append(LoaderThread(threading.get_native_id()))
+
+
+def checked_cores(given: Iterable[Any] | None, num_workers: int) -> list[frozenset[int]]:
+    """Returns the cores of each worker.
+
+    Args:
+        given: One core or several cores per worker; None takes the process's first allowed cores, one each.
+        num_workers: At least 1.
+
+    Raises:
+        UsageError: There are no workers, fewer entries than workers, or cores that the process may not use.
+    """
+    home = sorted(affinity.home())
+    each: Iterable[Any] = home if given is None else given
+    cores: list[set[int]] = [{int(core)} if isinstance(core, Integral) else set(core) for core in each]
+    rule = f"loader_cores must be cores among {home}, some for each of {num_workers} workers"
+    if num_workers < 1:
+        raise UsageError(f"{rule}, one worker at least; num_workers=1 makes one")
+    if len(cores) < num_workers or not all(cores):
+        raise UsageError(f"{rule}, got {given!r}; lower num_workers or give more")
+    if not set().union(*cores) <= set(home):
+        raise UsageError(f"{rule}, got {given!r}")
+    return [frozenset(core) for core in cores[:num_workers]]

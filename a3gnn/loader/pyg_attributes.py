@@ -11,7 +11,7 @@ from torch import Tensor
 
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.loader.pyg_edges import BatchEdges
+from a3gnn.pipeline.pyg_edges import BatchEdges
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore

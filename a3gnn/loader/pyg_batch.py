@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from a3gnn.loader.pyg_edges import BatchEdges, SubgraphType, all_between, both_ways, sampled_edges
 from a3gnn.loader.pyg_source import Source
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pyg_structure import adjacencies
+from a3gnn.pipeline.pyg_edges import BatchEdges, SubgraphType, adjacencies, all_between, both_ways, sampled_edges
 from a3gnn.pipeline.stages import Sampler
 from a3gnn.sampling.edge_sampler import EdgeSampler
 

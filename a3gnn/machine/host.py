@@ -9,7 +9,7 @@ from pathlib import Path
 
 from a3gnn.errors import UsageError
 from a3gnn.hardware import Hardware, MachineProfile
-from a3gnn.storage.host_memory import host_memory_bytes
+from a3gnn.storage.host_limits import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
 
 #: Instruction sets that decide the speed of matrix products and compiled kernels, by Linux's names; in this order.

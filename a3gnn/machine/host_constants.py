@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from a3gnn.features.rows.tensors import csr
+from a3gnn.features.tensors import csr
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.storage.compiled import njit
 
-#: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbors.
+#: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbours.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
 #: Larger than most last-level caches; rows of 400 bytes. Guess.
 _TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100

@@ -6,7 +6,7 @@ import os
 
 from a3gnn.process.memory import process_tree
 from a3gnn.threads import core_time
-from a3gnn.threads.stolen_time import StolenTime
+from a3gnn.threads.core_time import StolenTime
 
 #: Words of /proc/PID/stat after the command's name: user and system time of the process with its threads, and of its
 #: ended children.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.errors import ConfigError
-from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.row_table import Aggregator
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.gcn import GCNLayer
@@ -197,10 +197,10 @@ def _attention(model: str) -> Callable[..., Layer]:
 
             return GATLayer
         case "gatv2":
-            from a3gnn.models.layers.gatv2 import GATv2Layer
+            from a3gnn.models.layers.edge_attention import GATv2Layer
 
             return GATv2Layer
         case _:
-            from a3gnn.models.layers.transformer import TransformerLayer
+            from a3gnn.models.layers.edge_attention import TransformerLayer
 
             return TransformerLayer

@@ -77,11 +77,11 @@ class PartsClient:
         self._close()
 
     def neighbours(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
-        """Returns in-neighbors of `ids`, row by row, int32.
+        """Returns in-neighbours of `ids`, row by row, int32.
 
         Args:
             ids: Nodes, in range.
-            counts: Number of in-neighbors per node, int64: all of them, or `draw.fanout` if that is less.
+            counts: Number of in-neighbours per node, int64: all of them, or `draw.fanout` if that is less.
             draw: Fanout and keys of the random draw.
 
         Raises:

@@ -1,4 +1,7 @@
-"""`PartedGraph`: labels and degrees are in this process; features and in-neighbors stay on graph servers."""
+"""`PartedGraph`: labels and degrees are in this process; features and in-neighbours stay on graph servers.
+
+`check_over_parts` says which knobs work over parts, and the reasons for the others.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,34 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.errors import GraphError, UsageError
+from a3gnn.config import DYNAMIC_POLICIES, TrainConfig
+from a3gnn.errors import ConfigError, GraphError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
 from a3gnn.parts.protocol import NeighbourDraw
+from a3gnn.task import Task
 from a3gnn.units import count, format_size
 
 #: Bytes of rows per group of requests in a read of any size. Guess.
 _READ_BYTES = 1 << 26
+#: Cache policies that rank rows without the whole adjacency.
+POLICIES = ("degree", *DYNAMIC_POLICIES)
+#: Knobs with a single allowed value over parts: the value, and the reason.
+_FIXED = {
+    "num_partitions": (1, "training part by part drops edges between parts, and needs all of them to find which"),
+    "bias_rate": (1.0, "servers order each row by what one trainer caches, and serve many"),
+    "sampling_device": ("cpu", "rows are sampled where they lie"),
+    "feature_tier": ("ram", "servers say where rows lie; over parts the default stands for them"),
+    "input_aggregation": ("sampled", "its table has a row per node of the whole graph"),
+    "seed_order": ("random", "proximity walks over the whole graph"),
+    "trainers": (1, "trainers of one process cut what was sampled, with features at hand"),
+}
 
 
 class RemoteIndices:
-    """Stands for the in-neighbors of all nodes, which stay on the servers: knows their number, and raises on access.
+    """Stands for the in-neighbours of all nodes, which stay on the servers: knows their number, and raises on access.
 
     Args:
         num_edges: Directed edges.
@@ -134,12 +151,12 @@ class PartedGraph(Graph):
         return True
 
     def counts(self, ids: NDArray[np.int32], fanout: int = -1) -> NDArray[np.int64]:
-        """Returns the number of in-neighbors that `fanout` takes of each of `ids`, int64; -1 takes all."""
+        """Returns the number of in-neighbours that `fanout` takes of each of `ids`, int64; -1 takes all."""
         degrees = self.indptr[ids.astype(np.int64) + 1] - self.indptr[ids]
         return degrees if fanout < 0 else np.minimum(degrees, fanout)
 
     def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
-        """Returns in-neighbors of `ids`, row by row, `counts` of each (`counts(ids, draw.fanout)`): int32.
+        """Returns in-neighbours of `ids`, row by row, `counts` of each (`counts(ids, draw.fanout)`): int32.
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
@@ -158,7 +175,7 @@ class PartedGraph(Graph):
 
     @cached_property
     def entries(self) -> NDArray[np.int64]:
-        """How often each node is an in-neighbor, int64; requested once."""
+        """How often each node is an in-neighbour, int64; requested once."""
         return self.client.column("entries", np.dtype(np.int64))
 
     @cached_property
@@ -167,7 +184,7 @@ class PartedGraph(Graph):
         return self.client.column("loops", np.dtype(np.uint8))
 
     def other_degrees(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Returns the number of in-neighbors other than itself of each of `ids`, int64."""
+        """Returns the number of in-neighbours other than itself of each of `ids`, int64."""
         return self.counts(ids) - self._loops[ids]
 
     @property
@@ -261,3 +278,29 @@ def _whole(name: str, what: str) -> GraphError:
         f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
         "the dataset, on a machine that holds it (docs/reference/graph_servers.md lists what runs over parts)"
     )
+
+
+def check_over_parts(config: TrainConfig, task: Task | None = None) -> None:
+    """Checks that `config` can be used over parts, and `task` too if a3gnn trains.
+
+    Raises:
+        ConfigError: A value is not available over parts; the message contains an alternative.
+    """
+    if task is not None and task.is_own:
+        raise ConfigError(
+            f"the model must be a built-in one over parts, got {task.model}: one of your own is evaluated on the whole "
+            "graph; train it in a loop of your own, which Loader serves over parts"
+        )
+    config = config.canonical()
+    for name, (value, why) in _FIXED.items():
+        got = getattr(config, name)
+        if got != value:
+            raise ConfigError(
+                f"{name} must be {value} over parts, got {got}: {why}; set it to {value}, or train on a machine that "
+                "holds the graph"
+            )
+    if config.cache_bytes and config.cache_policy not in POLICIES:
+        raise ConfigError(
+            f"cache_policy must be one of {', '.join(POLICIES)} over parts, got {config.cache_policy}: others rank "
+            "rows by the whole adjacency; take degree"
+        )

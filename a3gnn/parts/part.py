@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn import units
 from a3gnn.errors import GraphError
+from a3gnn.graphs.features import FLOATS
 from a3gnn.graphs.soundness import row_violations
 from a3gnn.storage.mapping import in_large_pages
 from a3gnn.storage.npy import content_hash, open_npy
@@ -32,7 +33,6 @@ _DTYPES = {
     "loops": np.dtype(np.uint8),
     "entries": np.dtype(np.int64),
 }
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 _REMEDY = "copy the part again, or make the parts again: a3gnn parts make"
 
 
@@ -49,8 +49,8 @@ class Part:
         x: Features, float32 or float16, shape (n, num_features).
         labels: The graph's labels, a row per node of the part.
         roles: Node set of each node (`ROLES`), uint8.
-        loops: Whether each node is its own in-neighbor, uint8.
-        entries: How often each node is an in-neighbor in the whole graph, int64.
+        loops: Whether each node is its own in-neighbour, uint8.
+        entries: How often each node is an in-neighbour in the whole graph, int64.
     """
 
     about: dict[str, Any]
@@ -133,7 +133,7 @@ def _wrong_sizes(part: Part) -> Iterator[str]:
         array = getattr(part, name)
         if array.dtype != dtype or array.ndim != 1:
             yield f"{name} must be {dtype} of 1 dimension, got {array.dtype} of shape {array.shape}"
-    if part.x.dtype not in _FLOATS or part.x.ndim != 2 or not part.x.flags.c_contiguous:
+    if part.x.dtype not in FLOATS or part.x.ndim != 2 or not part.x.flags.c_contiguous:
         yield f"x must be float32 or float16 of 2 dimensions, got {part.x.dtype} of shape {part.x.shape}"
     lengths = {"indptr": len(part.indptr) - 1} | {
         name: len(getattr(part, name)) for name in ("x", "labels", "roles", "loops", "entries")

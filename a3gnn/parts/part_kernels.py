@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.sampling.kernel_types import HopDraw, RowBounds, RowRange
 from a3gnn.sampling.random import hop_key
-from a3gnn.sampling.sample_kernels import CHUNK, pick_rows, row_bounds
+from a3gnn.sampling.sample_kernels import CHUNK, HopDraw, RowBounds, RowRange, pick_rows, row_bounds
 from a3gnn.storage.compiled import njit
 
 
@@ -23,14 +22,14 @@ def draw_rows(
     batch: np.uint64,
     hop: np.uint64,
 ) -> NDArray[np.int32]:
-    """Returns the in-neighbors that `sample_hops` draws for `nodes` in one hop, int32, row by row.
+    """Returns the in-neighbours that `sample_hops` draws for `nodes` in one hop, int32, row by row.
 
     Args:
         indptr: CSR of a part's rows.
-        indices: In-neighbors by their ids in the whole graph.
+        indices: In-neighbours by their ids in the whole graph.
         rows: Rows of `nodes` in the part, in range.
         nodes: Their ids in the whole graph, which key the random numbers.
-        fanout: In-neighbors per node; below 0 for all.
+        fanout: In-neighbours per node; below 0 for all.
         seed: Keys the random numbers.
         epoch: As `seed`.
         batch: As `seed`.

@@ -4,7 +4,7 @@
 |---|---|---|
 | About | nothing | JSON: the part, the graph, and the types of the columns |
 | Column | key, name (16 bytes), first row, end (uint64 each) | rows of a column of the part's nodes |
-| Neighbours | key, `NeighbourDraw`, node ids (int32) | sampled in-neighbors (int32), row by row, of known lengths |
+| Neighbours | key, `NeighbourDraw`, node ids (int32) | sampled in-neighbours (int32), row by row, of known lengths |
 | Rows | key, 2 or 4 (bytes per value), node ids (int32) | feature rows, float16 or float32 |
 
 The key contains the cut and the part, so a server of another graph at the same address is never mistaken for it. Every
@@ -62,7 +62,7 @@ class Key(NamedTuple):
 
 
 class NeighbourDraw(NamedTuple):
-    """A draw of in-neighbors: `fanout` per node, -1 for all, by random numbers that the other fields key."""
+    """A draw of in-neighbours: `fanout` per node, -1 for all, by random numbers that the other fields key."""
 
     fanout: int
     hop: int = 0
@@ -72,7 +72,7 @@ class NeighbourDraw(NamedTuple):
 
 
 def neighbours_request(key: Key, draw: NeighbourDraw, ids: NDArray[np.int32]) -> bytes:
-    """Returns the request for in-neighbors of `ids`."""
+    """Returns the request for in-neighbours of `ids`."""
     return key.pack() + _DRAW.pack(*draw) + ids.tobytes()
 
 

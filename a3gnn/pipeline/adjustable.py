@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.stores.host import HostStore
+from a3gnn.features.host_store import HostStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch

@@ -1,17 +1,19 @@
-"""`MiniBatch`: a sampled neighborhood with features and labels, passed from stage to stage."""
+"""`MiniBatch`: a sampled neighbourhood with features and labels, passed from stage to stage; and its copy to a GPU."""
 
 from __future__ import annotations
 
 import dataclasses
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
-from a3gnn.features.rows.table import Aggregator
-from a3gnn.features.rows.tensors import dense_parts
+from a3gnn.features.row_table import Aggregator
+from a3gnn.features.tensors import dense_parts
 from a3gnn.measurement import StageSeconds
-from a3gnn.pipeline.upload import Arrival
 from a3gnn.sampling.subgraph import Subgraph
 
 _TENSORS = ("x", "y", "indptr", "indices")
@@ -31,7 +33,7 @@ class TorchBlock(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MiniBatch:
-    """A sampled neighborhood with its features and labels.
+    """A sampled neighbourhood with its features and labels.
 
     Attributes:
         epoch: From 0.
@@ -103,3 +105,64 @@ class MiniBatch:
         """Returns the mini-batch with its tensors on `device`; shares the tensors that already are on it."""
         moved = {name: getattr(self, name).to(device, non_blocking=non_blocking) for name in _TENSORS}
         return dataclasses.replace(self, **moved)
+
+
+class Arrival(NamedTuple):
+    """The begin and end of a mini-batch's copy, as events of the stream that copies."""
+
+    begin: torch.cuda.Event
+    end: torch.cuda.Event
+
+    def wait(self, tensors: tuple[torch.Tensor, ...]) -> None:
+        """Makes the caller's stream wait for the copy, without blocking the host, and registers it with the allocator.
+
+        The tensors were allocated on the copying stream. Without `record_stream`, its next copies could overwrite their
+        memory once the host has dropped them, before the caller's stream has read them.
+
+        Args:
+            tensors: Dense tensors, including the parts of sparse ones.
+        """
+        stream = torch.cuda.current_stream(tensors[0].device)
+        stream.wait_event(self.end)
+        for tensor in tensors:
+            tensor.record_stream(stream)
+
+    def seconds(self) -> float:
+        """Waits for the end of the copy, and returns its duration in seconds."""
+        self.end.synchronize()
+        return float(self.begin.elapsed_time(self.end)) / 1e3
+
+
+class Upload:
+    """Copies on one stream per thread, so that copies wait neither for training kernels nor for each other.
+
+    Args:
+        device: A CUDA device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._threads = threading.local()
+
+    @contextmanager
+    def stream(self) -> Iterator[torch.cuda.Stream]:
+        """Makes the calling thread's own stream the current one."""
+        if not hasattr(self._threads, "stream"):
+            self._threads.stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(self._threads.stream):
+            yield self._threads.stream
+
+    def send(self, batch: MiniBatch) -> MiniBatch:
+        """Starts to copy `batch` from the host, and returns the copy; the host may overwrite `batch` at once."""
+        with self.stream() as stream:
+            kept = batch.pinned()
+            begin = self.mark(stream)
+            moved = kept.to(self._device, non_blocking=True)
+            moved.arrival = Arrival(begin, self.mark(stream))
+        return moved
+
+    def mark(self, stream: torch.cuda.Stream) -> torch.cuda.Event:
+        """Returns an event after all work queued on `stream` so far."""
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record(stream)
+        return event

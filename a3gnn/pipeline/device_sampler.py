@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.sampling import random
-from a3gnn.sampling.kernel_types import cached_mask
 from a3gnn.sampling.random import hop_key
 from a3gnn.sampling.sample_kernels import MAX_EDGES
-from a3gnn.sampling.sampler import Adjacency, check_arguments, too_many_edges
+from a3gnn.sampling.sampler import Adjacency, cached_mask, check_arguments, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
 
 _LOW_32 = 0xFFFFFFFF
@@ -60,10 +59,10 @@ class DeviceSampler:
         self._num_cached = _tensor(adjacency.num_cached, device) if biased else None
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
+        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
 
         Raises:
-            UsageError: Seeds are missing, out of range or repeated, or the neighborhood exceeds 2**31 - 1 edges.
+            UsageError: Seeds are missing, out of range or repeated, or the neighbourhood exceeds 2**31 - 1 edges.
         """
         known = self._checked(seeds)
         sizes, degrees, edges, room = [0, len(known)], [], [], MAX_EDGES
@@ -87,7 +86,7 @@ class DeviceSampler:
         return torch.from_numpy(seeds.astype(np.int64)).to(self._indptr.device)
 
     def _hop(self, nodes: torch.Tensor, fanout: int, key: int, room: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the number of in-neighbors drawn for each of `nodes`, and their global ids row by row, int64.
+        """Returns the number of in-neighbours drawn for each of `nodes`, and their global ids row by row, int64.
 
         Raises:
             UsageError: They are more than `room`.

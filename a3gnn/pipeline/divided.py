@@ -26,7 +26,7 @@ from a3gnn.pipeline.watch import Watch
 from a3gnn.sampling.share import Shares, cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
-from a3gnn.threads.staged_map import staged_map
+from a3gnn.threads.ordered_map import staged_map
 
 
 @dataclass(slots=True, eq=False)
@@ -225,7 +225,7 @@ def repeated_work(
 
 
 def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
-    """Returns one neighborhood that contains all `parts`, without edges between them.
+    """Returns one neighbourhood that contains all `parts`, without edges between them.
 
     Its seeds are the parts' seeds, in order; `a3gnn.sampling.share.cut` returns each part. A node that several parts
     reach occurs several times.

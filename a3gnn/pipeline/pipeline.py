@@ -9,35 +9,32 @@ from functools import partial
 from itertools import groupby
 from time import perf_counter
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.config import Resources, TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.config import DEVICES, DeviceName, Resources, TrainConfig
+from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.opening import open_features
-from a3gnn.features.rows.table import Aggregator, input_width
-from a3gnn.features.stores.store import FeatureStore
+from a3gnn.features.row_table import Aggregator, input_width
+from a3gnn.features.store import FeatureStore
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.rules import check_over_parts
-from a3gnn.parts.sampler import PartedSampler, warm_up
-from a3gnn.parts.store import open_store
-from a3gnn.pipeline.allocation.allocate import Allocation
-from a3gnn.pipeline.allocation.isolation import Isolation
+from a3gnn.parts.graph import PartedGraph, check_over_parts
+from a3gnn.parts.remote import PartedSampler, open_store, warm_up
+from a3gnn.pipeline.allocate import Allocation
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
+from a3gnn.pipeline.isolation import Isolation
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
-from a3gnn.pipeline.stages import SampledBatch, Sampler, Stages
-from a3gnn.pipeline.upload import BufferPool, checked_device
+from a3gnn.pipeline.stages import BufferPool, SampledBatch, Sampler, Stages
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.share import CutSampler, Shares
@@ -62,7 +59,7 @@ class PipelineOptions:
     """Further options of a `Pipeline`, besides its graph, configuration and fanouts.
 
     Attributes:
-        seed: Decides the order of seeds and the sampled neighbors.
+        seed: Decides the order of seeds and the sampled neighbours.
         device: Where mini-batches are trained: cpu or cuda.
         reuse_buffers: If True, a mini-batch's `x` is overwritten once the next one is requested. If False, its memory
             is reused only after no tensor uses it any more.
@@ -70,7 +67,7 @@ class PipelineOptions:
         shuffle: Whether to shuffle seeds, anew for every epoch.
         aggregator: The aggregator of the model's input layer. If the host can apply it while gathering, mini-batches
             contain the aggregates (see `MiniBatch.aggregator`); otherwise they contain the features.
-        table: The result of `aggregator` over each node's whole in-neighborhood, as memory maps, for input_aggregation
+        table: The result of `aggregator` over each node's whole in-neighbourhood, as memory maps, for input_aggregation
             full. Its rows are read in place of features, and the last hop of `fanouts` is not sampled.
         dtype: Type of dense features or aggregates: float32 or bfloat16. Sparse ones are float32.
         resources: Overrides the configuration's `resources`: an allocation, auto or free.
@@ -103,9 +100,9 @@ class Pipeline:
     at once or alternately (`OverlapPolicy`). Parts are trained one after the other, without overlap between them.
 
     Args:
-        graph: Provides seeds, neighbors, features and labels.
+        graph: Provides seeds, neighbours, features and labels.
         config: Every knob matters.
-        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
         options: Seeds, device, and further options.
 
     Attributes:
@@ -264,8 +261,8 @@ class Pipeline:
 
         Args:
             graph: The graph.
-            adjacency: Its in-neighbors as CSR, indptr and indices, within parts.
-            fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
+            adjacency: Its in-neighbours as CSR, indptr and indices, within parts.
+            fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
             device: Where mini-batches are trained.
 
         Raises:
@@ -314,8 +311,8 @@ def open_sampler(
     """Returns a sampler of `adjacency` on `config.sampling_device`, or of the edges of `sampling` on the host.
 
     Args:
-        adjacency: In-neighbors as CSR, indptr and indices, within parts.
-        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
+        adjacency: In-neighbours as CSR, indptr and indices, within parts.
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
         config: Its `bias_rate` and `sampling_device` are used.
         seed: Decides the random numbers.
         cached: Ids of cached nodes.
@@ -332,3 +329,29 @@ def open_sampler(
     if config.sampling_device == "cuda":
         return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
     return NeighbourSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
+
+
+def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:
+    """Returns `device` as text: cpu, or cuda with its number if it has one.
+
+    Args:
+        device: A string or a `torch.device`.
+        sampling_device: Where neighbours are sampled; checked too.
+
+    Raises:
+        UsageError: Mini-batches can't be on such a device.
+        DeviceError: The device does not exist.
+    """
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise UsageError(f"device must be cpu or cuda, got {device!r}") from error
+    if found.type not in DEVICES:
+        raise UsageError(f"device must be cpu or cuda, got {device!r}; leave it out, and move mini-batches yourself")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    for name, kind in (("sampling_device", sampling_device), ("device", found.type)):
+        if kind == "cuda" and not count:
+            raise DeviceError(f"{name} is cuda, but torch finds no CUDA device here; use cpu or a machine with a GPU")
+    if found.type == "cuda" and (found.index or 0) >= count:
+        raise DeviceError(f"device must be cuda:0 to cuda:{count - 1} here, got {device!r}")
+    return "cpu" if found.type == "cpu" else str(found)

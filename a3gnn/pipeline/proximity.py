@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling.kernel_types import readonly
 from a3gnn.seeding import generator
-from a3gnn.storage.compiled import njit
+from a3gnn.storage.compiled import njit, readonly
 
 #: Maximum number of sequences. Guess.
 _MAX_SEQUENCES = 128
@@ -24,11 +23,11 @@ _EPOCHS = 4
 
 
 class ProximityOrder:
-    """An order of seeds that keeps neighbors close and still mixes labels; a pure function of its arguments.
+    """An order of seeds that keeps neighbours close and still mixes labels; a pure function of its arguments.
 
     A breadth-first traversal from random roots is cut into sequences of equal length. The cuts, and where each
     sequence starts, are drawn for each epoch. Mini-batches take seeds from the sequences round-robin. Consecutive
-    mini-batches then visit the same neighborhoods: nodes repeat within a mini-batch and from one to the next.
+    mini-batches then visit the same neighbourhoods: nodes repeat within a mini-batch and from one to the next.
 
     The number of sequences is the smallest whose `shuffling_error` is at most `error_bound`. If labels still follow the
     graph, it is min(128, batch_size). A search by doubling and halving finds it. The bound is twice the error of random
@@ -41,7 +40,7 @@ class ProximityOrder:
     these regions only, and the model forgets the others. Sequences without common seeds end together.
 
     Args:
-        indptr: In-neighbors that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbours that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
         labels: Classes, or substitutes for them (`a3gnn.graphs.labels.as_classes`), int64, shape (num_nodes,); -1 is
             unlabeled, and counts as one more class.
@@ -116,12 +115,12 @@ def breadth_first_order(
 
     Takes O(nodes + edges) time and 9 bytes per node of the graph. Stops reading edges once all `nodes` are found.
 
-    Edges are followed from a node to its in-neighbors. In an undirected graph a root reaches its whole component; in a
+    Edges are followed from a node to its in-neighbours. In an undirected graph a root reaches its whole component; in a
     directed one only its ancestors. The traversal then continues from the next random root among `nodes`, so in a
     directed graph nodes that only share an ancestor may end up far apart.
 
     Args:
-        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
         nodes: Distinct nodes, int32; roots are drawn from them, and other nodes are traversed but not returned.
         draw: Draws the roots.

@@ -1,7 +1,8 @@
-"""The stages of a mini-batch before training, each timed: sample, gather, transfer."""
+"""The stages of a mini-batch before training, each timed: sample, gather, transfer; and the buffers that they reuse."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
@@ -10,20 +11,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from a3gnn.features.rows.table import Aggregator, input_width
-from a3gnn.features.stores.store import FeatureStore, ReadResult
+from a3gnn.features.row_table import Aggregator, input_width
+from a3gnn.features.store import FeatureStore, ReadResult
+from a3gnn.features.tensors import lent
 from a3gnn.measurement import StageSeconds
-from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.batch import MiniBatch, Upload
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.upload import BufferPool, Upload
 from a3gnn.sampling.subgraph import Subgraph
+
+# Ratio of a buffer's rows to the rows of the longest mini-batch so far. Guess.
+_SLACK = 1.1
 
 
 class Sampler(Protocol):
-    """Samples neighborhoods."""
+    """Samples neighbourhoods."""
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
+        """Returns the neighbourhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,3 +134,53 @@ class Stages:
             return torch.empty(shape, dtype=self.dtype, device=self.device)
         # torch keeps page-locked memory and reuses it once the copies out of it have ended, so it needs no pool.
         return torch.empty(shape, dtype=self.dtype, pin_memory=True)
+
+
+class BufferPool:
+    """Hands out buffers and takes them back; safe to call from several threads.
+
+    Buffers are 10 percent longer than the longest mini-batch so far, because worst-case buffers would take gigabytes.
+    The caller must return buffers from `take` by `give`; buffers from `lend` return by themselves. The pool keeps at
+    most `spare` returned buffers, and so frees memory that many mini-batches used at once.
+
+    Args:
+        width: Columns of each buffer.
+        spare: Maximum number of unused buffers.
+        dtype: float32 or bfloat16.
+    """
+
+    def __init__(self, width: int, spare: int, dtype: torch.dtype = torch.float32) -> None:
+        self._width = width
+        self._dtype = dtype
+        # Appending to a full deque drops the buffer that has waited longest.
+        self._free: deque[torch.Tensor] = deque(maxlen=spare)
+        self._rows = 0
+
+    def take(self, rows: int) -> torch.Tensor:
+        """Returns the first `rows` rows of a buffer, shape (rows, width), uninitialized."""
+        return self._buffer(rows)[:rows]
+
+    def give(self, taken: torch.Tensor) -> None:
+        """Takes back a result of `take`; its memory may be handed out again."""
+        whole = taken._base
+        self._free.append(whole if whole is not None else taken)
+
+    def lend(self, rows: int) -> torch.Tensor:
+        """Returns rows as `take` does; the memory is handed out again once no tensor uses it any more."""
+        return lent(self._buffer(rows), rows, self._free.append)
+
+    def keep(self, spare: int) -> None:
+        """Keeps at most `spare` unused buffers from now on; no mini-batch may be under way."""
+        self._free = deque(self._free, maxlen=spare)
+
+    def _buffer(self, rows: int) -> torch.Tensor:
+        try:
+            buffer = self._free.pop()
+        except IndexError:
+            buffer = torch.empty((0, self._width), dtype=self._dtype)
+        if len(buffer) < rows:
+            self._rows = max(self._rows, int(rows * _SLACK))
+            # Frees the short buffer before allocating the long one, so that memory never holds both.
+            del buffer
+            buffer = torch.empty((max(self._rows, rows), self._width), dtype=self._dtype)
+        return buffer

@@ -1,7 +1,7 @@
 """Runs modules of this package as programs, with this interpreter and this process's import paths.
 
 `start_program` writes an order to the program's stdin, one line of JSON; its field "parent" is the parent's process id.
-The program ends with its parent, and answers on the original stdout.
+The program ends with its parent, and answers on the original stdout. `described_status` tells how a process ended.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from typing import IO, Any, NamedTuple
 
 #: `prctl(2)`: the signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
+
+
+#: Explanation of a process that this signal ended, for messages.
+_KILLED = (
+    "which the kernel's out-of-memory killer sends where memory runs out, as dmesg says, and schedulers send, too; if "
+    "it was memory, a lower memory limit or a smaller batch_size needs less of it"
+)
 
 
 class ChildProgram(NamedTuple):
@@ -88,6 +95,17 @@ def take_stdout() -> int:
     answers = os.dup(1)
     os.dup2(2, 1)
     return answers
+
+
+def described_status(status: int) -> str:
+    """Returns one line on how a process with exit status `status` ended; a negative status is minus the signal."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # a real-time signal
+        name = str(-status)
+    return f"signal {name}, {_KILLED}" if -status == signal.SIGKILL else f"signal {name}"
 
 
 def _interrupt(signum: int, frame: object) -> None:

@@ -43,7 +43,7 @@ PRELOADED = ("numpy", "torch", "a3gnn.profiling.trial", "a3gnn.machine.host_cons
 COMPILED = (
     "a3gnn.sampling.sampler",
     "a3gnn.features.opening",
-    "a3gnn.models.adam_kernels",
+    "a3gnn.models.adam",
     "a3gnn.models.layers.layer_kernels",
     "a3gnn.models.layers.norm_kernels",
     "a3gnn.models.layers.sparse_kernels",

@@ -1,27 +1,21 @@
 """Memory of a process tree, split into pages that the system can reclaim and pages that it can't.
 
-Also counts the processes that the kernel killed for lack of memory, and describes how a process ended.
+Also counts the processes that the kernel killed for lack of memory.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from a3gnn.storage.host_memory import available_bytes, host_memory_bytes, own_memory_groups
+from a3gnn.storage.host_limits import available_bytes, host_memory_bytes, own_memory_groups
 
 #: The usual folder of control groups, and the file with the machine's counts.
 _GROUPS, _MACHINE = Path("/sys/fs/cgroup"), Path("/proc/vmstat")
-#: Explanation of a process that this signal ended, for messages.
-_KILLED = (
-    "which the kernel's out-of-memory killer sends where memory runs out, as dmesg says, and schedulers send, too; if "
-    "it was memory, a lower memory limit or a smaller batch_size needs less of it"
-)
 #: Lines of /proc/PID/status that sum to the memory that the machine lacks until the process frees it.
 ANONYMOUS = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _FILE = re.compile(rb"^RssFile:\s+(\d+) kB", re.MULTILINE)
@@ -67,17 +61,11 @@ def spare_bytes() -> int | None:
     return free - min(round(RESERVE_SHARE * host_memory_bytes()), round(_FREE_SHARE * free))
 
 
-def tree_memory(pid: int) -> MemoryUse:
-    """Returns the memory of process `pid` and all its descendants; zero after they have ended.
+def process_memory(pid: int) -> MemoryUse:
+    """Returns the memory of process `pid` alone; zero if it has ended. It takes about 20 microseconds on Linux.
 
-    A page that several of them share (after a fork) counts in each. On Linux the kernel supplies the figures.
     Elsewhere, psutil's USS stands for the anonymous memory and the rest of the resident set for the file-backed memory.
     """
-    return sum((process_memory(member) for member in process_tree(pid)), start=MemoryUse())
-
-
-def process_memory(pid: int) -> MemoryUse:
-    """Returns the memory of process `pid` alone; zero if it has ended. It takes about 20 microseconds on Linux."""
     if sys.platform != "linux":
         return _portable_memory(pid)
     return MemoryUse(*_sums(_status(pid), ANONYMOUS, _FILE))
@@ -158,17 +146,6 @@ def oom_kills() -> int:
         files.add(group.folder / ("memory.oom_control" if group.version == 1 else "memory.events"))
     counts = [found for path in files if (found := _count(path)) is not None]
     return sum(counts) if counts else _count(_MACHINE) or 0
-
-
-def described_status(status: int) -> str:
-    """Returns one line on how a process with exit status `status` ended; a negative status is minus the signal."""
-    if status >= 0:
-        return f"status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:  # a real-time signal
-        name = str(-status)
-    return f"signal {name}, {_KILLED}" if -status == signal.SIGKILL else f"signal {name}"
 
 
 def _status(pid: int) -> bytes:

@@ -18,19 +18,11 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from a3gnn.errors import A3GNNError
-from a3gnn.process.child import as_program
+from a3gnn.process.child import as_program, described_status
 from a3gnn.process.fork_server import WHERE_SIGNAL
-from a3gnn.process.memory import (
-    FREE_LIMIT,
-    MemoryUse,
-    PeakMemory,
-    described_status,
-    process_memory,
-    process_tree,
-    spare_bytes,
-)
+from a3gnn.process.memory import FREE_LIMIT, MemoryUse, PeakMemory, process_memory, process_tree, spare_bytes
 from a3gnn.storage.workplace import Workplace
-from a3gnn.threads.stolen_time import StolenTime, stretch
+from a3gnn.threads.core_time import StolenTime, stretch
 from a3gnn.units import format_size
 
 #: Most wall time of a process, in timeouts: a process that hangs must end even if much time is stolen. Guess.

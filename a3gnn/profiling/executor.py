@@ -14,13 +14,13 @@ from a3gnn.hardware import Hardware
 from a3gnn.launch import QUICK, QUICK_VARIABLE
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.measurement import Failure, FailureKind, Metrics
-from a3gnn.models.optimiser_imports import optimiser_imports
+from a3gnn.process.child import described_status
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.process.memory import MemoryUse, described_status, oom_kills
+from a3gnn.process.memory import MemoryUse, oom_kills
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.request import DETAIL_CHARACTERS, PARTITIONING, TrialRequest
 from a3gnn.task import Task
-from a3gnn.training.compile_ahead import KernelSet, compile_ahead
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimiser_imports
 from a3gnn.units import format_duration, format_size
 
 

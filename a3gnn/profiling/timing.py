@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from a3gnn.launch import QUICK
 from a3gnn.profiling.request import TrialPlan
-from a3gnn.threads.stolen_time import stretch
+from a3gnn.threads.core_time import stretch
 
 TimedStep = TypeVar("TimedStep")
 

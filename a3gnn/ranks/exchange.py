@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.features.rows.tensors import slice_or_ids
+from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
 from a3gnn.ranks.peers import Ranks
 

@@ -110,7 +110,7 @@ class CountCurve:
 
     @classmethod
     def expected(cls, num_nodes: int, mean_degree: float, fanouts: Sequence[int], seeds: Sequence[int]) -> CountCurve:
-        """Returns the expected counts in a graph whose nodes have `mean_degree` in-neighbors and are equally popular.
+        """Returns the expected counts in a graph whose nodes have `mean_degree` in-neighbours and are equally popular.
 
         It serves graphs that are not available. Real graphs have hubs, so their mini-batches hold fewer distinct nodes.
         """
@@ -147,6 +147,6 @@ def _count(sampler: NeighbourSampler, train: NDArray[np.int32], seeds: int, repe
 
 
 def counts_of(subgraph: Subgraph) -> Counts:
-    """Returns the counts of a sampled neighborhood, or of a share of one."""
+    """Returns the counts of a sampled neighbourhood, or of a share of one."""
     ends = [0, *(int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1])]
     return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(float(end - begin) for begin, end in pairwise(ends)))

@@ -1,4 +1,4 @@
-"""Multi-hop neighbor sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
+"""Multi-hop neighbour sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling.kernel_types import cached_mask, readonly
 from a3gnn.sampling.sample_kernels import MAX_EDGES, cached_first, sample_hops
 from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.storage.compiled import readonly
 
 
 class PositionMaps:
@@ -43,12 +43,12 @@ class PositionMaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:
-    """In-neighbors as CSR.
+    """In-neighbours as CSR.
 
     Attributes:
         indptr: int64, shape (num_nodes + 1,).
-        indices: int32, shape (num_edges,); each row's cached in-neighbors come first.
-        num_cached: Cached in-neighbors per row, int32, shape (num_nodes,); empty if nothing is cached.
+        indices: int32, shape (num_edges,); each row's cached in-neighbours come first.
+        num_cached: Cached in-neighbours per row, int32, shape (num_nodes,); empty if nothing is cached.
     """
 
     indptr: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Adjacency:
 
     @classmethod
     def by_cache(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_]) -> Self:
-        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbors first.
+        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbours first.
 
         It takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
 
@@ -80,19 +80,19 @@ class Adjacency:
 
 
 class NeighbourSampler:
-    """Samples in-neighbors without replacement; a cached one has `bias_rate` times the weight of an uncached one.
+    """Samples in-neighbours without replacement; a cached one has `bias_rate` times the weight of an uncached one.
 
-    A row with at most `fanout` in-neighbors gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
+    A row with at most `fanout` in-neighbours gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
     node, so a mini-batch is the same from any thread, in any order, on any machine. Thread-safe; each concurrent call
     takes an int32 of scratch memory per node, which is reused by later calls.
 
     Args:
-        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
+        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
             returned.
         seed: Any non-negative integer below 2**64.
-        bias_rate: Weight of a cached in-neighbor, >= 1; 1 samples uniformly.
+        bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and `indices` is
             copied in its order.
 
@@ -123,7 +123,7 @@ class NeighbourSampler:
         self._positions = PositionMaps(self._adjacency.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
@@ -172,6 +172,19 @@ def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise UsageError(f"seed must be an integer in [0, 2**64), got {seed!r}")
+
+
+def cached_mask(cached: NDArray[np.bool_], num_nodes: int) -> NDArray[np.bool_]:
+    """Returns a read-only view of `cached`, which shows later changes to it.
+
+    Raises:
+        UsageError: `cached` is not bool of shape (num_nodes,).
+    """
+    array: object = cached
+    if not isinstance(array, np.ndarray) or array.dtype != np.bool_ or array.shape != (num_nodes,):
+        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise UsageError(f"cached must hold one bool per node, shape ({num_nodes},), got {got}")
+    return readonly(array)
 
 
 def checked_seeds(seeds: NDArray[np.int32], num_nodes: int) -> NDArray[np.int32]:

@@ -17,7 +17,7 @@ from typing import Any, Self
 import sqlalchemy as sa
 
 from a3gnn.errors import GraphError
-from a3gnn.graphs.synthetic.recipe import Recipe
+from a3gnn.graphs.synthetic_recipe import Recipe
 from a3gnn.process.child import as_program
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import GRAPHS, JOBS, inserted_id

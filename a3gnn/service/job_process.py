@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from a3gnn.process.child import interrupt_by_sigterm, start_program, take_order, take_stdout
+from a3gnn.process.child import described_status, interrupt_by_sigterm, start_program, take_order, take_stdout
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.process.memory import described_status
 from a3gnn.service.home import JobFolder, Places
 from a3gnn.service.job import Job
 from a3gnn.service.problems import ProblemDetails

@@ -11,8 +11,7 @@ import traceback
 from collections import OrderedDict
 from typing import Any
 
-from a3gnn.process.child import as_program, take_stdout
-from a3gnn.process.memory import described_status
+from a3gnn.process.child import as_program, described_status, take_stdout
 from a3gnn.service.home import Places
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.turns import Turns

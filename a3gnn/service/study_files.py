@@ -17,7 +17,7 @@ from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
 from a3gnn.service.problems import ProblemDetails, conflict
-from a3gnn.storage.cache import file_state
+from a3gnn.storage.stamp import file_state
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import unfinished_front
 from a3gnn.tuning.study.folder import Journal

@@ -1,6 +1,6 @@
 """Writes files and folders that appear whole or not at all, and survive a power failure.
 
-Also contains file locks, the cache folder's path, and a check of free disk space.
+Also contains file locks, and a check of free disk space.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from a3gnn.errors import A3GNNError
+from a3gnn.storage.cache import explained
 from a3gnn.units import format_size
-
-#: Environment variable with the path of the cache folder.
-VARIABLE = "A3GNN_CACHE"
 
 
 @contextmanager
@@ -39,7 +36,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise named(error, path) from error
+        raise explained(error, path) from error
     with place as scratch:
         draft = Path(scratch) / path.name
         with _locked(scratch):
@@ -85,51 +82,6 @@ def need_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise OSError(f"{format_size(needed)} are needed, {format_size(free)} are free")
-
-
-def cache_root(chosen: str | Path | None = None) -> Path:
-    """Returns the cache folder: `chosen`, else $A3GNN_CACHE, else a3gnn in $XDG_CACHE_HOME or ~/.cache.
-
-    Raises:
-        A3GNNError: None of them is set, and the user has no home folder.
-    """
-    if chosen is not None:
-        return Path(chosen)
-    if own := os.environ.get(VARIABLE):
-        return Path(own)
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared) / "a3gnn"
-    try:
-        return Path.home() / ".cache" / "a3gnn"
-    except RuntimeError:
-        raise A3GNNError(
-            f"the cache folder is in the user's home folder, but user {os.getuid()} has none, and HOME is not set; set "
-            f"{VARIABLE} to a folder that can be written"
-        ) from None
-
-
-def expanded(path: str | Path) -> Path:
-    """Returns `path` with `~` replaced by the home folder.
-
-    Raises:
-        A3GNNError: The user in `path` has no home folder.
-    """
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise A3GNNError(f"{path} is in a home folder that is not known ({error}); give the path in full") from error
-
-
-def named(error: OSError, path: Path) -> OSError:
-    """Returns `error` from creating `path`; with a remedy if `path` is in a cache folder that can't be written."""
-    try:
-        inside = path.absolute().is_relative_to(cache_root().absolute())
-    except A3GNNError:
-        return error
-    if not inside or error.errno is None:
-        return error
-    text = f"{os.strerror(error.errno)}: the cache folder can't be written; set {VARIABLE} to one that can"
-    return type(error)(error.errno, text, str(error.filename or path))
 
 
 def try_lock(file: int) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from a3gnn.storage.atomic import try_lock
-from a3gnn.storage.cache import FINGERPRINT
+from a3gnn.storage.graph_copies import FINGERPRINT
 from a3gnn.storage.kernel_folder import KERNEL_FOLDER, in_use
 from a3gnn.storage.stamp import STAMP
 

@@ -5,7 +5,8 @@ a3gnn's cache folder, and otherwise in a folder that is removed when the process
 own folder (`kernel_folder`). Every process computes the folder's name from the sources that it imports. So processes of
 one start agree, and a process that starts after an edit does not run older code.
 
-Kernels must import `njit` from here, so the folder is known before the first of them.
+Kernels must import `njit` from here, so the folder is known before the first of them. `readonly` gives their arrays one
+type.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numpy.typing import NDArray
 
 from a3gnn.errors import A3GNNError, UsageError
-from a3gnn.storage.atomic import VARIABLE, cache_root
+from a3gnn.storage.cache import VARIABLE, cache_root
 from a3gnn.storage.kernel_folder import adding, folder_name, hold, kernel_sources, remove_unused
 from a3gnn.storage.workplace import Workplace
 
@@ -212,3 +214,10 @@ def njit(*, cache: bool = False, **options: Any) -> Any:
         return kernel
 
     return decorate
+
+
+def readonly(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns a read-only view of `array`, memory maps included: with one type of array, kernels compile once."""
+    view = np.ascontiguousarray(np.asarray(array)).view()
+    view.flags.writeable = False
+    return view

@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from a3gnn.errors import A3GNNError
 from a3gnn.storage.atomic import replacing
-from a3gnn.storage.cache import cache_root, content_state, file_state
+from a3gnn.storage.cache import cache_root
 
 #: The stamp's name in a verified folder.
 STAMP = "verified.json"
@@ -61,6 +62,40 @@ def forget(folder: Path) -> None:
     for path in _places(folder):
         with suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def file_state(path: Path) -> list[int]:
+    """Returns the size of the file at `path` in bytes, its times of modification and of change in ns, and its inode.
+
+    Copying programs may set the time of modification, but only the system sets the time of change.
+
+    Raises:
+        OSError: The file can't be examined.
+    """
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+
+def content_state(path: Path) -> str:
+    """Returns a hash of the content of the file at `path`, which takes milliseconds for a zip file such as an .npz.
+
+    The hash is needed because on a read-only image the times of two files may be equal. For a zip file it covers the
+    names, sizes and checksums of all members. For another file, or one with an unreadable directory, it covers all
+    bytes.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    with path.open("rb") as file:
+        try:
+            members = zipfile.ZipFile(file).infolist()
+            listed = "\n".join(f"{one.CRC} {one.file_size} {one.compress_size} {one.filename!r}" for one in members)
+            return hashlib.blake2b(listed.encode(), digest_size=16).hexdigest()
+        except OSError:
+            raise
+        except Exception:  # reading an arbitrary directory may raise anything
+            file.seek(0)
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _places(folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import functools
 import os
 from contextlib import suppress
 
-from a3gnn.storage.host_memory import cpu_limit
+from a3gnn.storage.host_limits import cpu_limit
 
 _SYSTEM_CAN = hasattr(os, "sched_setaffinity")
 

@@ -19,14 +19,15 @@ from numba.core.registry import cpu_target
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.process.child import as_program
+from a3gnn.process.child import as_program, described_status
 from a3gnn.process.machine_turn import machine_turn
-from a3gnn.process.memory import described_status
 from a3gnn.storage.compiled import KERNELS
 from a3gnn.task import Task
 from a3gnn.units import count, format_duration
 from a3gnn.version import __version__
 
+#: Modules that torch imports with a process's first optimizer: a second, and 70 MiB.
+_WITH_THE_FIRST = ("torch._dynamo",)
 #: Layers that need all kernels; more layers need no further ones: the input layer, one in the middle, the last.
 _LAYERS = 3
 #: Timeout of compiling in seconds. Guess: some five times the duration on two slow cores.
@@ -214,3 +215,13 @@ def _small_config(config: TrainConfig) -> TrainConfig:
         deep_fanout=None,
         learning_rate_scale=1.0,
     ).canonical()
+
+
+def optimiser_imports(task: Task, has_device: bool) -> tuple[str, ...]:
+    """Returns the modules that training imports with its optimizer; none if it uses `a3gnn.models.adam`.
+
+    Args:
+        task: A user's model may bring its own optimizer.
+        has_device: Whether the model is on a device, which needs torch's Adam.
+    """
+    return _WITH_THE_FIRST if task.is_own or has_device else ()

@@ -1,16 +1,29 @@
-"""Trains and evaluates epoch by epoch, until enough are done, quality stops rising, or a target is reached."""
+"""`fit` trains and evaluates epoch by epoch; `run` does so with messages, checkpoints and handling of interrupts.
+
+Training ends if enough epochs are done, quality stops rising, or a target is reached.
+"""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from time import perf_counter
+from types import FrameType, TracebackType
+from typing import Self
 
+from a3gnn.errors import GraphServerError, MemoryLimitError, PeerLostError, TrainerError
 from a3gnn.learning_curve import next_point
 from a3gnn.machine.energy import EnergyMeter
+from a3gnn.metric import Metric
+from a3gnn.option_names import call, options
 from a3gnn.training.progress import EpochResult, Point, Progress, TargetAccuracy
+from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.step import EpochWork, Step
 from a3gnn.training.trainer import Trainer
+from a3gnn.units import count, format_seconds
 
 
 def fit(
@@ -110,3 +123,161 @@ def _is_at_end(
 def _trained(trainer: Trainer, progress: Progress) -> int:
     """Returns the mini-batches trained on so far."""
     return len(progress.epochs) * trainer.batches_per_epoch + progress.under_way.batches
+
+
+class Interrupt:
+    """While entered, notes Ctrl-C and SIGTERM instead of raising in the middle of an update; a second signal raises.
+
+    Outside the main thread it does nothing, because Python delivers no signals there.
+
+    Args:
+        agreed: Whether other processes must stop at the same mini-batch and read `noted`. Their launcher forwards the
+            same signal, so a second signal is ignored.
+
+    Attributes:
+        forced: Whether a second signal came; the model may then be in the middle of an update.
+        noted: Whether a signal came.
+    """
+
+    def __init__(self, *, agreed: bool = False) -> None:
+        self.forced = False
+        self.noted = False
+        self._agreed = agreed
+        self._before: dict[int, signal._HANDLER] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt if a signal was noted; call it while no weights change, such as in evaluation."""
+        if self.noted:
+            raise KeyboardInterrupt
+
+    def check_step(self) -> None:
+        """Raises KeyboardInterrupt if a signal was noted, after a mini-batch; not if other processes must agree."""
+        if not self._agreed:
+            self.check()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.noted and not self._agreed:
+            self.forced = True
+            raise KeyboardInterrupt
+        self.noted = True
+
+
+def run(
+    trainer: Trainer,
+    folder: RunFolder,
+    done: Progress,
+    interrupt: Interrupt,
+    *,
+    epochs: int,
+    patience: int | None,
+    target: TargetAccuracy | None,
+    progress: bool,
+    notify: Callable[[str], None],
+    meter: EnergyMeter | None = None,
+) -> float:
+    """Trains to the end, writes model.pt, and returns the quality of its weights on test nodes.
+
+    Afterwards the trainer has these weights. A stop after a mini-batch or between chunks of evaluation leaves a
+    checkpoint, and so does the loss of another rank.
+
+    Raises:
+        MemoryLimitError: The memory limit was passed. This error and the errors below say how to continue.
+        GraphServerError: A graph server can't be reached any more.
+        KeyboardInterrupt: Ctrl-C was pressed.
+        PeerLostError: Another rank has ended.
+        TrainerError: One of several trainers has failed, or does not come back.
+    """
+    from a3gnn.training.progress_bar import ProgressBar
+
+    told: set[str] = set()
+
+    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, trainer.metric, shown=progress) as bar:
+
+        def on_step(step: Step) -> None:
+            bar.advance(step)
+            interrupt.check_step()
+            folder.save_if_due()
+
+        def on_point(point: Point) -> None:
+            if target is not None and point.val_accuracy >= target.accuracy:
+                notify(_reached(point, target, trainer.metric))
+            interrupt.check()
+
+        def on_epoch(result: EpochResult) -> None:
+            folder.finish_epoch(result)
+            bar.finish_epoch(result)
+            for choice in trainer.choices:
+                if choice not in told:
+                    told.add(choice)
+                    notify(choice)
+            notify(_line(result, trainer.metric))
+            interrupt.check()
+
+        trained = False
+        try:
+            fit(
+                trainer,
+                done,
+                epochs=epochs,
+                patience=patience,
+                target=target,
+                meter=meter,
+                on_step=on_step,
+                on_epoch=on_epoch,
+                on_point=on_point,
+            )
+            folder.keep_model(best=not ended_at(target, done))
+            trained = True
+            return trainer.test()
+        except (KeyboardInterrupt, MemoryLimitError, GraphServerError, TrainerError) as error:
+            if not (trained or interrupt.forced):
+                folder.save_at_stop()
+            raise type(error)(_how_to_go_on(error, done, folder.path)) from error
+        except PeerLostError as error:
+            saved = not trained and folder.save_without_all()
+            if not (saved or interrupt.noted):
+                raise
+            stop = KeyboardInterrupt() if interrupt.noted else error  # the same signal has stopped the others
+            if not saved:
+                raise stop from error.__cause__  # rank 0 has saved, or reports why not
+            raise type(stop)(_how_to_go_on(stop, done, folder.path)) from error
+
+
+def ended_at(target: TargetAccuracy | None, done: Progress) -> bool:
+    """Returns whether training ended because `target` was reached."""
+    return target is not None and target.ends and done.reached(target.accuracy) is not None
+
+
+def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
+    reason = f"{error}. The run" if str(error) else "the run"
+    where = (
+        f"after {count(len(done.epochs), 'epoch')} and {count(done.under_way.batches, 'mini-batch', 'mini-batches')}"
+    )
+    return f"{reason} is saved {where}; the same {call()} with {options(out=folder, resume=True)} goes on from there"
+
+
+def _line(result: EpochResult, metric: Metric) -> str:
+    return (
+        f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {metric.show(result.val_accuracy)}  "
+        f"{result.epochs_per_s:.3g} epochs/s"
+    )
+
+
+def _reached(point: Point, target: TargetAccuracy, metric: Metric) -> str:
+    whole = format_seconds(point.train_s + point.eval_s)
+    return (
+        f"validation reached {metric.show(target.accuracy)} at a point of its curve, after {point.batches} "
+        f"mini-batches: {format_seconds(point.train_s)} of training, {whole} with evaluations"
+    )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
-from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.models.adam import Optimizer
 from a3gnn.models.loss import LESS_STEEP
@@ -46,7 +46,7 @@ class Learner(Protocol):
 
     @property
     def evaluation(self) -> str:
-        """Which neighbors the evaluation uses, as text for people."""
+        """Which neighbours the evaluation uses, as text for people."""
 
     def restart(self) -> None:
         """Resets the model to its initial weights, which the seed decides."""

@@ -18,7 +18,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, ModelError
 from a3gnn.evaluation.input_table import table_rows
 from a3gnn.evaluation.own_evaluator import OwnEvaluator
-from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.adam import Optimizer
@@ -30,7 +30,7 @@ from a3gnn.models.own.user_model import UserModel, seeded
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
-from a3gnn.storage.host_memory import evaluation_bytes as budget_bytes
+from a3gnn.storage.host_limits import evaluation_bytes as budget_bytes
 from a3gnn.task import OwnModel, Task
 from a3gnn.units import count
 
@@ -95,7 +95,7 @@ class Own:
 
     @property
     def evaluation(self) -> str:
-        """Which neighbors the evaluation uses, as text."""
+        """Which neighbours the evaluation uses, as text."""
         return self._evaluator.text
 
     def restart(self) -> None:

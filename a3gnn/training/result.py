@@ -15,10 +15,10 @@ from a3gnn.metric import Metric
 from a3gnn.nvtps import nvtps_per_gb_per_s
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import AdaptingTrainer
+from a3gnn.training.fit import ended_at
 from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import Alone
 from a3gnn.training.request import TrainRequest
-from a3gnn.training.run import ended_at
 from a3gnn.training.step import EpochWork, WorkFigures
 from a3gnn.training.trainer import Trainer
 
@@ -56,7 +56,7 @@ class TrainResult:
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
             evaluated, in [0, 1]. Seconds and throughput include it, unlike the seconds and throughput of a tune.
         folder: The folder with model.pt, metrics.jsonl, checkpoint.pt and result.json.
-        evaluation: A description of the neighborhoods that qualities were computed from.
+        evaluation: A description of the neighbourhoods that qualities were computed from.
         config: The configuration.
         task: The trained task.
         graph: The graph's name.

@@ -2,7 +2,7 @@
 
 with Trainer(graph, config, task) as trainer:
     for step in trainer.steps(epoch=0): ...  # trains; yields a `Step` after each whole mini-batch
-    trainer.validate()                       # quality on validation nodes by the task's metric, from all neighbors
+    trainer.validate()                       # quality on validation nodes by the task's metric, from all neighbours
     trainer.test()                           # quality on test nodes by the same metric: once, at the end
 
 Profilers time `steps`: it waits for the device before it yields a step. Callers may leave its loop early;
@@ -11,7 +11,7 @@ Profilers time `steps`: it waits for the device before it yields a step. Callers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,8 +29,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Metric
 from a3gnn.models.adam import Optimizer
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.pipeline.upload import checked_device, gpus_of
+from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, checked_device
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.ranks.joined_step import JoinedStep, check_member
 from a3gnn.ranks.peers import Member
@@ -217,7 +216,7 @@ class Trainer:
         self._replica.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
-        """Returns the model's quality on validation nodes; `evaluation` says which neighbors it uses.
+        """Returns the model's quality on validation nodes; `evaluation` says which neighbours it uses.
 
         Raises:
             MemoryLimitError: Memory exceeded the limit.
@@ -251,7 +250,7 @@ class Trainer:
 
     @property
     def evaluation(self) -> str:
-        """Which neighbors `validate` and `test` use, as text for people."""
+        """Which neighbours `validate` and `test` use, as text for people."""
         return self._learner.evaluation
 
     @property
@@ -284,3 +283,8 @@ class Trainer:
         self._replica.update(batch)
         value = checked_loss(loss.item(), batch)  # waits for the device
         return step_of(batch, value, perf_counter() - begin)
+
+
+def gpus_of(devices: Iterable[torch.device]) -> tuple[int, ...]:
+    """Returns torch's indices of the GPUs among `devices`."""
+    return tuple(device.index or 0 for device in devices if device.type == "cuda")

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.objectives import Objectives
 from a3gnn.option_names import as_flags, call, flags_are_used, option, options
-from a3gnn.process.child import interrupt_by_sigterm, start_program, take_order, take_stdout
-from a3gnn.process.memory import described_status
+from a3gnn.process.child import described_status, interrupt_by_sigterm, start_program, take_order, take_stdout
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.profiling.store.provenance import describe_machine
 from a3gnn.report.text import configuration, show_quality, show_seconds, show_throughput, wrapped

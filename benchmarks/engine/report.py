@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from a3gnn.machine.host import cpu_name
-from a3gnn.storage.host_memory import host_memory_bytes
+from a3gnn.storage.host_limits import host_memory_bytes
 from a3gnn.threads.affinity import available_cores
 from benchmarks.engine.client import ROOT
 from benchmarks.engine.judge import Standing, Verdict, ms_of, standings

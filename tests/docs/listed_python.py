@@ -27,7 +27,7 @@ model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
     "docs/research/algorithms.md": "",
     "docs/design/caching.md": """\
 import numpy as np
-from a3gnn.graphs.conversion.convert import convert
+from a3gnn.graphs.convert import convert
 
 convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)

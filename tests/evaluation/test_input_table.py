@@ -19,7 +19,7 @@ from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.aggregate_table import aggregate_table
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.neighbourhoods import Neighbourhoods
-from a3gnn.features.rows.table import AGGREGATORS
+from a3gnn.features.row_table import AGGREGATORS
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.verify import verify
@@ -273,7 +273,7 @@ def test_a_table_is_written_in_memory_far_below_its_size(spec: str, tmp_path) ->
     # The high-water mark of anonymous memory counts no pages of files, which the system takes back when it wants.
     code = (
         "import re, sys, threading; from a3gnn.config import Task, TrainConfig\n"
-        "from a3gnn.graphs.conversion.convert import convert\n"
+        "from a3gnn.graphs.convert import convert\n"
         "from a3gnn.evaluation.input_table import input_table_seconds\n"
         "def anonymous(): return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
         "def make(name, spec):\n"

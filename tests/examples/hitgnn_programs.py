@@ -15,9 +15,8 @@ from torch import distributed
 from a3gnn import Graph, Task, TrainConfig, train
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
-from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
-from a3gnn.hitgnn.algorithms.partitioning.distdgl import distdgl_partition
-from a3gnn.hitgnn.algorithms.partitioning.pagraph import pagraph_partition
+from a3gnn.hitgnn.algorithms.p3 import PartialSums
+from a3gnn.hitgnn.algorithms.partitioners import distdgl_partition, pagraph_partition
 from a3gnn.hitgnn.algorithms.program import Program
 from a3gnn.hitgnn.algorithms.stored import by_partition
 

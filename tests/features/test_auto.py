@@ -7,9 +7,9 @@ import pytest
 from a3gnn.config import CACHE_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.features import auto
 from a3gnn.features.auto import CachePlacement, RowSeconds, choose_policy, replay, replay_batches, row_seconds
-from a3gnn.features.caches.ranking import cached_nodes
+from a3gnn.features.cache_ranking import cached_nodes
 from a3gnn.features.opening import open_features
-from a3gnn.features.rows.stored import rows_of
+from a3gnn.features.stored_rows import rows_of
 from a3gnn.graphs.graph import Graph
 
 

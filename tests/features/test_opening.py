@@ -10,16 +10,17 @@ from numba.core.dispatcher import Dispatcher
 
 from a3gnn.config import DYNAMIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.caches import cache_kernels as kernels
-from a3gnn.features.caches import policy_kernels
-from a3gnn.features.caches.ranking import cached_nodes
+from a3gnn.features import cache_kernels as kernels
+from a3gnn.features import cache_kernels as policy_kernels
+from a3gnn.features import row_kernels
+from a3gnn.features import row_kernels as sparse_kernels
+from a3gnn.features.cache_ranking import cached_nodes
+from a3gnn.features.device_store import DeviceCachedStore
+from a3gnn.features.host_store import DenseHostStore
 from a3gnn.features.opening import open_features, warm_up
-from a3gnn.features.rows import row_kernels, sparse_kernels
-from a3gnn.features.rows.stored import rows_of
-from a3gnn.features.rows.table import AGGREGATORS
-from a3gnn.features.stores.dense import DenseHostStore
-from a3gnn.features.stores.device import DeviceCachedStore
-from a3gnn.features.stores.store import FeatureStore
+from a3gnn.features.row_table import AGGREGATORS
+from a3gnn.features.store import FeatureStore
+from a3gnn.features.stored_rows import rows_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
 from a3gnn.sampling.subgraph import Block

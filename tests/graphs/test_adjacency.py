@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from a3gnn.graphs.assemble import edge_notes, in_neighbours
-from a3gnn.graphs.conversion.adjacency import write_adjacency
+from a3gnn.graphs.draft import write_adjacency
 from a3gnn.graphs.edge_list_kernels import guide_of, search
-from a3gnn.graphs.synthetic.generate import edge_pairs
-from a3gnn.graphs.synthetic.recipe import Recipe
+from a3gnn.graphs.synthetic import edge_pairs
+from a3gnn.graphs.synthetic_recipe import Recipe
 from a3gnn.notify import ConversionProgress
 from a3gnn.seeding import generator
 from a3gnn.storage.npy import NpyWriter, open_npy

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.conversion.convert import DEFAULT_MEMORY_BYTES, _write, convert
-from a3gnn.graphs.conversion.draft import Draft
+from a3gnn.graphs.convert import DEFAULT_MEMORY_BYTES, _write, convert
+from a3gnn.graphs.draft import Draft
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.synthetic.generate import write as write_synthetic
+from a3gnn.graphs.synthetic import write as write_synthetic
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.claim import claimed_whole
 from a3gnn.storage.stamp import STAMP
@@ -203,7 +203,7 @@ def test_a_write_that_fails_half_way_leaves_nothing(
     # A limit on file size stands for a full disk: write(2) fails once files pass it.
     code = (
         "import resource, signal, sys\n"
-        "from a3gnn.errors import GraphError\nfrom a3gnn.graphs.conversion.convert import convert\n"
+        "from a3gnn.errors import GraphError\nfrom a3gnn.graphs.convert import convert\n"
         "convert('synthetic:nodes=50,degree=4', 'warm')  # numba writes its cache of kernels\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))\n"
         "try: convert(sys.argv[1], 'room/graph')\n"
@@ -240,7 +240,7 @@ def test_memory_stays_far_below_the_graph(source: str, tmp_path: Path) -> None:
         np.savez(spec, x=np.ones((nodes, features), dtype=np.float32), edge_index=edge_index, y=y, **masks)
     # The high-water mark of anonymous memory counts no pages of files, which the system takes back when it wants.
     code = (
-        "import re, sys, threading; from a3gnn.graphs.conversion.convert import convert\n"
+        "import re, sys, threading; from a3gnn.graphs.convert import convert\n"
         "def anonymous(): return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
         "convert('synthetic:nodes=50,degree=4', sys.argv[2] + '-warm'); before = peak = anonymous()\n"
         "ended = threading.Event()\n"

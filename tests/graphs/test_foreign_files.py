@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.as_graph import as_unlabelled
-from a3gnn.graphs.conversion.convert import convert
+from a3gnn.graphs.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import as_flags
 from tests.commands import a3gnn

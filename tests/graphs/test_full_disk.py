@@ -13,7 +13,7 @@ import pytest
 
 from a3gnn.errors import GraphError
 from a3gnn.evaluation.inference import Inference, Scratch
-from a3gnn.graphs.conversion.convert import convert
+from a3gnn.graphs.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
 

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphError
-from a3gnn.graphs.conversion.convert import convert
+from a3gnn.graphs.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes, is_labelled, label_spread
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions

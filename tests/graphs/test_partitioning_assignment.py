@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array
 
-from a3gnn.graphs.partitioning.blocks import BlockAffinity, BlockGraph, greedy_parts
+from a3gnn.graphs.partition import BlockAffinity, BlockGraph, greedy_parts
 
 Edges = dict[tuple[int, int], int]
 

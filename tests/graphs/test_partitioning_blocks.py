@@ -12,8 +12,8 @@ from scipy.sparse.csgraph import connected_components
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.partitioning.blocks import BlockGraph, block_parts, coarsen
-from a3gnn.graphs.partitioning.coarsen_kernels import grow_blocks, merge_consecutive, merge_into_large
+from a3gnn.graphs.partition import BlockGraph, block_parts, coarsen
+from a3gnn.graphs.partition_kernels import grow_blocks, merge_consecutive, merge_into_large
 
 
 def _graph(edges: list[tuple[int, int]], num_nodes: int, *, both_ways: bool = True) -> GraphArrays:

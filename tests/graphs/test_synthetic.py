@@ -8,7 +8,7 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.synthetic.recipe import Recipe
+from a3gnn.graphs.synthetic_recipe import Recipe
 
 SPEC = "synthetic:nodes=3000,degree=12,classes=6,seed=5"
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.parts import answers
-from a3gnn.parts.answers import PartAnswers
+from a3gnn.parts import serve as answers
 from a3gnn.parts.part import Part, open_part
 from a3gnn.parts.protocol import (
     MAX_IDS,
@@ -21,6 +20,7 @@ from a3gnn.parts.protocol import (
     neighbours_request,
     rows_request,
 )
+from a3gnn.parts.serve import PartAnswers
 
 FLOAT32 = np.dtype(np.float32)
 

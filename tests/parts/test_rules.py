@@ -6,8 +6,7 @@ import pytest
 
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import ConfigError
-from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.rules import POLICIES, check_over_parts
+from a3gnn.parts.graph import POLICIES, PartedGraph, check_over_parts
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 
 REFUSED: list[dict[str, Any]] = [

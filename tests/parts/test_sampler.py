@@ -9,7 +9,7 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts import client
 from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.sampler import PartedSampler
+from a3gnn.parts.remote import PartedSampler
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.sampling.subgraph import Subgraph
 

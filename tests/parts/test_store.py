@@ -8,13 +8,12 @@ import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.features.opening import open_features
-from a3gnn.features.rows.table import AGGREGATORS
-from a3gnn.features.stores.store import FeatureStore
+from a3gnn.features.row_table import AGGREGATORS
+from a3gnn.features.store import FeatureStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.parts import graph as graph_module
-from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.rules import POLICIES
-from a3gnn.parts.store import open_store
+from a3gnn.parts.graph import POLICIES, PartedGraph
+from a3gnn.parts.remote import open_store
 from a3gnn.sampling.sampler import NeighbourSampler
 
 #: The map of 2,000 nodes takes 8 kB, of dynamic policies some times that; a row 128 B.

@@ -13,8 +13,7 @@ from a3gnn.evaluation.evaluate import validated
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.model import build_model
-from a3gnn.parts.graph import PartedGraph
-from a3gnn.parts.rules import check_over_parts
+from a3gnn.parts.graph import PartedGraph, check_over_parts
 from a3gnn.task import Task, names_factory
 from a3gnn.training.trainer import Trainer, TrainerOptions
 

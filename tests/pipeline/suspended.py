@@ -12,7 +12,7 @@ from itertools import product
 from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
-from a3gnn.pipeline.allocation.allocate import Allocation
+from a3gnn.pipeline.allocate import Allocation
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 
 FANOUTS = (5, 4)

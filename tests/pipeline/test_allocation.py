@@ -4,7 +4,7 @@ import pytest
 
 from a3gnn.config import PARALLEL_MODES, ParallelMode
 from a3gnn.errors import UsageError
-from a3gnn.pipeline.allocation.allocate import STAGES, Allocation, Stage, StageModel, allocate, isolate
+from a3gnn.pipeline.allocate import STAGES, Allocation, Stage, StageModel, allocate, isolate
 from a3gnn.seeding import generator
 
 

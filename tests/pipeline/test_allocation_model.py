@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
-from a3gnn.pipeline.allocation.allocate import StageModel, fit
+from a3gnn.pipeline.allocate import StageModel, fit
 
 seconds = st.floats(1e-6, 1e3)
 counts = st.lists(st.integers(1, 128), min_size=2, max_size=8, unique=True)

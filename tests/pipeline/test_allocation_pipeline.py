@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from a3gnn.config import PARALLEL_MODES, ParallelMode, Resources, TrainConfig
-from a3gnn.features.stores.dense import DenseHostStore
+from a3gnn.features.host_store import DenseHostStore
 from a3gnn.graphs.graph import Graph
-from a3gnn.pipeline.allocation.allocate import Allocation
-from a3gnn.pipeline.allocation.isolation import StageProfile, copy_bytes_per_s, thread_counts
+from a3gnn.pipeline.allocate import Allocation
+from a3gnn.pipeline.isolation import StageProfile, copy_bytes_per_s, thread_counts
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighbourSampler
 from a3gnn.threads import affinity, pool

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.pipeline.allocation.allocate import Solution, solve
+from a3gnn.pipeline.allocate import Solution, solve
 from a3gnn.seeding import generator
 
 

@@ -13,7 +13,7 @@ import pytest
 from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
-from a3gnn.pipeline.allocation import isolation as profile
+from a3gnn.pipeline import isolation as profile
 
 SCRIPT = Path(__file__).parent / "suspended.py"
 

@@ -7,8 +7,8 @@ import torch
 
 from a3gnn.config import CACHE_POLICIES, PARALLEL_MODES, CachePolicy, Partitioner, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
-from a3gnn.features.rows.table import Aggregator
-from a3gnn.features.stores.dense import DenseHostStore
+from a3gnn.features.host_store import DenseHostStore
+from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions

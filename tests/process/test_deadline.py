@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.process.worker import MOST_TIMES, Deadline, Worker, left_seconds
-from a3gnn.threads import core_time, stolen_time
+from a3gnn.threads import core_time
+from a3gnn.threads import core_time as stolen_time
 from a3gnn.threads.affinity import available_cores
-from a3gnn.threads.stolen_time import stretch
+from a3gnn.threads.core_time import stretch
 
 PASSED = st.floats(0, 1e5)
 SHARES = st.floats(0, 1)

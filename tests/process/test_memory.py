@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from a3gnn.process import memory
-from a3gnn.process.memory import MemoryUse, PeakMemory, process_memory, process_tree, spare_bytes, tree_memory
+from a3gnn.process.memory import MemoryUse, PeakMemory, process_memory, process_tree, spare_bytes
 from a3gnn.process.worker import MemoryWatch
 
 MIB = 1 << 20
@@ -72,7 +72,8 @@ def test_a_tree_holds_its_children() -> None:
     try:
         assert process_tree(os.getpid())[0] == os.getpid()
         assert child.pid in process_tree(os.getpid())
-        own, tree = process_memory(os.getpid()), tree_memory(os.getpid())
+        own = process_memory(os.getpid())
+        tree = sum(map(process_memory, process_tree(os.getpid())), start=MemoryUse())
         assert tree.anonymous_bytes - own.anonymous_bytes > 40 * MIB
     finally:
         end(child)
@@ -81,7 +82,8 @@ def test_a_tree_holds_its_children() -> None:
 def test_a_process_that_is_gone_has_no_memory() -> None:
     child = hold(MIB)
     end(child)
-    assert tree_memory(child.pid) == MemoryUse()
+    assert process_tree(child.pid) == [child.pid]
+    assert process_memory(child.pid) == MemoryUse()
 
 
 def test_watch_keeps_the_peak_of_each_figure() -> None:

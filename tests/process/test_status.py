@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from a3gnn.process import memory as status
-from a3gnn.process.memory import described_status, oom_kills
-from a3gnn.storage import host_memory as control_groups
+from a3gnn.process.child import described_status
+from a3gnn.process.memory import oom_kills
+from a3gnn.storage import host_limits as control_groups
 
 
 @pytest.mark.parametrize(

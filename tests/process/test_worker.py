@@ -18,7 +18,7 @@ import pytest
 from a3gnn.process import memory
 from a3gnn.process.memory import RESERVE_SHARE
 from a3gnn.process.worker import Ended, Worker
-from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+from a3gnn.storage.host_limits import available_bytes, host_memory_bytes
 from a3gnn.storage.workplace import sweep
 
 MIB = 1 << 20

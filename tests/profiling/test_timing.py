@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.timing import MOST_REPEATS, Clocks, Epochs, Timing, Window, time_windows
-from a3gnn.threads.stolen_time import stretch
+from a3gnn.threads.core_time import stretch
 
 
 class Work:

@@ -13,8 +13,9 @@ import pytest
 import a3gnn
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.load import expanded
 from a3gnn.process.worker import Worker
-from a3gnn.storage.atomic import expanded, write_text
+from a3gnn.storage.atomic import write_text
 from a3gnn.storage.compiled import KERNELS
 from a3gnn.storage.kernel_folder import KERNEL_FOLDER, UNUSED_SECONDS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.storage import host_memory as control_groups
-from a3gnn.storage.host_memory import available_bytes, cpu_limit, host_memory_bytes, memory_limits
+from a3gnn.storage import host_limits as control_groups
+from a3gnn.storage.host_limits import available_bytes, cpu_limit, host_memory_bytes, memory_limits
 from a3gnn.threads import affinity
 
 MIB = 2**20

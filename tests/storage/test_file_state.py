@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from a3gnn.storage.cache import content_state, file_state
+from a3gnn.storage.stamp import content_state, file_state
 
 
 def test_the_time_of_change_tells_what_the_time_of_modification_hides(tmp_path: Path) -> None:

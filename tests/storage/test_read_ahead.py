@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from a3gnn.storage.mapping import ReadAhead
 from a3gnn.storage.npy import open_npy
-from a3gnn.storage.read_ahead import ReadAhead
 from tests.storage.page_cache import in_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which pages are in memory")

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from a3gnn.threads.staged_map import staged_map
+from a3gnn.threads.ordered_map import staged_map
 
 PATIENCE_S = 10.0
 

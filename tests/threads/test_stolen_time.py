@@ -7,7 +7,7 @@ import math
 import pytest
 
 from a3gnn.threads import core_time
-from a3gnn.threads.stolen_time import StolenTime, stretch
+from a3gnn.threads.core_time import StolenTime, stretch
 
 
 def test_it_counts_from_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
-from a3gnn.features.rows import row_kernels
-from a3gnn.features.rows.table import AGGREGATORS, input_width
+from a3gnn.features import row_kernels
+from a3gnn.features.row_table import AGGREGATORS, input_width
 from a3gnn.models.layers import aggregation, edge_attention, gat, layer, product
 from a3gnn.models.layers import layer_kernels as kernels
 from a3gnn.models.layers.activation import Dropout

@@ -8,14 +8,12 @@ from torch_geometric.nn.models import MLP
 
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.models.layers.edge_attention import by_head_matrix
+from a3gnn.models.layers.edge_attention import GATv2Layer, TransformerLayer, by_head_matrix
 from a3gnn.models.layers.gat import GATLayer
-from a3gnn.models.layers.gatv2 import GATv2Layer
 from a3gnn.models.layers.gcn import GCNLayer
 from a3gnn.models.layers.gin import GINLayer
 from a3gnn.models.layers.layer import Layer
 from a3gnn.models.layers.sage import SAGELayer
-from a3gnn.models.layers.transformer import TransformerLayer
 from a3gnn.models.model import build_model
 from a3gnn.task import Task
 

@@ -12,9 +12,9 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import PeerLostError
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save_checkpoint
+from a3gnn.training.fit import run
 from a3gnn.training.progress import EpochTotals, Progress
-from a3gnn.training.rank_folders import FollowerFolder, LeaderFolder
-from a3gnn.training.run import run
+from a3gnn.training.rank_processes import FollowerFolder, LeaderFolder
 from a3gnn.training.run_folder import SaveTimer
 from a3gnn.training.step import EpochWork
 from a3gnn.training.trainer import Trainer
@@ -137,7 +137,7 @@ def test_an_interrupt_that_ends_one_rank_before_the_others_is_saved_once(first, 
         def stop(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("a3gnn.training.run.fit", stop)
+        monkeypatch.setattr("a3gnn.training.fit.fit", stop)
         trainer: Any = SimpleNamespace(batches_per_epoch=1, metric=None)
         with pytest.raises(KeyboardInterrupt) as caught:
             run(

@@ -4,7 +4,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
-from a3gnn.models import adam_kernels
+from a3gnn.models import adam as adam_kernels
 from a3gnn.models.layers import layer_kernels as kernels
 from a3gnn.models.layers import norm_kernels, sparse_kernels
 from a3gnn.task import Task

@@ -1,21 +1,35 @@
-"""`Algorithm`: a synchronous training algorithm, as its partitioner and its feature-storing strategy."""
+"""`Algorithm`: a synchronous training algorithm, as its partitioner and its feature-storing strategy.
+
+`RankOf` is one process in a training run by it.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.features.store import FeatureStore
 from a3gnn.graphs.graph import Graph
-from a3gnn.hitgnn.algorithms.exchange import ExchangeMaker
+from a3gnn.hitgnn.algorithms.exchange import ExchangeMaker, ExchangingTrainer
+from a3gnn.hitgnn.algorithms.iterations import Iterations
+from a3gnn.hitgnn.algorithms.rank_store import RelayedStore, dense_rows, open_rank_store, warm_up
 from a3gnn.hitgnn.algorithms.stored import Stored
-from a3gnn.hitgnn.algorithms.together import RankOf
+from a3gnn.hitgnn.algorithms.trainer import RankTrainer
+from a3gnn.option_names import option
 from a3gnn.ranks.group import TorchRanks
+from a3gnn.training.progress import Progress
+from a3gnn.training.rank_processes import Together
+from a3gnn.training.request import TrainRequest
+from a3gnn.training.step import by_rank
+from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.units import count
 
 #: Takes the graph, the number of ranks and a seed; returns the part of each node, integers in [0, ranks).
@@ -24,11 +38,20 @@ AssignsParts = Callable[[Graph, int, int], NDArray[np.integer]]
 Storing = Callable[[Graph, NDArray[np.int32], int, int], Stored]
 
 
+#: Knobs with their required value, and the reason.
+_FIXED: tuple[tuple[str, Any, str], ...] = (
+    ("num_partitions", 1, "its parts keep the edges between them"),
+    ("cache_bytes", 0, "it says itself which rows are in a device's memory"),
+    ("seed_order", "random", "seeds are shuffled within each part"),
+    ("input_aggregation", "sampled", "a table of whole in-neighbourhoods is no rank's features"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """A synchronous training algorithm: a partitioner and a feature-storing strategy (HitGNN, Table I).
 
-    A rank trains on the train nodes of its part. In-neighbors are sampled in the whole graph, so edges between parts
+    A rank trains on the train nodes of its part. In-neighbours are sampled in the whole graph, so edges between parts
     are kept. A rank reads features that it does not store from host memory. All algorithms share everything else.
 
     Attributes:
@@ -84,7 +107,7 @@ class Algorithm:
             raise UsageError(
                 f"{self.name} must have an exchange where a rank stores some of the columns alone, got columns "
                 f"{found.columns[0]} to {found.columns[1]} of {graph.num_features}; P3's is "
-                "a3gnn.hitgnn.algorithms.p3.partial_sums.PartialSums"
+                "a3gnn.hitgnn.algorithms.p3.PartialSums"
             )
         return found
 
@@ -107,3 +130,121 @@ class Algorithm:
     def joined(self, ranks: TorchRanks) -> RankOf:
         """Returns this process's role in a training run of `ranks` by the algorithm."""
         return RankOf(self, ranks)
+
+
+class RankOf(Together):
+    """See `Together`: each rank trains mini-batches of its own, and reads features it does not store from host memory.
+
+    Args:
+        algorithm: The algorithm.
+        ranks: The group of all ranks.
+    """
+
+    def __init__(self, algorithm: Algorithm, ranks: TorchRanks) -> None:
+        super().__init__(ranks)
+        self._algorithm = algorithm
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name."""
+        return self._algorithm.name
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """See `Algorithm.identity`."""
+        return self._algorithm.identity(self._graph, self._parts, self.count)
+
+    def adapted(self, request: TrainRequest, notify: Callable[[str], None]) -> TrainRequest:
+        """Adapts `request` as `Together` does; rank 0 then partitions the graph for all ranks.
+
+        Raises:
+            UsageError: A knob conflicts with the algorithm, or the partitioner returned no valid parts.
+        """
+        check_config(request.config, self._algorithm)
+        request = super().adapted(request, notify)
+        with self.first_alone():
+            warm_up()
+        begin, content = perf_counter(), b""
+        if self.speaks:
+            content = self._algorithm.parts(request.graph, self.count, request.task.seed).tobytes()
+        self._parts = np.frombuffer(self._ranks.bytes_of_first(content), dtype=np.int32)
+        self._partition_s, self._graph = perf_counter() - begin, request.graph
+        return request
+
+    def trainer(self, request: TrainRequest, options: TrainerOptions) -> Trainer:
+        """Returns the trainer of this rank's mini-batches."""
+        graph, config, task = request.graph, request.config, request.task
+        own, make = self._stored(graph, self._ranks.rank), self._algorithm.exchange
+        self._features: FeatureStore
+        if self._algorithm.direct:
+            self._features = open_rank_store(graph, config, own, self.device)
+        else:
+            stored = [self._stored(graph, rank) for rank in range(self.count)]
+            self._features = RelayedStore(dense_rows(graph, config), stored, self._ranks, self.device)
+        self._iterations = Iterations(
+            graph.train_ids,
+            self._parts,
+            self.count,
+            config.batch_size,
+            task.seed,
+            balanced=self._algorithm.balanced,
+        )
+        if make is None:
+            return RankTrainer(
+                graph,
+                config,
+                task,
+                options,
+                iterations=self._iterations,
+                features=self._features,
+                member=self.member,
+                device=self.device,
+            )
+        return ExchangingTrainer(
+            graph,
+            config,
+            task,
+            options,
+            iterations=self._iterations,
+            features=self._features,
+            member=self.member,
+            exchange=lambda learner: make(learner, self._ranks, own, self._features),
+            device=self.device,
+        )
+
+    def told(self, done: Progress) -> dict[str, Any]:
+        """Returns the algorithm's entry in a result."""
+        counted = [one.traffic for one in done.epochs]
+        if done.under_way.traffic:  # a target ended the epoch
+            counted.append(done.under_way.traffic)
+        return {
+            "name": self._algorithm.name,
+            "iterations": len(self._iterations),
+            "partition_s": self._partition_s,
+            "ranks": by_rank(counted),
+        }
+
+    def _stored(self, graph: Graph, rank: int) -> Stored:
+        return self._algorithm.stored(graph, self._parts, rank, self.count)
+
+
+def check_config(config: TrainConfig, algorithm: Algorithm) -> None:
+    """Checks that `config` sets no knob against the algorithm.
+
+    Raises:
+        UsageError: A knob has another value than the algorithm requires.
+    """
+    for name, value, reason in (*_FIXED, *_fixed_by(algorithm)):
+        found = getattr(config, name)
+        if found != value:
+            raise UsageError(
+                f"{name} must be {value} with algorithm {algorithm.name}, got {found}: {reason}; a tune with "
+                f"{option('fix')} {name}={value} chooses such a configuration"
+            )
+
+
+def _fixed_by(algorithm: Algorithm) -> Iterator[tuple[str, Any, str]]:
+    if algorithm.exchange is not None:
+        yield "compute_dtype", "float32", "what ranks exchange is of the weights' type"
+    if not algorithm.direct:
+        yield "parallel_mode", "sequential", "ranks send each other rows in the order of mini-batches"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from a3gnn.errors import unknown_name
 from a3gnn.graphs.partition import random_parts
+from a3gnn.hitgnn.algorithms import ALGORITHM_NAMES, AlgorithmName
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
-from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
-from a3gnn.hitgnn.algorithms.partitioning.distdgl import distdgl_partition
-from a3gnn.hitgnn.algorithms.partitioning.pagraph import pagraph_partition
-from a3gnn.hitgnn.algorithms.rules import ALGORITHM_NAMES, AlgorithmName
+from a3gnn.hitgnn.algorithms.p3 import PartialSums
+from a3gnn.hitgnn.algorithms.partitioners import distdgl_partition, pagraph_partition
 from a3gnn.hitgnn.algorithms.stored import by_dimension, by_out_degree, by_partition
 
 #: METIS, balanced in nodes and in train nodes; each rank stores its part (Zheng et al., "DistDGL", 2020).

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
-from a3gnn.features.stores.store import FeatureStore
+from a3gnn.features.store import FeatureStore
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.iterations import Iterations
-from a3gnn.hitgnn.algorithms.relayed_store import RelayedStore
+from a3gnn.hitgnn.algorithms.rank_store import RelayedStore
 from a3gnn.models.loss import loss_weight
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, open_sampler
@@ -224,7 +224,7 @@ class _KeepingStep:
         self._stand_in = stand_in
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds`, or the stand-in's."""
+        """Returns the neighbourhood of `seeds`, or the stand-in's."""
         if len(seeds):
             return self._sample(seeds, epoch, batch)
         return cut(self._sample(self._stand_in, epoch, batch), 0, 0)

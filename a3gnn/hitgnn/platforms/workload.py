@@ -10,7 +10,7 @@ from typing import Any, Self
 from a3gnn.characteristics import CACHE_FRACTIONS, GraphCharacteristics
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.platforms.files import read_graphs
+from a3gnn.hitgnn.platforms.metadata import read_graphs
 from a3gnn.layer_cost import OPERATORS, model_parameters
 from a3gnn.option_names import option
 from a3gnn.task import Task
@@ -80,7 +80,8 @@ class Workload:
 def paper_workloads(task: Task, batch_size: int) -> tuple[Workload, ...]:
     """Returns the workloads of HitGNN's four graphs. The paper gives only their nodes, edges and widths (Table IV).
 
-    Assumptions: in-neighbors are any nodes with equal probability, every in-degree is the mean, and all nodes are train
+    Assumptions: in-neighbours are any nodes with equal probability, every in-degree is the mean, and all nodes are
+        train
     seeds. The counts of vertices are therefore too large, because there are no hubs that many seeds share.
     """
     return tuple(Workload.of(_outline(**fields), task, batch_size) for fields in read_graphs())

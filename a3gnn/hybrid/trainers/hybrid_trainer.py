@@ -27,7 +27,6 @@ from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.divided import DividedBatch, RepeatedWork, repeated_work
 from a3gnn.pipeline.pipeline import Pipeline
-from a3gnn.pipeline.upload import gpus_of
 from a3gnn.pipeline.watch import StoppedError, Watch
 from a3gnn.ranks.joined_step import JoinedStep, warm_up
 from a3gnn.ranks.peers import Member
@@ -38,7 +37,7 @@ from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep, traversed
-from a3gnn.training.trainer import Trainer, TrainerOptions
+from a3gnn.training.trainer import Trainer, TrainerOptions, gpus_of
 
 #: Mini-batches to sample again for estimating repeated work. Guess.
 _SAMPLED_AGAIN = 4

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn.features.rows.tensors import as_array
+from a3gnn.features.tensors import as_array
 from a3gnn.models.layers.layer_kernels import gate, rectify, rectify_rows
 from a3gnn.seeding import derive
 from a3gnn.threads import pool

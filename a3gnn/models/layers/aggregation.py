@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from a3gnn.features.rows.table import Aggregator, RowTable, aggregate, input_width, weigh
-from a3gnn.features.rows.tensors import as_array, csr
+from a3gnn.features.row_table import Aggregator, RowTable, aggregate, input_width, weigh
+from a3gnn.features.tensors import as_array, csr
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer_kernels import collect
@@ -24,9 +24,9 @@ _NO_ROWS = np.empty((0, 0), dtype=np.float32)
 
 
 def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-    """Returns the aggregate of each destination's in-neighbors and own row, (num_dst, input_width).
+    """Returns the aggregate of each destination's in-neighbours and own row, (num_dst, input_width).
 
-    Its layout is the one of `MiniBatch.x` for the input layer (`a3gnn.features.rows.table`).
+    Its layout is the one of `MiniBatch.x` for the input layer (`a3gnn.features.row_table`).
 
     Args:
         aggregator: The aggregation.
@@ -52,7 +52,7 @@ def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dr
 
 
 def neighbour_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *, onto: Tensor | None = None) -> Tensor:
-    """Returns the weighted sum of `x` over each destination's in-neighbors, of its dtype, (num_dst, n_columns).
+    """Returns the weighted sum of `x` over each destination's in-neighbours, of its dtype, (num_dst, n_columns).
 
     Args:
         block: The edges; any rows of `x` may be the destinations.

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.features.rows.intrinsics import prefetch_at, widened
-from a3gnn.features.rows.row_kernels import settle, sum_of
+from a3gnn.features.row_kernels import settle, sum_of
 from a3gnn.models.layers.layer_kernels import random_bits, softmax
 from a3gnn.storage.compiled import njit
+from a3gnn.storage.intrinsics import prefetch_at, widened
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]
 # Bytes of a cache line on x86-64 and most arm64 processors.

@@ -1,19 +1,23 @@
 """`EdgeAttention`: attention whose scores depend jointly on the mapped rows of both ends of an edge.
 
-Also contains the slots, self loops and weighted sums that the attention layers share.
+Its layers are GATv2 (Brody et al., 2022) as PyG's `GATv2Conv`, and the graph transformer (Shi et al., 2021, section
+3.1, without edge features) as `TransformerConv`.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
-from a3gnn.features.rows.tensors import csr
+from a3gnn.features.tensors import csr
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer import Layer, LayerShapes, linear
@@ -110,6 +114,91 @@ class EdgeAttention(Layer):
     def _joined(self, by_head: Tensor) -> Tensor:
         """Returns `by_head`, (num_dst, heads, width), with heads concatenated or averaged: (num_dst, out_channels)."""
         return by_head.flatten(1) if self.concat else by_head.mean(dim=1)
+
+
+class GATv2Layer(EdgeAttention):
+    """Sums `W_l x` of the in-neighbours and the node itself by the softmax of `a . LeakyReLU(W_l source + W_r self)`.
+
+    A self loop of the graph counts once.
+    """
+
+    edge_rows = 2
+
+    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
+        super().__init__(in_channels, out_channels, heads=heads, concat=concat, dropout=dropout)
+        self.lin_l = Linear(in_channels, heads * self.width, weight_initializer="glorot")
+        self.lin_r = Linear(in_channels, heads * self.width, weight_initializer="glorot")
+        self.att = nn.Parameter(torch.empty(1, heads, self.width))
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        glorot(self.att)
+
+    @property
+    def input_weights(self) -> list[Tensor]:
+        """The weights for sources and for destinations; see `Layer.input_weights`."""
+        return [self.lin_l.weight, self.lin_r.weight]
+
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns `W_l x` of all heads, shape (n_rows, heads * width)."""
+        return linear(x, *self._source_map)
+
+    @property
+    def _source_map(self) -> tuple[Tensor, Tensor]:
+        return self.lin_l.weight, self.lin_l.bias
+
+    @property
+    def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
+        return [(self.lin_r.weight, self.lin_r.bias)]
+
+    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
+        indptr, indices = with_self_loops(block)
+        counts = (indptr[1:] - indptr[:-1]).long()
+        by_head = at_least_single(sources).view(block.num_src, self.heads, self.width)
+        target = at_least_single(own[0]).view(-1, self.heads, self.width)
+        pairs = by_head.index_select(0, indices)
+        pairs = pairs.add_(target.repeat_interleave(counts, dim=0, output_size=indices.numel()))
+        pairs = functional.leaky_relu_(pairs, NEGATIVE_SLOPE)
+        score = torch.stack([pairs[:, head] @ weight for head, weight in enumerate(self.att[0])], dim=1)
+        attention = at_slots(attention, block, looped=True)
+        return self._joined(attention_sum(indptr, indices, score, by_head, attention)) + self.bias
+
+
+class TransformerLayer(EdgeAttention):
+    """Sums in-neighbours' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself."""
+
+    edge_rows = 3
+
+    def __init__(self, in_channels: int, out_channels: int, *, heads: int, concat: bool, dropout: float) -> None:
+        super().__init__(in_channels, out_channels, heads=heads, concat=concat, dropout=dropout)
+        self.lin_key, self.lin_query, self.lin_value = (nn.Linear(in_channels, heads * self.width) for _ in range(3))
+        self.lin_skip = nn.Linear(in_channels, out_channels)
+
+    @property
+    def input_weights(self) -> list[Tensor]:
+        """The weights for keys, queries, values and the node itself; see `Layer.input_weights`."""
+        return [one.weight for one in (self.lin_key, self.lin_query, self.lin_value, self.lin_skip)]
+
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns every head's key, then every head's value, shape (n_rows, 2 * heads * width)."""
+        return linear(x, *self._source_map)
+
+    @property
+    def _source_map(self) -> tuple[Tensor, Tensor]:
+        maps = self.lin_key, self.lin_value
+        return torch.cat([one.weight for one in maps]), torch.cat([one.bias for one in maps])
+
+    @property
+    def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
+        return [(one.weight, one.bias) for one in (self.lin_query, self.lin_skip)]
+
+    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
+        indptr, indices = block.indptr, block.indices
+        rows = at_least_single(sources).view(block.num_src, 2 * self.heads, self.width)
+        query = at_least_single(own[0]).view(-1, self.heads, self.width)
+        keys = rows[:, : self.heads].index_select(0, indices)
+        score = (query.index_select(0, block.rows) * keys).sum(dim=2) / math.sqrt(self.width)
+        attention = at_slots(attention, block, looped=False)
+        out = self._joined(attention_sum(indptr, indices, score, rows, attention))
+        return out + at_least_single(own[1])
 
 
 def edges_cost(work: LayerShapes, heads: int) -> float:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 
-from a3gnn.features.rows.tensors import as_array
+from a3gnn.features.tensors import as_array
 from a3gnn.models.layers import attention_kernels as kernels
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock
@@ -36,7 +36,7 @@ _GRAIN = 64
 
 
 class GATLayer(Layer):
-    """Attention over the in-neighbors and the node itself; heads are concatenated, or averaged in the last layer.
+    """Attention over the in-neighbours and the node itself; heads are concatenated, or averaged in the last layer.
 
     A self loop of the graph counts once.
     """
@@ -191,7 +191,7 @@ def attended(
 ) -> Tensor:
     """Returns each head's attention-weighted sum of rows of `x`, of its dtype, shape (heads, num_dst, n_columns).
 
-    A head's weights are the softmax, over a destination's in-neighbors and itself, of LeakyReLU(s + t), where s is the
+    A head's weights are the softmax, over a destination's in-neighbours and itself, of LeakyReLU(s + t), where s is the
     source's score and t the destination's (Veličković et al., 2018, equation 3).
 
     Args:

@@ -1,6 +1,6 @@
 """The protocol of graph layers: a row-wise step on the sources, then an aggregation into the destinations.
 
-The two steps are separate so that full-neighbor evaluation can run the first over all nodes once, in chunks.
+The two steps are separate so that full-neighbour evaluation can run the first over all nodes once, in chunks.
 
 Two other steps serve features that are split by columns: `linear_part`, which is linear in the input and thus a sum
 over its columns, and `complete`, which does the rest.
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from a3gnn.features.rows.table import Aggregator
+from a3gnn.features.row_table import Aggregator
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.aggregation import aggregated
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
@@ -141,7 +141,7 @@ class Layer(nn.Module, ABC):
         """Returns the output for rows from `aggregator`, of their dtype, (n_rows, out_channels).
 
         Args:
-            inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.rows.table.input_width`).
+            inputs: float32 or bfloat16, shape (n_rows, `a3gnn.features.row_table.input_width`).
         """
         raise NotImplementedError(f"{type(self).__name__} has no aggregator")
 

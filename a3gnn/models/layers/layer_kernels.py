@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.features.rows.intrinsics import narrowed, widened
-from a3gnn.features.rows.row_kernels import settle, sum_of
+from a3gnn.features.row_kernels import settle, sum_of
 from a3gnn.storage.compiled import njit
+from a3gnn.storage.intrinsics import narrowed, widened
 
 # With a plain 0, an integer, numba would compare in double precision.
 _ZERO = np.float32(0)
@@ -152,7 +152,7 @@ def softmax(scores: NDArray[np.float32]) -> None:
 
 @njit(cache=True, nogil=True)
 def count_in_edges(indptr: NDArray[np.int32], indices: NDArray[np.int32], degrees: NDArray[np.float32]) -> None:
-    """Writes each destination's number of in-neighbors other than itself, and 0 for the other nodes."""
+    """Writes each destination's number of in-neighbours other than itself, and 0 for the other nodes."""
     rows = len(indptr) - 1
     for i in range(rows):
         count = 0

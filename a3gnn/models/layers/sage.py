@@ -26,7 +26,7 @@ class SAGELayer(Layer):
 
     @property
     def input_weights(self) -> list[Tensor]:
-        """The weights for in-neighbors and for the node itself; see `Layer.input_weights`."""
+        """The weights for in-neighbours and for the node itself; see `Layer.input_weights`."""
         return [self.lin_l.weight, self.lin_r.weight]
 
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from a3gnn.features.rows.tensors import lent
+from a3gnn.features.tensors import lent
 from a3gnn.models.layers.sparse_kernels import count_columns, multiply, sort_tiles
 from a3gnn.threads import pool
 

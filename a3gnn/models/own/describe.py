@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from a3gnn.errors import ModelError
-from a3gnn.features.rows.tensors import csr
+from a3gnn.features.tensors import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, Inputs, squared

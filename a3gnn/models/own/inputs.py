@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from a3gnn.features.rows.tensors import csr
+from a3gnn.features.tensors import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.pipeline.pyg_structure import adjacencies, edge_index
+from a3gnn.pipeline.pyg_edges import adjacencies, edge_index
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Takes
 
@@ -51,7 +51,7 @@ def of_batch(batch: MiniBatch, takes: Takes) -> Inputs:
 
 
 def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> Inputs:
-    """Returns the inputs for a sampled neighborhood in the whole graph, on `device`."""
+    """Returns the inputs for a sampled neighbourhood in the whole graph, on `device`."""
     order = np.argsort(subgraph.n_id)
     rows = FeatureRows(graph.features).read(subgraph.n_id[order], device)
     x = torch.empty((len(order), graph.num_features), device=device)
@@ -73,7 +73,7 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> I
 
 
 def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> tuple[Inputs, Extent]:
-    """Returns the inputs for a pass that computes every layer on all nodes of a sampled neighborhood, and its extent.
+    """Returns the inputs for a pass that computes every layer on all nodes of a sampled neighbourhood, and its extent.
 
     A pass over the whole graph also does so, while adjs of mini-batches have fewer destinations than sources.
     """

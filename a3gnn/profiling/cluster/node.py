@@ -35,8 +35,9 @@ from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.known import drop_oldest
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.storage.atomic import need_room, replacing
-from a3gnn.storage.cache import cache_root, graph_folder
+from a3gnn.storage.cache import cache_root
 from a3gnn.storage.cache_content import remove_abandoned
+from a3gnn.storage.graph_copies import graph_folder
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.units import format_size

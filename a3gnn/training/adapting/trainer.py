@@ -16,11 +16,10 @@ from a3gnn.option_names import option
 from a3gnn.pipeline.adjustable import AdjustablePipeline, check_adjustable
 from a3gnn.pipeline.pipeline import PipelineOptions
 from a3gnn.pipeline.preparation import Preparation
-from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
+from a3gnn.storage.host_limits import available_bytes, host_memory_bytes
 from a3gnn.task import Task
 from a3gnn.threads import pool
-from a3gnn.training.adapting.memory_watch import CacheShrinker, Room
-from a3gnn.training.adapting.preparing import Preparing
+from a3gnn.training.adapting.preparing import CacheShrinker, Preparing, Room
 from a3gnn.training.adapting.searching import Candidates, Searching
 from a3gnn.training.adapting.stage_times import Adjusts, StageTimes
 from a3gnn.training.step import Step
@@ -38,8 +37,8 @@ class AdaptingTrainer(Trainer):
         task: See `Trainer`.
         options: See `Trainer`. The cache shrinks if memory gets near `host_memory_limit`.
         expected: The tune's measurements of `config` on this machine and graph; None if unknown.
-        controller: Decides the changes. By default `Searching`, which tries neighbors of the current preparation once a
-            stage's time has drifted.
+        controller: Decides the changes. By default `Searching`, which tries neighbours of the current preparation once
+            a stage's time has drifted.
         device: See `Trainer`.
 
     Attributes:

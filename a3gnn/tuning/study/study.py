@@ -23,7 +23,7 @@ from a3gnn.search.searcher import ENGINES
 from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
-from a3gnn.storage.host_memory import evaluation_bytes
+from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import Task
 
 #: The memory limit that allows the measured peak of the default configuration.

@@ -18,16 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.config import TrainConfig
-from a3gnn.features.rows.stored import DenseRows
-from a3gnn.features.stores.dense import DenseHostStore
+from a3gnn.features.host_store import DenseHostStore
+from a3gnn.features.stored_rows import DenseRows
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.hitgnn.algorithms.algorithm import Algorithm
+from a3gnn.hitgnn.algorithms.algorithm import Algorithm, RankOf
 from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS as ALL
 from a3gnn.hitgnn.algorithms.iterations import Iterations
-from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
+from a3gnn.hitgnn.algorithms.p3 import PartialSums
 from a3gnn.hitgnn.algorithms.stored import Stored, by_dimension, by_out_degree, by_partition
-from a3gnn.hitgnn.algorithms.together import RankOf
 from a3gnn.launch import launch
 from a3gnn.pipeline.divided import side_by_side
 from a3gnn.pipeline.plan import PlannedBatch

@@ -22,7 +22,7 @@ from a3gnn.hitgnn.algorithms.predict import (
 )
 from a3gnn.hitgnn.algorithms.stored import Stored, by_partition
 from a3gnn.hitgnn.platforms.explore import design_rates
-from a3gnn.hitgnn.platforms.files import read_platform
+from a3gnn.hitgnn.platforms.metadata import read_platform
 from a3gnn.hitgnn.platforms.performance import Conditions, iteration_seconds
 from a3gnn.hitgnn.platforms.workload import Workload
 from a3gnn.sampling.sampler import NeighbourSampler

@@ -11,8 +11,8 @@ import torch
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.rows.stored import DenseRows
-from a3gnn.features.stores.device import DeviceCachedStore
+from a3gnn.features.device_store import DeviceCachedStore
+from a3gnn.features.stored_rows import DenseRows
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.rank_store import open_rank_store

@@ -13,7 +13,7 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.describe import neighbour_entries
 from a3gnn.graphs.partition import random_parts
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
-from a3gnn.hitgnn.algorithms.p3.partial_sums import PartialSums
+from a3gnn.hitgnn.algorithms.p3 import PartialSums
 from a3gnn.hitgnn.algorithms.program import Program
 from a3gnn.hitgnn.algorithms.stored import Stored, by_dimension, by_out_degree, by_partition
 from a3gnn.task import Task

@@ -18,9 +18,9 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import random_parts
-from a3gnn.hitgnn.algorithms.algorithm import Algorithm
+from a3gnn.hitgnn.algorithms import ALGORITHM_NAMES
+from a3gnn.hitgnn.algorithms.algorithm import Algorithm, check_config
 from a3gnn.hitgnn.algorithms.built_in import ALGORITHMS, DISTDGL, P3, named
-from a3gnn.hitgnn.algorithms.rules import ALGORITHM_NAMES, check_config
 from a3gnn.hitgnn.algorithms.stored import by_dimension
 from tests.training.ranks.launched import ended, run_loop
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from a3gnn.hitgnn.platforms.files import read_platform
-from a3gnn.hitgnn.platforms.metadata import Platform
+from a3gnn.hitgnn.platforms.metadata import Platform, read_platform
 from a3gnn.hitgnn.platforms.workload import Workload, paper_workloads
 from a3gnn.task import Task
 

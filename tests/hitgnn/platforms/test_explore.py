@@ -9,9 +9,8 @@ import pytest
 
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.hitgnn.platforms.explore import Exploration, explore
-from a3gnn.hitgnn.platforms.files import read_platform
 from a3gnn.hitgnn.platforms.lines import exploration_lines
-from a3gnn.hitgnn.platforms.metadata import Fpga, Platform
+from a3gnn.hitgnn.platforms.metadata import Fpga, Platform, read_platform
 from a3gnn.hitgnn.platforms.performance import Conditions
 from a3gnn.hitgnn.platforms.workload import Workload
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.hitgnn.platforms.files import names, read_platform
-from a3gnn.hitgnn.platforms.metadata import Fpga, Processor
+from a3gnn.hitgnn.platforms.metadata import Fpga, Processor, names, read_platform
 
 OWN = """
 source = "measured"

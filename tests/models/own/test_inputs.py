@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from a3gnn.config import TrainConfig
-from a3gnn.evaluation import evaluation_plan
+from a3gnn.evaluation import own_evaluator as evaluation_plan
 from a3gnn.evaluation.evaluate import validated
-from a3gnn.evaluation.evaluation_plan import EvaluationPlan
-from a3gnn.evaluation.own_evaluator import EvaluationPlans, OwnEvaluator
+from a3gnn.evaluation.own_evaluator import EvaluationPlan, EvaluationPlans, OwnEvaluator
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.own.describe import counted
 from a3gnn.models.own.factory import Factory

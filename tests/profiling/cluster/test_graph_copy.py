@@ -14,7 +14,7 @@ from a3gnn.profiling.cluster import connection as graph_source
 from a3gnn.profiling.cluster.connection import GraphSource, graph_files
 from a3gnn.profiling.cluster.node import received
 from a3gnn.storage.atomic import replacing
-from a3gnn.storage.cache import graph_folder
+from a3gnn.storage.graph_copies import graph_folder
 
 Fetch = Callable[..., Path]
 

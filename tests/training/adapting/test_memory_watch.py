@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from a3gnn.pipeline.preparation import Preparation
-from a3gnn.storage.host_memory import available_bytes, host_memory_bytes
-from a3gnn.training.adapting import memory_watch
-from a3gnn.training.adapting.memory_watch import CacheShrinker, Room, Shrunk
-from a3gnn.training.adapting.preparing import Preparing
+from a3gnn.storage.host_limits import available_bytes, host_memory_bytes
+from a3gnn.training.adapting import preparing as memory_watch
+from a3gnn.training.adapting.preparing import CacheShrinker, Preparing, Room, Shrunk
 from tests.training.adapting.controllers import Stays
 
 WHOLE = 1000 << 20

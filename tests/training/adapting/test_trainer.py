@@ -11,8 +11,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.preparation import Preparation
 from a3gnn.process.memory_guard import host_bytes
 from a3gnn.task import Task
-from a3gnn.training.adapting import memory_watch
-from a3gnn.training.adapting.memory_watch import Room
+from a3gnn.training.adapting import preparing as memory_watch
+from a3gnn.training.adapting.preparing import Room
 from a3gnn.training.adapting.trainer import AdaptingTrainer
 from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.adapting.controllers import RandomPreparations, Stays

@@ -13,7 +13,7 @@ from a3gnn.errors import MemoryLimitError, PeerLostError
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.share import Shares
 from a3gnn.task import Task
-from a3gnn.training.run import Interrupt
+from a3gnn.training.fit import Interrupt
 from a3gnn.training.trainer import Trainer, TrainerOptions
 from tests.training.ranks.threads import BUILDING, ThreadRanks, together
 

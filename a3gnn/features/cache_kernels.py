@@ -1,0 +1,305 @@
+"""Compiled kernels of the caches: look-up, redirection, copies, and one per dynamic policy. All release the GIL.
+
+A policy's kernel gets one query: `ids`, and their `slots` from the look-up, -1 for a miss. It first records the hits.
+Then it admits the misses one by one, in order, each to the slot that the policy evicts. All are textbook policies and
+take amortized constant time per node. `slot_of` maps nodes to slots and `node_of` slots to nodes, -1 for none; empty
+slots are filled before any row is evicted. `position` maps nodes to rows of a static cache, -1 for none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import carray
+from numpy.typing import NDArray
+
+from a3gnn.storage.compiled import njit
+from a3gnn.storage.intrinsics import pointer
+
+
+@njit(cache=True, nogil=True)
+def look_up(slot_of: NDArray[np.int32], ids: NDArray[np.int32], slots: NDArray[np.int32]) -> int:
+    """Writes the slot of each of `ids` to `slots`, -1 for a miss; returns the number of hits."""
+    hits = 0
+    for i in range(len(ids)):
+        slot = slot_of[ids[i]]
+        slots[i] = slot
+        hits += slot >= 0
+    return hits
+
+
+@njit(cache=True, nogil=True)
+def split(
+    position: NDArray[np.int32], ids: NDArray[np.int32], where: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Splits `ids`, destined for rows `where` of an output, into hits and misses; both keep their order.
+
+    Returns:
+        The positions and `where` of the hits, then the ids and `where` of the misses, int32.
+    """
+    hits, hits_where = np.empty_like(ids), np.empty_like(where)
+    misses, misses_where = np.empty_like(ids), np.empty_like(where)
+    found = 0
+    for i in range(len(ids)):
+        row = position[ids[i]]
+        if row >= 0:
+            hits[found] = row
+            hits_where[found] = where[i]
+            found += 1
+        else:
+            misses[i - found] = ids[i]
+            misses_where[i - found] = where[i]
+    lost = len(ids) - found
+    return hits[:found], hits_where[:found], misses[:lost], misses_where[:lost]
+
+
+@njit(cache=True, nogil=True)
+def redirect_nodes(
+    base: int, row_bytes: int, position: NDArray[np.int32], ids: NDArray[np.int32], addresses: NDArray[np.int64]
+) -> int:
+    """Overwrites the addresses of those `ids` that a cache at address `base` holds; returns their number."""
+    found = 0
+    for i in range(len(ids)):
+        row = position[ids[i]]
+        if row >= 0:
+            addresses[i] = base + row * row_bytes
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def redirect_slots(base: int, row_bytes: int, slots: NDArray[np.int32], addresses: NDArray[np.int64]) -> None:
+    """Overwrites the addresses of the hits (`slots` >= 0) of a cache at address `base`."""
+    for i in range(len(slots)):
+        if slots[i] >= 0:
+            addresses[i] = base + slots[i] * row_bytes
+
+
+@njit(cache=True, nogil=True)
+def admitted(
+    slot_of: NDArray[np.int32], ids: NDArray[np.int32], slots: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns the indices of `ids` that missed (`slots` is -1) and are cached now, and their slots, int32."""
+    missed, targets = np.empty_like(slots), np.empty_like(slots)
+    count = 0
+    for i in range(len(ids)):
+        if slots[i] < 0 and slot_of[ids[i]] >= 0:
+            missed[count] = i
+            targets[count] = slot_of[ids[i]]
+            count += 1
+    return missed[:count], targets[:count]
+
+
+@njit(cache=True, nogil=True)
+def store_rows(
+    addresses: NDArray[np.int64],
+    missed: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    rows: NDArray[Any],
+    low: int,
+    high: int,
+) -> None:
+    """Copies the row at `addresses[missed[i]]`, as stored, to `rows[targets[i]]`, for i from `low` to `high`."""
+    for i in range(low, high):
+        row, target = carray(pointer(addresses[missed[i]]), (rows.shape[1],), rows.dtype), rows[targets[i]]
+        for j in range(rows.shape[1]):
+            target[j] = row[j]
+
+
+@njit(cache=True, nogil=True)
+def log_not_sampled(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], fanout: int, expanded: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Returns each node's log probability that no destination samples it, float64, shape (num_nodes,).
+
+    `expanded` is each destination's probability of being expanded. An expanded destination samples each in-neighbour
+    with probability min(1, fanout / degree), or 1 if `fanout` is -1.
+    """
+    total = np.zeros(len(expanded), dtype=np.float64)
+    for u in range(len(expanded)):
+        degree = indptr[u + 1] - indptr[u]
+        if expanded[u] > 0 and degree > 0:
+            share = 1.0 if fanout < 0 else min(1.0, fanout / degree)
+            term = np.log1p(-min(expanded[u] * share, 1.0 - 1e-15))
+            for e in range(indptr[u], indptr[u + 1]):
+                total[indices[e]] += term
+    return total
+
+
+class SlotLists(NamedTuple):
+    """LFU's slots: one circular doubly linked list per bucket; all int32.
+
+    Attributes:
+        before: Links of the slots, then the links of each bucket's sentinel.
+        after: As `before`.
+        bucket_of: Each slot's bucket.
+    """
+
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+    bucket_of: NDArray[np.int32]
+
+
+class Buckets(NamedTuple):
+    """LFU's buckets, a circular doubly linked list whose sentinel is bucket 0; all int32.
+
+    Attributes:
+        before: Links.
+        after: Links; for an unused bucket, the next unused one.
+        frequency: Number of reads of the rows in a bucket; frequency[0] is the first unused bucket.
+    """
+
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+    frequency: NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _replace(slot_of: NDArray[np.int32], node_of: NDArray[np.int32], slot: int, node: int) -> None:
+    """Evicts the node in `slot`, if any, and maps `node` to it."""
+    if node_of[slot] >= 0:
+        slot_of[node_of[slot]] = -1
+    node_of[slot] = node
+    slot_of[node] = slot
+
+
+@njit(cache=True, nogil=True)
+def fifo(
+    slot_of: NDArray[np.int32],
+    node_of: NDArray[np.int32],
+    tail: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    slots: NDArray[np.int32],
+) -> None:
+    """FIFO: a circular buffer whose next slot is `tail[0]`; hits change nothing (BGL, section 4)."""
+    slot = tail[0]
+    for i in range(len(ids)):
+        if slots[i] < 0 and slot_of[ids[i]] < 0:
+            _replace(slot_of, node_of, slot, ids[i])
+            slot = slot + 1 if slot + 1 < len(node_of) else 0
+    tail[0] = slot
+
+
+@njit(cache=True, nogil=True)
+def clock(
+    slot_of: NDArray[np.int32],
+    node_of: NDArray[np.int32],
+    hand: NDArray[np.int32],
+    referenced: NDArray[np.uint8],
+    ids: NDArray[np.int32],
+    slots: NDArray[np.int32],
+) -> None:
+    """CLOCK: the hand evicts the next row whose reference bit is clear, and clears the bits that it passes.
+
+    A hit sets the bit. A row is admitted with its bit clear, so it gets a second chance only after a hit.
+    """
+    for i in range(len(ids)):
+        if slots[i] >= 0:
+            referenced[slots[i]] = 1
+    slot = hand[0]
+    for i in range(len(ids)):
+        if slots[i] < 0 and slot_of[ids[i]] < 0:
+            while referenced[slot]:
+                referenced[slot] = 0
+                slot = slot + 1 if slot + 1 < len(node_of) else 0
+            _replace(slot_of, node_of, slot, ids[i])
+            slot = slot + 1 if slot + 1 < len(node_of) else 0
+    hand[0] = slot
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _unlink(before: NDArray[np.int32], after: NDArray[np.int32], item: int) -> None:
+    after[before[item]] = after[item]
+    before[after[item]] = before[item]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _link(before: NDArray[np.int32], after: NDArray[np.int32], item: int, follower: int) -> None:
+    """Puts `item` before `follower`."""
+    before[item] = before[follower]
+    after[item] = follower
+    after[before[follower]] = item
+    before[follower] = item
+
+
+@njit(cache=True, nogil=True)
+def lru(
+    slot_of: NDArray[np.int32],
+    node_of: NDArray[np.int32],
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    slots: NDArray[np.int32],
+) -> None:
+    """LRU: evicts the row that was read longest ago.
+
+    Slots are a circular doubly linked list, least recently read first; item len(node_of) is its sentinel.
+    """
+    end = len(node_of)
+    for i in range(len(ids)):
+        if slots[i] >= 0:
+            _unlink(before, after, slots[i])
+            _link(before, after, slots[i], end)
+    for i in range(len(ids)):
+        if slots[i] < 0 and slot_of[ids[i]] < 0:
+            slot = after[end]
+            _replace(slot_of, node_of, slot, ids[i])
+            _unlink(before, after, slot)
+            _link(before, after, slot, end)
+
+
+@njit(cache=True, nogil=True)
+def lfu(
+    slot_of: NDArray[np.int32],
+    node_of: NDArray[np.int32],
+    before: NDArray[np.int32],
+    after: NDArray[np.int32],
+    bucket_of: NDArray[np.int32],
+    bucket_before: NDArray[np.int32],
+    bucket_after: NDArray[np.int32],
+    frequency: NDArray[np.int32],
+    ids: NDArray[np.int32],
+    slots: NDArray[np.int32],
+) -> None:
+    """LFU: evicts the row with the fewest reads since its admission; among equals, the one read longest ago.
+
+    It takes constant time (Shah, Mitra and Matani, 2010). The slots of one frequency form a bucket, a list with the
+    least recently read slot first. The buckets form a list by rising frequency. The arrays before `ids` are the fields
+    of `SlotLists` and `Buckets`.
+    """
+    lists, buckets = SlotLists(before, after, bucket_of), Buckets(bucket_before, bucket_after, frequency)
+    for i in range(len(ids)):
+        if slots[i] >= 0:
+            bucket = lists.bucket_of[slots[i]]
+            _promote(lists, buckets, slots[i], bucket, buckets.frequency[bucket] + 1)
+    for i in range(len(ids)):
+        if slots[i] < 0 and slot_of[ids[i]] < 0:
+            lowest = buckets.after[0]
+            slot = lists.after[len(node_of) + lowest]
+            _replace(slot_of, node_of, slot, ids[i])
+            _promote(lists, buckets, slot, lowest if buckets.frequency[lowest] <= 1 else 0, 1)
+
+
+# Without cache=True: numba's cache would contain the names of its argument classes, and fail after a renaming.
+@njit(nogil=True)
+def _promote(lists: SlotLists, buckets: Buckets, slot: int, below: int, frequency: int) -> None:
+    """Moves `slot` to the end of the bucket of `frequency`: `below`, its successor, or a new one between the two."""
+    sentinels = len(lists.bucket_of)
+    old, target = lists.bucket_of[slot], below
+    if below == 0 or buckets.frequency[below] != frequency:
+        target = buckets.after[below]
+        if target == 0 or buckets.frequency[target] != frequency:
+            fresh = buckets.frequency[0]
+            buckets.frequency[0] = buckets.after[fresh]
+            _link(buckets.before, buckets.after, fresh, target)
+            buckets.frequency[fresh] = frequency
+            lists.before[sentinels + fresh] = lists.after[sentinels + fresh] = sentinels + fresh
+            target = fresh
+    _unlink(lists.before, lists.after, slot)
+    _link(lists.before, lists.after, slot, sentinels + target)
+    lists.bucket_of[slot] = target
+    if lists.after[sentinels + old] == sentinels + old:
+        _unlink(buckets.before, buckets.after, old)
+        buckets.after[old] = buckets.frequency[0]
+        buckets.frequency[0] = old

@@ -1,1 +1,0 @@
-"""Caches of rows in faster memory: sets fixed before training, and policies that replace rows at every read."""

@@ -1,1 +1,0 @@
-"""Feature rows as stored arrays, found by address, and copied or aggregated by compiled kernels."""

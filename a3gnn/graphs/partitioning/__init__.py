@@ -1,1 +1,0 @@
-"""Partitioners: METIS and BGL's blocks."""

@@ -1,1 +1,0 @@
-"""The project's own graphs: parameters, communities and features, drawn in pieces."""

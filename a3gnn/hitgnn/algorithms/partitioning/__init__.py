@@ -1,1 +1,0 @@
-"""The partitioners of DistDGL and PaGraph, and the balance that they keep."""

@@ -1,0 +1,202 @@
+"""The arguments of a `Loader`: reads the forms that users pass, and checks which can be combined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from a3gnn.checks import whole_number
+from a3gnn.config import TrainConfig
+from a3gnn.errors import UsageError
+from a3gnn.loader.pyg_attributes import DataAttributes
+from a3gnn.loader.pyg_source import Source
+from a3gnn.loader.seeds import InputNodes
+from a3gnn.pipeline.pipeline import EdgeSampling
+from a3gnn.pipeline.pyg_edges import SubgraphType
+from a3gnn.tuned_file import tuned_config
+
+#: Knobs that only the trainer applies, and their replacement in a user's own training loop.
+_OF_THE_TRAINER = {
+    "compute_dtype": "call the model under torch.autocast",
+    "input_aggregation": "sampled in-neighbours of the input layer's are in the mini-batches, as of the others'",
+    "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
+    "trainers": "a loop of your own is one trainer, on one device",
+}
+
+
+class HoldsConfig(Protocol):
+    """An object with a configuration: a `TunedConfig`, or the result of `tune` or `recommend`."""
+
+    @property
+    def config(self) -> TrainConfig:
+        """The configuration."""
+
+
+#: Accepted forms of a configuration; a dict holds its fields, and a path names a tuned.json or its folder.
+ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Path
+
+
+def loader_config(
+    config: ConfigLike | None, batch_size: int | None, num_workers: int | None
+) -> tuple[TrainConfig, list[str]]:
+    """Returns the configuration of a loader, and a warning for each knob that only the trainer applies.
+
+    `batch_size` and `num_workers` override `config` unless they are None. In-neighbours are sampled for every layer.
+
+    Raises:
+        UsageError: A number is out of range.
+        ConfigError: The configuration or its file is not valid.
+    """
+    config = _config(config)
+    left = list(_left_to_the_loop(config))
+    config = config.replace(input_aggregation="sampled", trainers=1)
+    if batch_size is not None:
+        config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
+    if num_workers is None:
+        return config, left
+    if whole_number("num_workers", num_workers, 0, "0 loads when asked") == 0:
+        return config.replace(parallel_mode="sequential"), left
+    mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
+    return config.replace(parallel_mode=mode, num_workers=int(num_workers)), left
+
+
+def _left_to_the_loop(config: TrainConfig) -> Iterator[str]:
+    default = TrainConfig()
+    for name, remedy in _OF_THE_TRAINER.items():
+        value = getattr(config, name)
+        if value != getattr(default, name):
+            yield f"{name} is applied by a3gnn's trainer alone, and config has {value}: {remedy}"
+
+
+def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
+    """Returns the fanouts, the seeds' hop first.
+
+    Raises:
+        UsageError: `num_neighbors` is not a list of integers >= 1 or -1.
+    """
+    if isinstance(num_neighbors, Mapping):
+        raise UsageError(
+            "num_neighbors must be a list, one fanout per hop, got one per type of edge; "
+            "use PyG's NeighborLoader for heterogeneous graphs"
+        )
+    if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str) or not num_neighbors:
+        raise UsageError(f"num_neighbors must be a list, one fanout per hop, got {num_neighbors!r}; such as [25, 10]")
+    whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
+    if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
+        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")
+    return tuple(map(int, num_neighbors))
+
+
+def _config(config: ConfigLike | None) -> TrainConfig:
+    if config is None or isinstance(config, TrainConfig):
+        return config or TrainConfig()
+    if isinstance(config, Mapping):
+        return TrainConfig.from_dict(config)
+    held = None if isinstance(config, type) else getattr(config, "config", None)
+    return held if isinstance(held, TrainConfig) else tuned_config(config)
+
+
+class LoaderArguments(NamedTuple):
+    """The arguments of a `Loader` that can conflict with others or with knobs; see `Loader` for each."""
+
+    replace: bool
+    disjoint: bool
+    subgraph_type: SubgraphType
+    weight_attr: str | None
+    adjs: bool
+    shuffle: bool
+    drop_last: bool
+    sampler: Any
+    batch_sampler: Any
+    share: tuple[int, int] | None = None
+
+
+def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int | None) -> None:
+    """Checks that the arguments conflict neither with each other nor with the configuration's knobs.
+
+    Raises:
+        UsageError: Two of them conflict.
+    """
+    if asked.share is not None:
+        _check_share(asked)
+    given = [name for name in ("sampler", "batch_sampler") if getattr(asked, name) is not None]
+    if len(given) == 2 or (given and asked.shuffle):
+        raise UsageError(f"{given[0]} must be left out with another order: give one of shuffle, sampler, batch_sampler")
+    if asked.batch_sampler is not None and (batch_size is not None or asked.drop_last):
+        raise UsageError("batch_sampler must be left out with batch_size or drop_last: it says what they would")
+    if asked.adjs and asked.subgraph_type != "directional":
+        raise UsageError(
+            f"adjs needs subgraph_type='directional', got {asked.subgraph_type!r}: other edges belong to no layer"
+        )
+    if asked.disjoint and asked.subgraph_type == "induced":
+        raise UsageError("disjoint needs subgraph_type directional or bidirectional, got 'induced', as in PyG")
+    if config.num_partitions > 1 and (asked.drop_last or given):
+        name = given[0] if given else "drop_last"
+        raise UsageError(f"{name} needs num_partitions=1, got {config.num_partitions}: each part has a last one")
+    if config.seed_order != "random" and given:
+        raise UsageError(
+            f"{given[0]} orders the seeds, got seed_order {config.seed_order!r}, which does as well; drop one"
+        )
+
+
+def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:
+    """Returns the edges to sample instead of the source's graph, or None if the graph is enough.
+
+    Raises:
+        UsageError: The configuration's knobs don't support the source or an argument about its edges.
+    """
+    _check_features(source, config)
+    repeated = not inputs.are_distinct
+    if repeated and (config.num_partitions > 1 or config.seed_order != "random"):
+        raise UsageError(
+            f"input_nodes must be distinct with partitions or a seed_order, got {len(inputs.nodes)} with repeats"
+        )
+    needs = {
+        "replace": asked.replace,
+        "disjoint": asked.disjoint,
+        "weight_attr": asked.weight_attr is not None,
+        f"subgraph_type {asked.subgraph_type}": asked.subgraph_type == "induced",
+        "input_nodes that are repeated": repeated,
+        "sampler": asked.sampler is not None or asked.batch_sampler is not None,
+    }
+    sampling = EdgeSampling(source.edges, asked.replace, asked.disjoint)
+    if config.sampling_device == "cpu":
+        return sampling if source.has_edge_ids or any(needs.values()) else None
+    of_edges = source.attributes.of_edges if isinstance(source.attributes, DataAttributes) else []
+    needs["edges that occur more than once"] = len(source.edges.indices) > source.graph.num_edges
+    needs[f"attributes of edges ({', '.join(of_edges)})"] = bool(of_edges)
+    for name in (name for name, needed in needs.items() if needed):
+        raise UsageError(
+            f"sampling_device must be cpu for {name}, got {config.sampling_device}, which knows no edges' ids"
+        )
+    return None
+
+
+def _check_share(asked: LoaderArguments) -> None:
+    """Checks that all ranks cut the same mini-batches, and that a share loses no edges of its mini-batch."""
+    whole = isinstance(asked.share, tuple) and [type(number) for number in asked.share] == [int, int]
+    if not whole:
+        raise UsageError(f"share must be (rank, ranks), two integers, or None, got {asked.share!r}")
+    if asked.subgraph_type != "directional":
+        raise UsageError(
+            f"share needs subgraph_type='directional', got {asked.subgraph_type!r}, whose edges between nodes of "
+            "different shares would be lost"
+        )
+    for name in ("sampler", "batch_sampler"):
+        if getattr(asked, name) is not None:
+            raise UsageError(
+                f"share needs an order that is the same in every process, got a {name}; use shuffle=True, whose order "
+                "the seed decides, with one seed for all"
+            )
+
+
+def _check_features(source: Source, config: TrainConfig) -> None:
+    knobs = {"cache_bytes": 0, "feature_tier": "ram", "feature_dtype": "float32", "num_partitions": 1}
+    for name, idle in knobs.items():
+        if not source.reads_x and getattr(config, name) != idle:
+            raise UsageError(
+                f"{name} must be {idle} here, got {getattr(config, name)}: it needs x that is dense, finite float32 "
+                "or float16 of two dimensions in the host's memory"
+            )

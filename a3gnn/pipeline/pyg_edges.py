@@ -1,0 +1,118 @@
+"""A mini-batch's edges in the forms of PyG: edge index and sparse CSR for convolutions, `BatchEdges` for loaders."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from a3gnn.errors import UsageError, unknown_name
+from a3gnn.features.tensors import csr
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.sampling.edge_kernels import write_edge_index
+from a3gnn.sampling.edge_sampler import EdgeSampler
+from a3gnn.sampling.subgraph import Subgraph
+
+SubgraphType = Literal["directional", "bidirectional", "induced"]
+SUBGRAPH_TYPES: tuple[SubgraphType, ...] = get_args(SubgraphType)
+
+
+def edge_index(indptr: Tensor, indices: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
+    """Returns sources and targets as places in `n_id`, shape (2, num_edges), sorted by target.
+
+    Args:
+        indptr: CSR pointers of a `Subgraph` or graph, as an integer tensor.
+        indices: CSR indices, on the same device.
+        dtype: Type of the result.
+    """
+    edges = indices.numel()
+    found = torch.empty((2, edges), dtype=dtype, device=indptr.device)
+    if indptr.device.type == "cpu":  # one pass, where torch's operators are five
+        write_edge_index(indptr.numpy(), indices.numpy(), found.numpy())
+        return found
+    rows = torch.arange(len(indptr) - 1, device=indptr.device)
+    found[0] = indices
+    found[1] = rows.repeat_interleave(indptr.diff().long(), output_size=edges)
+    return found
+
+
+def adjacencies(subgraph: Subgraph, indptr: Tensor, indices: Tensor) -> list[Tensor]:
+    """Returns each sampled layer's adjacency, input layer first: sparse CSR of ones, shape (num_dst, num_src).
+
+    Indices are int64, because gather, scatter and softmax in PyG's convolutions accept no other type.
+
+    Args:
+        subgraph: Decides the layers and their sizes.
+        indptr: `subgraph.indptr` as a tensor.
+        indices: `subgraph.indices` as a tensor, on the same device.
+    """
+    indptr, indices = indptr.long(), indices.long()
+    ones = torch.ones(len(indices), device=indices.device)
+    found = []
+    for layer in range(subgraph.num_layers):
+        block = subgraph.block(layer)
+        edges = len(block.indices)
+        size = (block.num_dst, block.num_src)
+        found.append(csr(indptr[: block.num_dst + 1], indices[:edges], ones[:edges], size))
+    return found
+
+
+class BatchEdges(NamedTuple):
+    """Edges of a mini-batch, targets ascending.
+
+    Attributes:
+        edge_index: Sources and targets as places in `n_id`, shape (2, num_edges).
+        e_id: Each edge's place in the data, int64, shape (num_edges,); None if the sampler doesn't know it.
+    """
+
+    edge_index: Tensor
+    e_id: Tensor | None
+
+
+def subgraph_type_of(value: Any, directed: Any = True) -> SubgraphType:
+    """Returns the subgraph type.
+
+    Args:
+        value: A name or PyG's `SubgraphType`.
+        directed: PyG's older option; False means induced.
+
+    Raises:
+        UsageError: There is no such type, or `directed` is not a bool.
+    """
+    asked = getattr(value, "value", value)
+    if asked not in SUBGRAPH_TYPES:
+        raise unknown_name("subgraph_type", asked, SUBGRAPH_TYPES)
+    if not isinstance(directed, bool | np.bool_):
+        raise UsageError(f"directed must be True or False, got {directed!r}")
+    kind: SubgraphType = asked if directed else "induced"
+    return kind
+
+
+def sampled_edges(batch: MiniBatch, dtype: torch.dtype) -> BatchEdges:
+    """Returns the sampled edges, by target; `edge_index` has `dtype` and is on the mini-batch's device."""
+    e_id = batch.subgraph.e_id
+    found = edge_index(batch.indptr, batch.indices, dtype)
+    return BatchEdges(found, None if e_id is None else torch.from_numpy(e_id))
+
+
+def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
+    """Returns `edges` and their reverses, each pair of nodes once in each direction.
+
+    A sampled edge keeps its id, or the first id of several equal edges. Any other edge has the id of its reverse.
+    """
+    sources, targets = (row.cpu().long().numpy() for row in edges.edge_index)
+    keys = np.concatenate([targets * num_nodes + sources, sources * num_nodes + targets])
+    distinct, first = np.unique(keys, return_index=True)
+    pairs = torch.from_numpy(np.stack([distinct % num_nodes, distinct // num_nodes]))
+    e_id = None if edges.e_id is None else edges.e_id[torch.from_numpy(first % max(len(sources), 1))]
+    return BatchEdges(pairs.to(edges.edge_index), e_id)
+
+
+def all_between(n_id: NDArray[np.int32], sampler: EdgeSampler, like: Tensor) -> BatchEdges:
+    """Returns all edges between the nodes `n_id`; `edge_index` has the dtype and device of `like`."""
+    indptr, sources, ids = sampler.induced(n_id)
+    found = edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
+    return BatchEdges(found.to(like.device), torch.from_numpy(ids))
