@@ -62,17 +62,17 @@ class TrainConfig:
     batch_size: int = knob(
         1024, Whole(1, "1,024 is the default"), "Seeds per mini-batch.", later=False,
         search=(64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384), at=at.below_train_seeds, learns=ALWAYS,
-        show=Phrase(0, "batch {}", ALWAYS))
+        show=Phrase(0, "batch {}"))
     num_partitions: int = knob(
         1, Whole(1, "1 trains on the whole graph"), later=False,
         help="Parts that are trained one after the other; edges between parts are not seen, but by a full input "
         "aggregation.",
-        search=(1, 2, 4, 8), learns=ALWAYS, show=Phrase(5, "{} partitions"))
+        search=(1, 2, 4, 8), learns=ALWAYS, show=Phrase(5, "partitions {}"))
     bias_rate: float = knob(
         1.0, Real(1, "1 samples uniformly"), later=False,
         help="Weight of a cached neighbour against an uncached one, >= 1; 1 samples uniformly.",
         search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=(*DYNAMIC_POLICIES, "auto")),
-        learns=ALWAYS, show=Phrase(4, "bias {:g}", ~where(cache_bytes=0)))
+        learns=ALWAYS, show=Phrase(4, "prefers cached neighbors x{:g}"))
     sampling_device: DeviceName = knob(
         "cpu", OneOf(DEVICES), "Where neighbours are sampled: cpu or cuda.", later=False,
         at=at.only_where(at.has_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
@@ -80,7 +80,7 @@ class TrainConfig:
     num_workers: int = knob(
         1, Whole(1, "sequential mode ignores it"), "Worker threads of mode 1 and mode 2.", later=False,
         search=(1, 2, 3, 4), at=at.up_to_the_cores, idle=where(parallel_mode="sequential") | _PREFETCHED,
-        show=Phrase(1, " x{}", ~where(parallel_mode="sequential")))
+        show=Phrase(1, "workers {}", ~where(parallel_mode="sequential")))
     cache_bytes: int = knob(
         0, Size(0, "0 turns the cache off"), later=False,
         help="Bytes for rows of the hottest nodes, in the fastest memory: the device's, or RAM without one.",
@@ -88,10 +88,10 @@ class TrainConfig:
     parallel_mode: ParallelMode = knob(
         "sequential", OneOf(PARALLEL_MODES), later=False,
         help="sequential; mode1 (workers sample and gather); mode2 (workers only sample).",
-        idle=_PREFETCHED, show=Phrase(1, "{}", ~_PREFETCHED))
+        idle=_PREFETCHED, show=Phrase(1, " ({})", names=("no workers", "sample + gather", "sample")))
     feature_tier: FeatureTier = knob(
         "ram", OneOf(FEATURE_TIERS), "Where uncached features are kept: ram or disk.", later=False,
-        show=Phrase(2, "features {}", ALWAYS, names=("in ram", "on disk")))
+        show=Phrase(2, "features {}", names=("in RAM", "on disk")))
     cache_policy: CachePolicy = knob(
         "degree", OneOf(CACHE_POLICIES),
         help="Which rows the cache holds. Static, chosen before training: degree, access (expected by the sampler's "
@@ -102,7 +102,8 @@ class TrainConfig:
     seed_order: SeedOrder = knob(
         "random", OneOf(SEED_ORDERS),
         help="random, or proximity: seeds that are close in the graph come in the same or in nearby mini-batches.",
-        at=at.only_where(at.is_quickly_ordered, otherwise=("random",)), learns=ALWAYS, show=Phrase(6, "seeds by {}"))
+        at=at.only_where(at.is_quickly_ordered, otherwise=("random",)), learns=ALWAYS,
+        show=Phrase(6, "{} batches", names=("random", "clustered")))
     partitioner: Partitioner = knob(
         "metis", OneOf(PARTITIONERS), "metis, random, or blocks (BGL's, for graphs that METIS can't hold).",
         search=("metis", "blocks"), idle=where(num_partitions=1), learns=ALWAYS, show=Phrase(5, " by {}"))
@@ -115,39 +116,41 @@ class TrainConfig:
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
-        search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "seed fanout {}"),
+        search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "fanout {}"),
         idle_at=at.idle_as_the_last_of(1))
     deep_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
         help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
-        search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deep fanout {}"),
+        search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deeper fanout {}"),
         idle_at=at.idle_as_the_last_of(2))
     compute_dtype: ComputeDtype = knob(
         "float32", OneOf(COMPUTE_DTYPES),
         help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
         "weights and the optimiser are float32.",
-        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS, show=Phrase(11, "in {}"))
+        at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS,
+        show=Phrase(11, "{}", names=("fp32", "bf16")))
     input_aggregation: InputAggregation = knob(
         "sampled", OneOf(INPUT_AGGREGATIONS),
         help="What the input layer aggregates: sampled neighbours, or all of them (full), once per graph, and kept "
         "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
         at=at.only_where(at.has_a_small_table, otherwise=("sampled",)), learns=ALWAYS,
-        show=Phrase(12, "input aggregated in full"))
+        show=Phrase(12, "{} first layer", names=("sampled", "exact")))
     feature_dtype: FeatureDtype = knob(
         "float32", OneOf(FEATURE_DTYPES),
         help="What rows of float32 are kept as in RAM, on disk and in caches: float32, or float16, to which they are "
         "rounded once. They are widened as they are read.",
-        at=at.only_where(at.has_rows_to_halve, otherwise=("float32",)), learns=ALWAYS, show=Phrase(13, "{} rows"))
+        at=at.only_where(at.has_rows_to_halve, otherwise=("float32",)), learns=ALWAYS,
+        show=Phrase(13, "features in {}", names=("fp32", "fp16")))
     learning_rate_scale: float = knob(
         1.0, Real(0, "1 is the task's learning rate", excluded=True),
         help="Factor on the task's learning rate; above 1 the rate rises to it linearly over the first "
         "epoch, or 20 mini-batches where that has fewer.",
-        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "learning rate x{:g}"))
+        search=(0.5, 1.0, 2.0, 4.0), learns=ALWAYS, show=Phrase(14, "lr x{:g}"))
     trainers: int = knob(
         1, Whole(1, "1 is one trainer"),
         help="Trainers of one process that share each mini-batch: one for each GPU, the others on the processors, "
         "whose threads they divide. What is learnt is the same to rounding.",
-        search=(1, 2), at=at.with_the_processors, learns=ALWAYS, show=Phrase(15, "{} trainers"))
+        search=(1, 2), at=at.with_the_processors, learns=ALWAYS, show=Phrase(15, "trainers {}"))
     prefetch_depth: int = knob(
         0, Whole(0, "0 leaves it to parallel_mode"),
         help="Of several trainers: by how many mini-batches sampling is ahead of loading features, loading of "

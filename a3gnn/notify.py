@@ -1,4 +1,7 @@
-"""`listener`: the function that receives progress messages of a Python call; `ConversionProgress`: such messages."""
+"""Progress messages of calls that take long: `Message`, and `listener`, the function that receives them.
+
+A message is a line of text, so any function of a string can receive it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
+from typing import Any, Self
 
 from a3gnn.errors import UsageError
 from a3gnn.units import format_duration
@@ -16,20 +20,61 @@ from a3gnn.units import format_duration
 _PATIENCE_S = 10.0
 
 
+class Message(str):
+    """A line of progress, with what more a receiver may show.
+
+    Attributes:
+        detail: Whether only `--verbose` shows it.
+        more: Further lines that `--verbose` shows below it; "" without any.
+        event: What a live display draws in its place; None without one.
+    """
+
+    detail: bool
+    more: str
+    event: Any
+
+    def __new__(cls, text: str = "", *, detail: bool = False, more: str = "", event: Any = None) -> Self:
+        """Returns the message `text`; an empty one has an event alone, and is never shown."""
+        message = super().__new__(cls, text)
+        message.detail, message.more, message.event = detail or not text, more, event
+        return message
+
+
+def detail(text: str) -> Message:
+    """Returns a message that only `--verbose` shows."""
+    return Message(text, detail=True)
+
+
+def shown(line: str, verbose: bool = False) -> str:
+    """Returns the text of `line` as a receiver shows it; "" if it does not show the line."""
+    if not isinstance(line, Message):
+        return line
+    if verbose:
+        return f"{line}\n{line.more}" if line.more else str(line)
+    return "" if line.detail else str(line)
+
+
+def with_details(notify: Callable[[str], None]) -> Callable[[str], None]:
+    """Returns `notify`, marked to receive details and events, too: it decides itself what it shows."""
+    notify.takes_details = True  # type: ignore[attr-defined]
+    return notify
+
+
 def listener(notify: Callable[[str], None] | None) -> Callable[[str], None]:
-    """Returns `notify`; for None, a function that prints each line in IPython and ignores it elsewhere.
+    """Returns a function that passes each line to `notify`, without details and events unless it takes them.
+
+    For None it prints: in IPython to its cell, elsewhere to stderr.
 
     Raises:
         UsageError: `notify` is not callable.
     """
     if notify is not None:
         if not callable(notify):
-            raise UsageError(f"notify must take a line of text, got {notify!r}; lambda line: None hears nothing")
-        return notify
+            raise UsageError(f"notify must take a line of text, got {notify!r}; lambda line: None prints nothing")
+        return notify if getattr(notify, "takes_details", False) else partial(_pass_on, notify)
     ipython = sys.modules.get("IPython")
-    if ipython is None or ipython.get_ipython() is None:
-        return _nobody
-    return partial(print, flush=True)
+    in_cell = ipython is not None and ipython.get_ipython() is not None
+    return partial(_pass_on, partial(print, file=sys.stdout if in_cell else sys.stderr, flush=True))
 
 
 @contextmanager
@@ -72,5 +117,7 @@ class ConversionProgress:
             self._due = now + self._period_s
 
 
-def _nobody(line: str) -> None:
-    """Ignores `line`."""
+def _pass_on(notify: Callable[[str], None], line: str) -> None:
+    """Calls `notify` with the text of `line`, unless it is a detail or an event."""
+    if text := shown(line):
+        notify(text)

@@ -16,6 +16,15 @@ from a3gnn.metric import METRIC_NAMES, MetricName
 
 ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
+#: Names of the models in text; a model of the user's own has its own name.
+MODEL_LABELS = {
+    "sage": "GraphSAGE",
+    "gcn": "GCN",
+    "gat": "GAT",
+    "gin": "GIN",
+    "gatv2": "GATv2",
+    "transformer": "graph transformer",
+}
 #: Models that learn the weights of in-neighbors' rows, head by head.
 ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
 #: Models whose layers use PyG's modules.

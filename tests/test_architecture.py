@@ -113,7 +113,7 @@ ALLOWED = {
 #: Rooms above that a file names in strings alone: what whoever starts its processes runs or warms up there.
 NAMED = {"fork_server.py": {"sampling", "features", "models", "machine", "profiling"}}
 #: Floors of tuning, lowest first: each imports those before it.
-FLOORS = ("study", "beliefs", "engines", "outcome", "run", "verify")
+FLOORS = ("study", "beliefs", "engines", "tell", "outcome", "run", "verify")
 
 
 @cache

@@ -161,11 +161,8 @@ def train(
             check_adapting(request.graph, request.config, us.count)
         falls = request.task.lr_epochs
         if falls is not None and falls != epochs:
-            outcome = "later ones change no weight" if falls < epochs else "training ends before it is there"
-            notify(
-                f"the learning rate falls to 0 over {count(falls, 'epoch')}, and at most {epochs} are trained: "
-                f"{outcome}"
-            )
+            outcome = "later epochs change no weight" if falls < epochs else "training ends before that"
+            notify(f"the learning rate falls to 0 over {count(falls, 'epoch')} of at most {epochs}: {outcome}")
         accuracy = request.target
         if target_accuracy is not None:
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)

@@ -61,22 +61,22 @@ class SizeLimit(SizeType):
 
 
 class Limit(SizeLimit):
-    """A size, or the word `default`, which stays text."""
+    """A size, or the word `baseline`, which stays text; `default` is its name in older versions."""
 
-    name = "size or default"
+    name = "size or baseline"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the bytes of `value`, or "default"."""
-        return value if value == "default" else super().convert(value, param, ctx)
+        """Returns the bytes of `value`, or the word."""
+        return value if value in ("baseline", "default") else super().convert(value, param, ctx)
 
 
 class AnyLimit(Limit):
-    """A size, or the word `default` or `none`, which stays text."""
+    """A size, or the word `baseline` or `none`, which stays text."""
 
-    name = "size, default or none"
+    name = "size, baseline or none"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the bytes of `value`, "default" or "none"."""
+        """Returns the bytes of `value`, or the word."""
         return value if value == "none" else super().convert(value, param, ctx)
 
 

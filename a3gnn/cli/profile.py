@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.output import QUIET, show
-from a3gnn.cli.study_options import ONE_KIND, executor_options, take_choice, take_task, task_options
+from a3gnn.cli.study_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, min_open=True),
     default=120.0,
     show_default=True,
-    help="Seconds that the default configuration trains, at most: it ends where it has stopped rising. Each "
+    help="Seconds that the baseline trains, at most: it ends where it has stopped rising. Each "
     "other one is given the time that it took.",
 )
 @click.option(
     "--accuracy-epochs",
     type=click.IntRange(1),
-    help="Epochs that the default configuration trains instead, within those seconds; --lr-epochs by default.",
+    help="Epochs that the baseline trains instead, within those seconds; --lr-epochs by default.",
 )
 @click.option(
     "--timeout",
@@ -74,9 +75,9 @@ def profile(
     as_json: bool,
     **trained: Any,
 ) -> None:
-    """Measure the default configuration and others that cover the space, and store what they reach.
+    """Measure the baseline and others that cover the space, and store what they reach.
 
-    Each is trained as many seconds as the default took, set-up included.
+    Each is trained as many seconds as the baseline took, set-up included.
     What is stored is not measured again: after an interruption the same command goes on where it stopped.
     """
     import torch
@@ -95,8 +96,8 @@ def profile(
     from a3gnn.storage.host_limits import evaluation_bytes
     from a3gnn.training.compile_ahead import KernelSet, compile_ahead
     from a3gnn.training.examine import examined
-    from a3gnn.tuning.study.intro import model_lines
     from a3gnn.tuning.study.limits import BEYOND, why_infeasible
+    from a3gnn.tuning.tell.intro import model_lines
 
     console = Console(stderr=True, quiet=quiet)
 
@@ -146,7 +147,7 @@ def _measure(
 ) -> list[tuple[Measurement, bool]]:
     """Returns the measurements, each with whether it was already stored; progress goes to `console`.
 
-    The first of `configs` is the default; its training decides how long the others train.
+    The first of `configs` is the baseline; its training decides how long the others train.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -23,14 +23,14 @@ from a3gnn.profiling.store.existing import DEFAULT_STORE
 def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     """Recommend a training configuration by predictions alone, in seconds: no trial is run.
 
-    Shows what is predicted of it and of the default configuration, each figure with the interval in which nine of ten
+    Shows what is predicted of it and of the baseline, each figure with the interval in which nine of ten
     measurements should lie, how probably it keeps each limit, and what can't be known. The first call on a machine
     probes it and fits the predictions, which takes some seconds more. DIR/tuned.json is for a3gnn train. a3gnn tune
     measures.
     """
     asked = as_arguments(options)
-    from a3gnn.tuning.beliefs.recommendation import recommendation_lines
     from a3gnn.tuning.recommend import recommend as run
+    from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 
     found = run(notify=progress(quiet), **asked)
     if as_json:

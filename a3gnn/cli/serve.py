@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.options import SIZE, import_from_here
-from a3gnn.cli.study_options import ONE_KIND, executor_options, take_choice
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Options of commands that run or replace trials: the task, the objectives, the search space, and the machines."""
+"""Options of `a3gnn tune` and `a3gnn recommend`: the task, the objectives, and the search space."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ from a3gnn.cli.options import (
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO
-from a3gnn.profiling.executor_choice import EXECUTORS, LOCAL, ExecutorChoice
 from a3gnn.task import Task
 from a3gnn.units import parse_size
 
@@ -59,8 +58,6 @@ _OPTIONS = (
     click.option("--class-weights", type=WEIGHTS, default="none", show_default=True, help=WEIGHTS_HELP),
     click.option("--metric", type=METRIC, default=AUTO, show_default=True, help=METRICS_HELP),
 )
-#: Help of --machines for commands that run trials on one kind of machines.
-ONE_KIND = "Their kind, where the cluster has several (a3gnn machines)."
 
 
 def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[[F], F]:
@@ -81,7 +78,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
             type=float,
             default=1.0,
             show_default=True,
-            help="Points below the default, by the metric.",
+            help="Points below the baseline, by the metric.",
         ),
         click.option("--fix", type=FIX, multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
         click.option(
@@ -163,51 +160,3 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
         class_weights=options.pop("class_weights"),
         loss=options.pop("loss"),
     )
-
-
-def executor_options(machines: str) -> Callable[[F], F]:
-    """Returns a decorator that adds these options to a command; `take_choice` reads them.
-
-    Args:
-        machines: Help text of --machines.
-    """
-    options = (
-        click.option(
-            "--executor",
-            type=click.Choice(EXECUTORS),
-            default=LOCAL,
-            show_default=True,
-            help="Where trials run: on this machine, or on those of a Ray cluster.",
-        ),
-        click.option(
-            "--ray-address", metavar="HOST:PORT", help="The head of the cluster; by default the one on this machine."
-        ),
-        click.option("--machines", metavar="NAME", help=machines),
-    )
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def take_choice(options: dict[str, Any]) -> ExecutorChoice:
-    """Removes these options from `options`, and returns the choice.
-
-    Raises:
-        UsageError: The options contradict each other.
-    """
-    return ExecutorChoice(**{name: options.pop(name) for name in ExecutorChoice().to_dict()})
-
-
-def refuse_executor(options: Mapping[str, Any], server: str | None) -> None:
-    """Raises a `UsageError` if executor options are combined with a server, which decides where trials run."""
-    for name, usual in ExecutorChoice().to_dict().items():
-        if server is not None and options[name] != usual:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"{flag} {options[name]} means nothing with --server, whose trials run where a3gnn serve {flag} says; "
-                "leave one of the options out"
-            )

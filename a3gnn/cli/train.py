@@ -62,11 +62,12 @@ _MUCH_STOLEN = 0.05
 
 
 @click.command()
+@click.argument("tuned", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
 @click.option(
     "--config",
     "path",
     type=click.Path(path_type=Path),
-    help="tuned.json, or its folder; with --model, the default configuration by default.",
+    help="The same as DIR: the folder of a tune, or its tuned.json.",
 )
 @click.option(
     "--model",
@@ -165,6 +166,7 @@ _MUCH_STOLEN = 0.05
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def train(
+    tuned: Path | None,
     path: Path | None,
     model: str | None,
     layers: int | None,
@@ -198,15 +200,20 @@ def train(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Train with the configuration that tune chose, or recommend; or a model of your own with the default one.
+    """Train with the configuration that tune or recommend chose, in the folder DIR of the tune.
+
+    Without DIR, --model trains with the baseline configuration.
 
     Writes DIR/metrics.jsonl (a line per epoch), model.pt (the best epoch's weights, or those that reached the target),
     result.json and a checkpoint, from which --resume goes on exactly where Ctrl-C or a memory limit stopped.
 
     By several processes: --ranks 2, or torchrun --nproc-per-node 2 -m a3gnn train ... (docs/howto/distributed.md).
     """
+    if tuned is not None and path is not None:
+        raise UsageError(f"give either DIR or --config, got {tuned} and {path}")
+    path = path or tuned
     if path is None and model is None:
-        raise UsageError("train needs --config, a tuned.json, or --model, which the default configuration then trains")
+        raise UsageError("train needs DIR, the folder of a tune, or --model, which the baseline then trains")
     start_ranks(ranks)
     import dataclasses
 
@@ -218,8 +225,8 @@ def train(
         from a3gnn.hitgnn.algorithms.built_in import named
 
         way = named(algorithm)
-    tuned = None if path is None else TunedConfig.read(path)
-    task = Task() if tuned is None else tuned.setting.task
+    promised = None if path is None else TunedConfig.read(path)
+    task = Task() if promised is None else promised.setting.task
     if task.is_own:
         import_from_here()
     if fanouts is None and layers == task.num_layers:
@@ -243,7 +250,7 @@ def train(
         host_memory_limit=host_memory_limit,
         target_accuracy=target_accuracy,
         until_target=until_target,
-        metric=AUTO if metric is None and tuned is None else metric,
+        metric=AUTO if metric is None and promised is None else metric,
         trainers=trainers,
         trainer_shares=trainer_shares,
         trainer_sampling=trainer_sampling,
@@ -262,7 +269,7 @@ def train(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        show(summary(result, tuned))
+        show(summary(result, promised))
 
 
 def start_ranks(ranks: int | None) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from a3gnn.cli.completion import ENGINE
+from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
+from a3gnn.cli.live import live_tune
 from a3gnn.cli.options import BUDGET, LIMIT
-from a3gnn.cli.output import QUIET, progress, show_written
-from a3gnn.cli.study_options import as_arguments, executor_options, refuse_executor, study_options, take_choice
+from a3gnn.cli.output import QUIET, VERBOSE, progress
+from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import ExecutorChoice
 
@@ -24,18 +26,18 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 
 
 @click.command()
-@study_options(LIMIT, "such as 4GiB, or default for what the default takes")
+@study_options(LIMIT, "such as 4GiB, or baseline for the peak of the baseline")
 @click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of trials.")
 @click.option(
     "--engine", type=ENGINE, default="local", show_default=True, help="local, ppo, nsga2, tpe, random or exhaustive."
 )
 @click.option(
-    "--target-accuracy", type=float, help="In percent, by the metric; by default the default's best less the drop."
+    "--target-accuracy", type=float, help="In percent, by the metric; by default the baseline's best less the drop."
 )
 @click.option(
     "--accuracy-epochs",
     type=click.IntRange(1),
-    help="Epochs of the default; --lr-epochs by default, or until it stops rising.",
+    help="Epochs of the baseline; --lr-epochs by default, or until it stops rising.",
 )
 @click.option("--store", help="Where measurements are kept: a path or a database URL; DIR/profiles.sqlite by default.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/GRAPH by default.")
@@ -44,11 +46,12 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 @click.option("--server", metavar="URL", help="Have an a3gnn serve tune, on its machine.")
 @click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, help="What --server wants requests to carry.")
 @QUIET
+@VERBOSE
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
+def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
     """Find the best training configuration for a graph on this machine.
 
-    Measures the default configuration, searches what a surrogate predicts, measures what matters, and writes
+    Measures the baseline, searches what a surrogate predicts, measures what matters, and writes
     DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured. Ctrl-C keeps what was
     measured for --resume; a file named stop in DIR ends the tune at once with the best so far.
     """
@@ -59,29 +62,26 @@ def tune(quiet: bool, as_json: bool, server: str | None, token: str | None, **op
         tune_machines(choice, asked, quiet, as_json)
         return
     if server is not None:
-        result = tune_on_server(server, token, options, asked, progress(quiet))
+        result = tune_on_server(server, token, options, asked, progress(quiet, verbose))
     else:
         from a3gnn.tuning.tune import tune as run
 
-        with choice.opened(progress(quiet)) as executor:
-            result = run(notify=progress(quiet), executor=executor, **asked)
+        with live_tune(quiet, verbose) as notify, choice.opened(notify) as executor:
+            result = run(notify=notify, executor=executor, **asked)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
     from a3gnn.report.front import front_lines
-    from a3gnn.report.text import wrapped
-    from a3gnn.tuning.study.choice import choice_lines
+    from a3gnn.tuning.tell.summary import summary_lines
 
     if not quiet:
         click.echo(err=True)
-    for line in front_lines(result.front):
+    for line in summary_lines(result.summary, result.folder, everything=verbose):
         click.echo(line)
-    click.echo()
-    for line in choice_lines(result.tuned, result.front):
-        indent = " " * (len(line) - len(line.lstrip()))
-        for part in wrapped(line.strip(), indent, indent + "  "):
-            click.echo(part)
-    show_written(f"{result.folder}/tuned.json, front.csv and front.png are", f"{result.folder}/tuned.json")
+    if verbose:
+        click.echo()
+        for line in front_lines(result.front):
+            click.echo(line)
 
 
 def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:

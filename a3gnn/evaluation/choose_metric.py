@@ -15,6 +15,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import is_labelled
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
+from a3gnn.notify import detail
 from a3gnn.option_names import option
 from a3gnn.task import Task
 
@@ -38,7 +39,7 @@ def with_metric(task: Task, metric: str | None, graph: Graph, notify: Callable[[
     """
     if metric == AUTO:
         metric, why = suiting(graph)
-        notify(why)
+        notify(detail(why) if metric == "accuracy" else why)
     if metric is not None:
         task = dataclasses.replace(task, metric=cast(MetricName, metric))
     validated(graph, task)
@@ -57,19 +58,19 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     Then it is ROC AUC or macro-F1, by the same rule.
     """
     if graph.target == "values":
-        return "mae", f"metric: {METRIC_LABELS['mae']}, for values are predicted"
+        return "mae", f"metric: {METRIC_LABELS['mae']}, because the labels are values"
     share = majority_share(graph)
     usual: MetricName = "accuracy" if graph.target == "classes" else "micro_f1"
-    what = "of the validation nodes are of one class" if usual == "accuracy" else "of the labels are alike, 0 or 1"
+    what = "of the validation nodes are in one class" if usual == "accuracy" else "of the labels are equal, 0 or 1"
     if graph.num_classes < 2:
-        return usual, f"metric: {METRIC_LABELS[usual]}, for all labels are of one class: it is 100% whatever is learnt"
+        return usual, f"metric: {METRIC_LABELS[usual]}, which is 100% for any model: all labels are of one class"
     if share <= MOST_IN_ONE_CLASS:
-        return usual, f"metric: {METRIC_LABELS[usual]}, for no more than {share:.0%} {what}"
+        return usual, f"metric: {METRIC_LABELS[usual]}, because at most {share:.0%} {what}"
     ranked = all(_is_ranked(graph, ids) for ids in (graph.val_ids, graph.test_ids))
     name: MetricName = "roc_auc" if ranked else "macro_f1"
     return name, (
-        f"metric: {METRIC_LABELS[name]}, for {share:.0%} {what}, and above {MOST_IN_ONE_CLASS:.0%} "
-        f"{METRIC_LABELS[usual]} tells little; {option('metric', usual)} takes that all the same"
+        f"metric: {METRIC_LABELS[name]}, because {share:.0%} {what}; {METRIC_LABELS[usual]} means little above "
+        f"{MOST_IN_ONE_CLASS:.0%}, but {option('metric', usual)} chooses it"
     )
 
 

@@ -14,6 +14,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import Measurement
+from a3gnn.notify import detail
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.process.memory import process_memory
 from a3gnn.process.worker import Worker
@@ -108,8 +109,10 @@ def within_peaks(hardware: Hardware, measured: Iterable[Measurement], notify: Ca
     if least >= idle:
         return hardware
     notify(
-        f"an idle trial seems to take {format_size(idle)}, but a measured one took only {format_size(least)} at its "
-        "peak: the smaller figure is believed"
+        detail(
+            f"the probe measured {format_size(idle)} for an idle trial, but a trial peaked at {format_size(least)}: "
+            "the smaller figure counts"
+        )
     )
     return dataclasses.replace(hardware, profile=dataclasses.replace(hardware.profile, idle_host_bytes=least))
 
@@ -183,8 +186,8 @@ def _probe(machine: Hardware, worker: Worker, notify: Callable[[str], None]) -> 
     found = _call(worker, "a3gnn.machine.host_constants:measure_host", scratch=str(worker.folder))
     if found["other_work_cores"] > _BUSY_CORES:
         notify(
-            f"other work took {found['other_work_cores']:.1f} of this machine's cores while it was probed, which makes "
-            "it look slower than it is; a3gnn doctor --probe probes again"
+            f"other programs used {found['other_work_cores']:.1f} cores while this machine was probed, so it looks "
+            "slower than it is; a3gnn doctor --probe probes it again"
         )
     measured = {"idle_host_bytes": 0, **found["constants"]}
     if machine.has_device:
@@ -202,11 +205,9 @@ def _checked(machine: Hardware, kept: MachineProfile, worker: Worker, notify: Ca
     again = _probe(machine, worker, notify)
     changed = moved(kept, dataclasses.asdict(again), only_faster=busy)
     if not changed:
-        notify(
-            f"what the hardware probe found seemed to have moved: {', '.join(suspects.values())}; a second one keeps it"
-        )
+        notify(detail(f"a second hardware probe does not confirm changes of {', '.join(suspects.values())}"))
         return kept
-    notify(f"what the hardware probe found has moved: {', '.join(changed.values())}; the machine was probed again")
+    notify(detail(f"the machine was probed again, because it has changed: {', '.join(changed.values())}"))
     return newer(kept, again, changed)
 
 

@@ -15,11 +15,11 @@ from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_figures, describe_knob
 from a3gnn.tuning.study.budget import Budget
-from a3gnn.tuning.study.choice import choice_lines
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.measured_front import read_predicted_front
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import Predicted
+from a3gnn.tuning.tell.summary import summary
 from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.calibrate import own_calibration
@@ -44,7 +44,7 @@ def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
     speed = "seconds to the target" if request.priority.time else "throughput"
     yield "priority", f"{', '.join(f'{name} {weight:.0%}' for name, weight in weights)}; speed means {speed}"
     limit = request.memory_limit
-    yield "memory limit", format_size(limit) if isinstance(limit, int) else "the default's" if limit else "none"
+    yield "memory limit", format_size(limit) if isinstance(limit, int) else "the baseline's" if limit else "none"
     if request.host_memory_limit is not None:
         yield "host memory limit", format_size(request.host_memory_limit)
     if request.target_accuracy is None:
@@ -77,18 +77,19 @@ def time_view(study: StoredStudy) -> dict[str, Any]:
 
 
 def summary_view(measured: Measured | None) -> dict[str, Any]:
-    """Returns the default and the best so far in words, the gain of the best, and the last lines of a tune."""
+    """Returns the baseline and the best so far in words, the gain of the best, and the summary of a finished tune."""
     if measured is None:
-        return {"default": None, "best": None, "gain": None, "lines": []}
+        return {"default": None, "best": None, "gain": None, "answer": None}
     tuned, front = measured.tune.tuned, measured.front
-    lines = [] if tuned is None else [line.strip() for line in choice_lines(tuned, front)]
+    answer = None if tuned is None else summary(tuned, front)
     described = {
         name: None
         if index is None
         else describe_figures(measured.rows[index].measured, front.memory, front.speed, front.metric, front.target)
         for name, index in (("default", measured.default), ("best", measured.best))
     }
-    return described | {"gain": _gain(measured), "lines": lines}
+    shown = None if answer is None else answer._asdict() | {"table": [list(line) for line in answer.table]}
+    return described | {"gain": _gain(measured), "answer": shown}
 
 
 def _gain(measured: Measured) -> dict[str, Any] | None:
@@ -238,5 +239,6 @@ def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str
 
 
 def _words(knob: Knob, value: Any) -> str:
-    """Returns the text of a change; a knob's own words are for values other than the default."""
-    return f"{knob.name} {value}" if value == knob.default else describe_knob(knob, value).strip()
+    """Returns the text of a change; a knob's own words may only continue another knob's, or hide its default."""
+    words = describe_knob(knob, value)
+    return f"{knob.name} {value}" if value == knob.default or words.startswith(" ") else words

@@ -15,7 +15,7 @@ from a3gnn.page.summary import asked, predicted_front, regret_views, step_views,
 from a3gnn.report.rows import UNCOMPARED
 from a3gnn.storage.atomic import write_text
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.intro import intro
+from a3gnn.tuning.tell.intro import place
 from a3gnn.units import printable
 from a3gnn.version import versions
 
@@ -86,7 +86,7 @@ def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:
         "default": measured.default,
         "best": measured.best,
         "steps": step_views(measured),
-        "place": list(intro(setting.hardware, setting.graph)),
+        "place": [" ".join(line.split()) for line in place(setting)],
         "knobs": knob_views(measured),
         "rows": row_views(measured),
         "predicted_front": predicted_front(measured),

@@ -75,8 +75,8 @@ def _take(notify: Callable[[str], None]) -> int:
         file = _open(path)
     except OSError as error:
         notify(
-            f"trials of other processes on this machine may disturb these: {path}, whose lock lets one run at a time, "
-            f"can't be used ({error.strerror}); remove it, or set {LOCK_VARIABLE} to another file"
+            f"trials of other processes may disturb these, because the lock file {path} can't be used "
+            f"({error.strerror}); remove it, or set {LOCK_VARIABLE} to another file"
         )
         return -1
     try:

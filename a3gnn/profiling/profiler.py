@@ -14,6 +14,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import NO_CURVE
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, FailureKind, Measurement, Metrics
+from a3gnn.notify import detail
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.profiling.executor import LocalExecutor, TrialExecutor
 from a3gnn.profiling.known import PartitionFailures, StoredCurves, drop_oldest
@@ -193,7 +194,7 @@ class Profiler:
         outcome = self._executor.run(request)
         if not (isinstance(outcome, Failure) and outcome.transient):
             return outcome
-        self._notify(f"{outcome.describe()}; that may pass, so the trial is run once more")
+        self._notify(detail(f"{outcome.describe()}; the cause may pass, so the trial runs once more"))
         again = self._executor.run(request)
         return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
 

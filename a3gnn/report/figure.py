@@ -199,6 +199,6 @@ def _mark(axes: Axes, front: FrontRows, placed: list[FrontRow]) -> None:
                     facecolors="none",
                     edgecolors="black",
                     linewidths=1.4,
-                    label=label,
+                    label="baseline" if label == "default" else label,
                     zorder=4,
                 )

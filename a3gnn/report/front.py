@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 #: Note of a faster feasible configuration that was not chosen.
 _OUTWEIGHED = "its memory or {label} outweighs its speed"
 #: Note of a configuration that lost to the default because no gain was measurable.
-NO_GAIN = "no measurable gain over the default"
+NO_GAIN = "no measurable gain over the baseline"
 #: Notes of configurations with a better score that were not chosen.
 _IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
 #: Footnote of a table in which only some rows were timed in the play-off.
-_TIMED_BEFORE = "* timed once, before the play-off; shown at the speed that the machine had in it"
+_TIMED_BEFORE = "* timed once, before the verification; shown at the machine's speed during it"
 #: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
 _PALE = ' style="opacity:0.5"'
 _ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
@@ -329,7 +329,8 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
     columns = _columns(front)
     rows = []
     for row in shown:
-        labels = ", ".join(row.labels) + (" *" if mixed and not row.in_play_off else "")
+        names = ["baseline" if label == "default" else label for label in row.labels]  # files name it `default`
+        labels = ", ".join(names) + (" *" if mixed and not row.in_play_off else "")
         why = ", ".join(filter(None, [row.describe_broken(), row.note]))
         rows.append((labels.strip(), *(show(row.measured) for _, show in columns), describe_config(row.config), why))
     return FrontCells(
@@ -390,9 +391,7 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
     for row, figures in zip(cells.rows, numbers, strict=True):
         label, *_, words, why = row
         yield _aligned(figures, widths)
-        text = words.replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
-        first = f"{_INDENT}{label}: " if label else _INDENT
-        yield from (line.replace("\xa0", " ") for line in wrapped(text, first, _INDENT * 2))
+        yield from wrapped(words, f"{_INDENT}{label}: " if label else _INDENT, _INDENT * 2)
         if why:
             yield from wrapped(f"why not: {why}", _INDENT, _INDENT * 2)
     if cells.footnote is not None:

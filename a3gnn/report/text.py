@@ -18,17 +18,19 @@ from a3gnn.units import format_size
 WIDTH = 80
 #: Widths in characters of a row's label and of a cell.
 _LABEL, _CELL = 24, 28
+#: How text shows the configuration that is equal to the baseline.
+BASELINE_WORDS = "as the baseline"
 
 
 def describe_config(config: TrainConfig) -> str:
-    """Returns `config` in one line, leaving out what is off: `batch 512 · mode2 x2 · cache 1.2 MiB · bias 4`."""
+    """Returns how `config` differs from the baseline, in one line: `batch 512, workers 2 (sample), cache 1.2 MiB`."""
     fields = config.canonical().to_dict()
     line = ""
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, when = fields[knob.name], knob.show.when
         if value != knob.default if when is None else when.holds(fields):
-            line += ("" if _continues(knob) or not line else " · ") + describe_knob(knob, value)
-    return line
+            line += ("" if _continues(knob) or not line else ", ") + describe_knob(knob, value)
+    return line or BASELINE_WORDS
 
 
 def describe_knob(knob: Knob, value: Any) -> str:
@@ -117,11 +119,9 @@ def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> l
 
 
 def configuration(label: str, config: TrainConfig, width: int = WIDTH) -> Iterator[str]:
-    """Yields `config` in words after its `label`, broken between knobs."""
+    """Yields `config` in words after its `label`."""
     indent = max(13, len(label) + 2)
-    text = describe_config(config).replace(" · ", " ·\n").replace(" ", "\xa0").replace("\n", " ")
-    for line in wrapped(text, f"{label:<{indent}}", " " * indent, width):
-        yield line.replace("\xa0", " ")
+    yield from wrapped(describe_config(config), f"{label:<{indent}}", " " * indent, width)
 
 
 def row(label: str, *cells: str) -> str:

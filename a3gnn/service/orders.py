@@ -55,7 +55,7 @@ class Question(_Order):
         None
     )
     host_memory_limit: Annotated[Bytes | Word | None, Field(description="Of the host, beside a GPU.")] = None
-    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Points below the default.")] = 1.0
+    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Points below the baseline.")] = 1.0
     fix: Annotated[dict[Word, Value], Field(max_length=64, description="Knobs held at a value.")] = {}
     ranges: Annotated[
         dict[Word, Annotated[list[Value], Field(min_length=2, max_length=2)]],

@@ -170,8 +170,8 @@ def _taken(lock: Path, place: Path, notify: Callable[[str], None]) -> int:
         except OSError as error:
             if error.errno not in _TAKEN:
                 notify(
-                    f"warning: {lock.parent} has no file locks ({error.strerror}); see to it that no other run writes "
-                    f"{place}: each would overwrite what the other writes"
+                    f"warning: {lock.parent} has no file locks ({error.strerror}); make sure that no other run writes "
+                    f"{place}: they would overwrite each other"
                 )
                 return file
             holder = holder_of(file)

@@ -19,6 +19,7 @@ from numba.core.registry import cpu_target
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.notify import detail
 from a3gnn.process.child import as_program, described_status
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.storage.compiled import KERNELS
@@ -117,13 +118,13 @@ def compile_ahead(wanted: KernelSet, notify: Callable[[str], None]) -> float:
     called = perf_counter()
     with machine_turn(notify):
         begin = perf_counter()
-        notify(f"compiling kernels, once on this machine, for {wanted.describe()}")
+        notify(f"compiling kernels for {wanted.describe()} (once on this machine, up to a minute)")
         failure = _compile(wanted)
     end = perf_counter()
     if failure:
-        notify(f"kernels could not be compiled ahead, so each is compiled at its first call: {failure}")
+        notify(f"kernels could not be compiled ahead, so each one compiles at its first call: {failure}")
     else:
-        notify(f"kernels compiled in {format_duration(end - begin)}")
+        notify(detail(f"kernels compiled in {format_duration(end - begin)}"))
     return end - called
 
 

@@ -66,7 +66,7 @@ def examined(
     timeout_s = min(max(left_s, _LEAST_SECONDS), _MOST_SECONDS)
     if limit_bytes is not None:
         limit_bytes = max(limit_bytes, _LEAST_BYTES)
-    notify(f"examining {task.model}: a few mini-batches are trained, which may take {format_duration(timeout_s)}")
+    notify(f"examining {task.model} on a few mini-batches (up to {format_duration(timeout_s)})")
     with Worker() as worker:
         ended = worker.run(f"{__name__}:examine", argument, timeout_s=timeout_s, limit_bytes=limit_bytes)
     found = ended.result

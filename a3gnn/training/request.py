@@ -120,14 +120,14 @@ class TrainRequest:
         """
         if not self.task.is_own:
             return self
-        line = f"waiting for {self.task.model}, which is built and called on a mini-batch; Ctrl-C ends this"
+        line = f"waiting for {self.task.model}, which is built and called on a mini-batch; Ctrl-C stops it"
         with waiting(notify, line):
             task = described(self.task, self.graph)
         before = None if self.tuned is None else self.tuned.setting.task
         if before is not None and before.model == task.model and not task.is_same_model(before):
             notify(
-                f"warning: {task.model} or what it imports has changed since the tune; it may be slower, or take more "
-                "memory, than tuned.json says"
+                f"warning: {task.model} or one of its imports has changed since the tune; it may be slower, or take "
+                "more memory, than tuned.json promises"
             )
         return dataclasses.replace(self, task=task)
 

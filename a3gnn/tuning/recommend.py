@@ -30,9 +30,9 @@ from a3gnn.tuning.beliefs.recommendation import CorpusCount, Forecast, Recommend
 from a3gnn.tuning.engines.predicted_best import predicted_best
 from a3gnn.tuning.study.arguments import check_places, make_request
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.intro import intro
 from a3gnn.tuning.study.limits import why_infeasible
 from a3gnn.tuning.study.study import DEFAULT_PEAK, Study
+from a3gnn.tuning.tell.intro import place
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -111,7 +111,7 @@ def recommend(
         )
     if request.memory_limit == DEFAULT_PEAK:
         raise UsageError(
-            f"{option('memory_limit')} must be a size, got 'default', which is what the default configuration takes as "
+            f"{option('memory_limit')} must be a size, got 'baseline', which is the peak that the baseline takes as "
             "measured, and nothing is measured here; a3gnn tune takes it"
         )
     check_places(out, store, resume=False)
@@ -128,7 +128,7 @@ def recommend(
         request = dataclasses.replace(request, task=judged)
         if out is not None:
             request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))
-        for line in (*graph.notes, *intro(machine, graph.characteristics())):
+        for line in (*graph.notes, *place(Setting(request.task, graph.characteristics(), machine))):
             notify(line)
         if reason := why_infeasible(request.limits(machine, None), machine):
             raise InfeasibleError(reason)

@@ -241,11 +241,14 @@ def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[His
         runner.notify(reason)
         explored = Explored(history, surrogate)
     else:
+        runner.begin_phase("baseline")
         warn_of_short_budget(history, runner)
         references = measure_references(history, surrogate, runner)
         if references is not history:  # a resumed tune has measured them already
             surrogate = fit_surrogate(references, surrogate)
+        runner.begin_phase("search")
         explored = explore(references, surrogate, runner, proposer)
     measured = measure_smallest(explored.history, explored.surrogate, runner)
     ranked = believed(measured, explored.surrogate)
+    runner.begin_phase("verify")
     return measured, play_off(measured, runner, ranked), explored.searches

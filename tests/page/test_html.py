@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from a3gnn.cli.finished import report
+from a3gnn.cli.report import report
 from a3gnn.errors import MissingDependencyError
 from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.page.views import study_views

@@ -140,7 +140,7 @@ def test_the_figure_does_not_tell_unknown_accuracies_from_0(broken: Front) -> No
 def test_the_table_shows_the_front_and_the_named(front: Front) -> None:
     for everything, rows in ((False, 3), (True, 5)):
         assert len(front_cells(front, everything).rows) == rows
-        assert sum("batch" in line for line in front_lines(front, everything)) == rows
+        assert sum("MiB" in line and "%" in line for line in front_lines(front, everything)) == rows
 
 
 def test_a_footnote_marks_rows_that_were_not_timed_beside_the_choice(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_a_footnote_marks_rows_that_were_not_timed_beside_the_choice(tmp_path: P
 def test_a_configuration_in_one_line() -> None:
     config = TrainConfig(512, 2, 4.0, "cpu", 2, 3 * MiB, "mode2", "disk")
     assert describe_config(config) == (
-        "batch 512 · mode2 x2 · features on disk · cache 3.00 MiB · bias 4 · 2 partitions"
+        "batch 512, workers 2 (sample), features on disk, cache 3.00 MiB, prefers cached neighbors x4, partitions 2"
     )
-    assert describe_config(TrainConfig()) == "batch 1024 · sequential · features in ram"
+    assert describe_config(TrainConfig()) == "as the baseline"
     config = TrainConfig(
         num_partitions=4,
         cache_bytes=3 * MiB,
@@ -175,8 +175,8 @@ def test_a_configuration_in_one_line() -> None:
         resources="auto",
     )
     assert describe_config(config) == (
-        "batch 1024 · mode1 x1 · features in ram · cache 3.00 MiB by fifo · bias 1 · 4 partitions by blocks"
-        " · seeds by proximity · isolated stages"
+        "workers 1 (sample + gather), cache 3.00 MiB by fifo, partitions 4 by blocks, clustered batches, "
+        "isolated stages"
     )
 
 
@@ -236,11 +236,11 @@ def test_the_figure_shows_every_row_and_the_limit(front: Front, tmp_path: Path) 
     from a3gnn.report.figure import front_figure
 
     axes = front_figure(front).axes[0]
-    drawn = sum(len(c.get_offsets()) for c in axes.collections if c.get_label() not in ("chosen", "default"))
+    drawn = sum(len(c.get_offsets()) for c in axes.collections if c.get_label() not in ("chosen", "baseline"))
     assert drawn == 5
     assert (0.75, 0.9) in {tuple(line.get_ydata()) for line in axes.lines}  # the range of its replicates
     legend = set(axes.get_legend_handles_labels()[1])
-    assert {"memory limit", "chosen", "default"} <= legend
+    assert {"memory limit", "chosen", "baseline"} <= legend
     assert "breaks a limit: host memory by up to 200 MiB (1)" in legend
     front.plot("a graph").savefig(tmp_path / "front.png")
     assert (tmp_path / "front.png").stat().st_size > 10_000

@@ -30,7 +30,7 @@ CONFIG = TrainConfig(batch_size=128)
         ("progress", None, "progress must be True or False, got None"),
         ("task", {"model": "gcn"}, "task must be a Task, got .*; Task.from_dict makes one of a dict"),
         ("task", "gcn", "task must be a Task, got 'gcn'"),
-        ("notify", 3, "notify must take a line of text, got 3; lambda line: None hears nothing"),
+        ("notify", 3, "notify must take a line of text, got 3; lambda line: None prints nothing"),
         (
             "config",
             42,

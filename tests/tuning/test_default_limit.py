@@ -52,7 +52,7 @@ def test_a_tune_keeps_it_and_writes_it_down(quick_tune, formulas) -> None:
     others = [request for request in later if request.config != first.config]
     assert {request.plan.host_limit_bytes for request in others} == {allowed(peak)}
     assert {request.plan.host_limit_bytes for request in later if request.config == first.config} == {None}
-    assert sum("the memory limit is what the default took at most, and 5%" in line for line in lines) == 1
+    assert sum("the baseline's largest peak plus 5%" in line for line in lines) == 1
 
 
 def test_the_largest_of_three_peaks_counts(quick_tune, formulas) -> None:

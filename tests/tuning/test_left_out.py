@@ -46,16 +46,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         # Of 60 s: 6 for rounds, 16 for both trainings, 16 for a seed of both, and the rest alternates.
         (60.0, 11, 2, ("1 further seed",)),
         # Rounds are left out first: fewer than five alternations tell no gain.
-        (25.0, 8, None, ("2 rounds among 3 finalists", "the default's test accuracy", "2 further seeds")),
+        (25.0, 8, None, ("2 rounds among 3 finalists", "the baseline's test accuracy", "2 further seeds")),
         (
             -1.0,
             1,
             None,
             (
                 "2 rounds among 3 finalists",
-                "the default's test accuracy",
+                "the baseline's test accuracy",
                 "2 further seeds",
-                "4 of 5 alternations with the default",
+                "4 of 5 alternations with the baseline",
             ),
         ),
     ],
@@ -156,4 +156,4 @@ def test_what_reaches_the_target_with_fewer_seeds_than_the_default_is_refused(me
     tune = measured(FOUR_PARTS, MODE1, **options)
     assert tune.history.best().trial.measurement.config == FOUR_PARTS
     assert play_off(tune.history, tune.runner).trial.measurement.config == MODE1
-    assert "with 1 of 3 seeds, the default with 3" in "\n".join(tune.lines)
+    assert "with 1 of 3 seeds, the baseline with 3" in "\n".join(tune.lines)

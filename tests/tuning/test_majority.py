@@ -23,7 +23,7 @@ def test_a_target_up_to_the_majority_is_said_to_take_no_learning(
 ) -> None:
     lines: list[str] = []
     quick_tune(target_accuracy=100 * majority_share(tiny_graph) + above, notify=lines.append)
-    found = [line for line in lines if "takes no learning" in line]
+    found = [line for line in lines if "needs no learning" in line]
     assert len(found) == said
     if said:
         assert f"has a validation accuracy of {majority_share(tiny_graph):.2%}." in found[0]

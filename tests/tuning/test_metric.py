@@ -16,6 +16,7 @@ from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import TuneResult
+from tests.lines import everything
 from tests.tuning.formulas import Formulas
 
 
@@ -23,7 +24,7 @@ def test_every_text_and_file_of_a_tune_says_its_metric(
     quick_tune: Callable[..., TuneResult], unbalanced_graph: Graph, tmp_path: Path
 ) -> None:
     lines: list[str] = []
-    result = quick_tune(unbalanced_graph, metric="macro_f1", notify=lines.append)
+    result = quick_tune(unbalanced_graph, metric="macro_f1", notify=everything(lines))
     assert any("validation macro-F1" in line for line in lines)
     assert not [line for line in lines if "accuracy" in line]
     assert result.tuned.setting.task.metric == result.front.metric.name == "macro_f1"
@@ -37,7 +38,7 @@ def test_a_tune_without_a_task_chooses_its_metric(
 ) -> None:
     lines: list[str] = []
     result = quick_tune(unbalanced_graph, task=None, notify=lines.append)
-    assert lines[0].startswith("metric: ROC AUC, for ")
+    assert lines[0].startswith("metric: ROC AUC, because ")
     assert result.tuned.setting.task == Task(metric="roc_auc")
 
 
@@ -89,8 +90,8 @@ def test_labels_and_values_are_tuned(
     kind: str, label: str, quick_tune: Callable[..., TuneResult], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     lines: list[str] = []
-    result = quick_tune(request.getfixturevalue(kind), metric="auto", notify=lines.append)
-    assert lines[0].startswith(f"metric: {label}, for ")
+    result = quick_tune(request.getfixturevalue(kind), metric="auto", notify=everything(lines))
+    assert lines[0].startswith(f"metric: {label}, because ")
     assert not [line for line in lines if "accuracy" in line.replace("--target-accuracy", "")]
     metric = result.tuned.setting.metric
     assert metric.label == label

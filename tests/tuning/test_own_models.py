@@ -25,7 +25,7 @@ from a3gnn.task import OwnModel, Task
 from a3gnn.training.examine import examine, examined
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.recommend import recommend
-from a3gnn.tuning.study.intro import model_lines
+from a3gnn.tuning.tell.intro import model_lines
 from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.features import feature_matrix
@@ -122,7 +122,7 @@ def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
         ModelError, match=rf"took longer than .* s, and was at {re.escape(str(module))}:\d+ in .*; .*larger budget"
     ):
         tune(tiny_folder_graph, model=model, **options)
-    assert any(line.startswith(f"examining {model}: a few mini-batches are trained, which may") for line in lines)
+    assert any(line.startswith(f"examining {model} on a few mini-batches") for line in lines)
     assert not (tmp_path / "run").exists()
 
 
@@ -132,7 +132,7 @@ def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folde
     lines: list[str] = []
     with pytest.raises(ModelError, match=r"took longer than 2\.0 s"):
         examined(Task(model=model, fanouts=(5, 3)), tiny_folder_graph, MUCH, left_s=2.0, notify=lines.append)
-    assert lines[0].endswith("which may take 2.0 s")
+    assert lines[0].endswith("(up to 2.0 s)")
 
 
 def test_a_model_that_takes_what_is_free_is_told_to_end_other_programs(package, tiny_folder_graph, monkeypatch) -> None:
@@ -164,7 +164,7 @@ def test_a_resumed_tune_keeps_what_was_found_of_repeating(quick_tune, package, t
 
 def test_a_default_that_the_model_fails_ends_the_tune(quick_tune, formulas, package) -> None:
     failure = Failure(FailureKind.CRASHED, "Traceback\nRuntimeError: the first trial found it")
-    with pytest.raises(ModelError, match=r"can't be trained by the default configuration:\nTraceback\n.*found it"):
+    with pytest.raises(ModelError, match=r"can't be trained by the baseline configuration:\nTraceback\n.*found it"):
         quick_tune(
             task=Task(fanouts=(5, 3)),
             model=package.factory("Edges"),

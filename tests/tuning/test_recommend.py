@@ -25,11 +25,12 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as module
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.beliefs.recommendation import Recommendation, recommendation_lines
+from a3gnn.tuning.beliefs.recommendation import Recommendation
 from a3gnn.tuning.engines.predicted_best import WORTH
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study
+from a3gnn.tuning.tell.recommendation_lines import recommendation_lines
 from a3gnn.units import parse_size
 from tests.tuning.formulas import SMALL_SPACE, MiB
 
@@ -243,10 +244,10 @@ def test_lines_fit_a_terminal_and_say_that_they_are_predictions(quick: Recommend
     lines = list(recommendation_lines(found))
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
-    assert "nothing was measured now" in " ".join(text.split())
+    assert "without a trial" in " ".join(text.split())
     assert "measured for it" not in " ".join(text.split())  # there may be measurements of the same graph
     assert "within 1.00 GiB" in text
-    assert "loses 5 at most" in text
+    assert "loses at most 5" in text
     for line in found.unknown:
         assert line in " ".join(text.split())
     assert json.loads(json.dumps(found.to_dict()))["measured"] is None
@@ -263,7 +264,7 @@ def test_a_surrogate_is_fitted_once(
     first = quick(notify=lines.append)
     assert len(fits) == 1
     (fitted,) = (line for line in lines if "fitting the surrogate to 45 measurements" in line)
-    assert fitted.endswith("kept for tunes of graphs that are not among them from the same measurements with seed=0")
+    assert fitted.endswith("kept for tunes of other graphs with seed=0)")
     lines.clear()
     assert quick(notify=lines.append, priority="time").to_dict() == first.to_dict()
     quick(priority="memory", memory_limit="1GiB")
@@ -302,4 +303,4 @@ def test_a_cache_that_takes_nothing_is_said(quick: Recommend, tmp_path: Path, mo
     monkeypatch.setenv("A3GNN_CACHE", str(tmp_path / "cache"))
     lines: list[str] = []
     assert quick(notify=lines.append).config
-    assert any("the surrogate can't be kept in" in line for line in lines)
+    assert any("the surrogate can't be stored in" in line for line in lines)

@@ -21,6 +21,7 @@ from a3gnn.tuning.outcome.result import TuneResult, unfinished_front
 from a3gnn.tuning.run.plans import reserve_s
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.folder import Journal, TuneState, read_request
+from tests.lines import everything
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 
 #: Four configurations, and an end after four trials at the latest.
@@ -180,7 +181,7 @@ def test_a_finished_tune_says_so_and_goes_on_under_a_larger_budget(quick_tune, f
     assert not idle.ran
     assert again.tuned == first.tuned
     assert again.front == first.front
-    assert "is finished: 1 trial after the default" in lines[0]
+    assert "is finished: 1 trial after the baseline" in lines[0]
     assert "a larger budget goes on" in lines[0]
     assert repr(again) == repr(first)
     more = formulas()
@@ -214,12 +215,12 @@ def test_the_front_so_far_is_shown_until_the_tune_has_finished(quick_tune, inter
 
 def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) -> None:
     lines: list[str] = []
-    found = quick_tune(**PARTS, budget=0.001, notify=lines.append)
+    found = quick_tune(**PARTS, budget=0.001, notify=everything(lines))
     short = next(i for i, line in enumerate(lines) if "the budget is short" in line)
-    default = next(i for i, line in enumerate(lines) if line.startswith("default "))
+    default = next(i for i, line in enumerate(lines) if line.startswith("baseline"))
     assert short < default
-    assert "the trial of the default and a whole training of the choice" in lines[short]
-    assert any("exploring ends after 0 trials: the budget is spent" in line for line in lines)
+    assert "the baseline and the choice's whole training may take" in lines[short]
+    assert any("the search ends after 0 trials: the budget is spent" in line for line in lines)
     assert not any(line.startswith("search ") for line in lines)
     assert found.tuned.config == TrainConfig()
 
@@ -285,7 +286,7 @@ def test_a_default_that_takes_too_long_is_tried_no_other_way_and_again_with_a_la
     with pytest.raises(InfeasibleError, match=r"was at model\.py:8 in forward\. Give a larger budget, as a duration"):
         quick_tune(**PARTS, budget=0.1, executor=executor, notify=lines.append)
     assert len(executor.ran) == 1
-    assert any("the default configuration took too long" in line for line in lines)
+    assert any("the baseline took too long" in line for line in lines)
     assert not any("does not fit" in line or "nothing fits:" in line for line in lines)
     again = formulas()
     result = quick_tune(**PARTS, budget=600.0, resume=True, executor=again)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.errors import UsageError
-from a3gnn.notify import listener, waiting
+from a3gnn.notify import Message, detail, listener, shown, waiting
 
 _IN_A_SHELL = """
 from IPython.core.interactiveshell import InteractiveShell
@@ -22,13 +22,23 @@ def test_whoever_asks_is_told() -> None:
     lines: list[str] = []
     listener(lines.append)("a line")
     assert lines == ["a line"]
-    with pytest.raises(UsageError, match="notify must take a line of text, got 3; lambda line: None hears nothing"):
+    with pytest.raises(UsageError, match="notify must take a line of text, got 3; lambda line: None prints nothing"):
         listener(3)  # type: ignore[arg-type]
 
 
-def test_a_script_hears_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    listener(None)("a line")
-    assert capsys.readouterr() == ("", "")
+def test_a_script_prints_lines_to_stderr_without_details(capsys: pytest.CaptureFixture[str]) -> None:
+    say = listener(None)
+    say("a line")
+    say(detail("a detail"))
+    say(Message("a trial", more="its figures"))
+    say(Message(event=3))
+    assert capsys.readouterr() == ("", "a line\na trial\n")
+
+
+def test_verbose_shows_everything_but_events() -> None:
+    lines = ["a line", detail("a detail"), Message("a trial", more="its figures"), Message(event=3)]
+    assert [shown(line, verbose=True) for line in lines] == ["a line", "a detail", "a trial\nits figures", ""]
+    assert [shown(line) for line in lines] == ["a line", "", "a trial", ""]
 
 
 def test_ipython_prints_each_line(tmp_path: Path) -> None:

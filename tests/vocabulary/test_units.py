@@ -8,7 +8,9 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.profiling.store.provenance import describe_machine
-from a3gnn.tuning.study.intro import intro
+from a3gnn.setting import Setting
+from a3gnn.task import Task
+from a3gnn.tuning.tell.intro import place
 from a3gnn.units import count, format_duration, format_size, parse_budget, parse_duration, parse_size
 
 
@@ -95,6 +97,6 @@ def test_a_count_has_its_noun_in_the_right_number() -> None:
 def test_one_core_is_no_cores(hardware: Hardware) -> None:
     one = dataclasses.replace(hardware, num_cores=1)
     graph = Graph.load("synthetic:nodes=300").characteristics()
-    for line in (describe_machine(one), *intro(one, graph)):
+    for line in (describe_machine(one), *place(Setting(Task(), graph, one))):
         assert "1 cores" not in line
     assert ", 1 core, " in describe_machine(one)

@@ -3,7 +3,7 @@
 /** Returns the named trials of the study: default, best, picked and selected, each once. */
 function namedTrials(views, state) {
   const best = isChosen(views) ? "chosen" : "best measured so far";
-  const named = [["default", views.default], [best, views.best], ["picked", state.picked], ["selected", state.selected]];
+  const named = [["baseline", views.default], [best, views.best], ["picked", state.picked], ["selected", state.selected]];
   const found = new Map();
   for (const [name, index] of named) {
     if (index === null || index === undefined || views.rows[index].failure) continue;

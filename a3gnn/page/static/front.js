@@ -143,7 +143,7 @@ function predictedTrace(views, state, bySeconds) {
 /** Returns the marks around the default, the choice, what is picked and what is selected. */
 function markTraces(rows, views, state, bySeconds) {
   const marks = [
-    ["default", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
+    ["baseline", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
     [isChosen(views) ? "chosen" : "best measured so far", views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
     ["picked below", state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
     ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],

@@ -11,17 +11,17 @@ function gainItem(figure, shown, words) {
   return make("li", {}, make("b", {}, `${shown(figure.median)}${times}`), `${range} ${words}`);
 }
 
-/** Returns what the best gains over the default, as a list; null where that is not known. */
+/** Returns the gains of the best over the baseline, as a list; null where they are not known. */
 function gainList(gain, label) {
   if (!gain) return null;
   const how = gain.in_turns
-    ? "timed in turns with the default, in the play-off"
-    : "of single trials, one after the other; the play-off times them in turns";
+    ? "measured in turns with the baseline"
+    : "from single trials; the verification measures them in turns";
   const items = [
-    gainItem(gain.throughput, digits, "the default's throughput"),
-    gainItem(gain.time, digits, gain.time_at_least ? "as early at the target, or more" : "as early at the target"),
+    gainItem(gain.throughput, digits, "the baseline's epochs per second"),
+    gainItem(gain.time, digits, gain.time_at_least ? "sooner at the target, or more" : "sooner at the target"),
     gain.missed ? make("li", {}, `${gain.missed === 1 ? "1 seed" : `${gain.missed} seeds`} missed the target`) : null,
-    gainItem({ median: gain.memory }, digits, "its memory"),
+    gainItem({ median: gain.memory }, digits, "the baseline's memory"),
     gainItem(gain.accuracy, signed, `points of validation ${label}`),
     make("li", { class: "pale" }, how),
   ];
@@ -34,6 +34,25 @@ function bestWords(views) {
   return `${views.rows[views.best].describe} — ${views.summary.best}`;
 }
 
+/** Returns the summary of a finished tune, as the command prints it. */
+function answerParts(answer) {
+  const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, {}, text)));
+  const labelled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), text) : null);
+  return [
+    make("p", { class: "headline" }, make("b", {}, answer.headline)),
+    answer.verified ? make("p", { class: "pale" }, answer.verified) : null,
+    make(
+      "table",
+      { class: "answer" },
+      make("thead", {}, cells("th", ["", "baseline", answer.other, "change"])),
+      make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
+    ),
+    labelled("Changed", answer.changed),
+    labelled("See also", answer.others.join("; ")),
+    ...[...answer.warnings, ...answer.notes].map((text) => labelled("Note", text)),
+  ];
+}
+
 /** Says how the study stands, what was asked, and what the best gains. */
 function drawSummary(views) {
   const { summary, time } = views;
@@ -41,17 +60,22 @@ function drawSummary(views) {
   byId("title").textContent = views.title;
   const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
   byId("status").textContent =
-    `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the default${left}`;
+    `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the baseline${left}`;
   const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best measured so far: ") : null;
+  const answer = summary.answer
+    ? answerParts(summary.answer)
+    : [
+        make("p", {}, named, bestWords(views)),
+        gainList(summary.gain, views.objectives?.metric.label),
+        summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null,
+      ];
   fill(
     byId("summary-words"),
-    make("p", {}, named, bestWords(views)),
-    gainList(summary.gain, views.objectives?.metric.label),
-    summary.default ? make("p", {}, make("b", {}, "Default: "), summary.default) : null,
+    ...answer,
     time.failures ? make("p", { class: "pale" }, `${countOf(time.failures, "trial")} failed`) : null,
   );
   fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
-  fill(byId("place"), ...[...views.place, ...summary.lines].map((line) => make("li", {}, line)));
+  fill(byId("place"), ...views.place.map((line) => make("li", {}, line)));
 }
 
 /** Says which trial is selected, and what it reached. */

@@ -72,15 +72,15 @@ _PRIORITIES = {
     "time": "time: at the target accuracy soonest",
     "throughput": "throughput: the most epochs per second",
     "memory": "memory: the least memory",
-    "accuracy": "accuracy: the best validation accuracy in the default's time",
+    "accuracy": "accuracy: the best validation accuracy in the baseline's time",
     "balanced": "balanced: a third of each",
 }
 #: The text fields of the form: name, label, help text and initial value.
 _FIELDS = (
-    ("memory_limit", "Memory limit", "Such as 4GiB, of the GPU where there is one; or default, for what the default "
+    ("memory_limit", "Memory limit", "Such as 4GiB, of the GPU where there is one; or baseline, for what the baseline "
      "configuration takes, as measured. Empty for none.", ""),
     ("budget", "Budget", "A duration such as 10min, or a number of trials.", "5min"),
-    ("max_accuracy_drop", "Accuracy drop", "Points of validation accuracy below the default that may be lost.", "1"),
+    ("max_accuracy_drop", "Accuracy drop", "Points of validation accuracy below the baseline that may be lost.", "1"),
     ("name", "Name", "What people call it; the graph's name by default.", ""),
 )  # fmt: skip
 

@@ -47,26 +47,21 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
     if kept is not None:
         return kept
     rows = history.study.corpus
-    failed = sum(row.metrics is None for row in rows)
-    some = f", {failed:,} of which failed" if failed else ""
-    notify(
-        f"fitting the surrogate to {count(len(rows), 'measurement')}{some}; "
-        f"this takes seconds, and it is kept for {_kept_for(history)}"
-    )
+    notify(f"fitting the surrogate to {count(len(rows), 'measurement')} (seconds; kept for {_kept_for(history)})")
     fitted = fit_surrogate(history)
     try:
         with replacing(folder) as draft:
             fitted.save(draft)
     except (OSError, StoreError) as error:
-        notify(f"the surrogate can't be kept in {folder}, so it is fitted again the next time: {error}")
+        notify(f"the surrogate can't be stored in {folder}, so the next tune fits it again: {error}")
     return fitted
 
 
 def _kept_for(history: History) -> str:
     """Returns as text which tunes can reuse the surrogate: `_key` in words."""
     study = history.study
-    graphs = f"of {study.setting.graph.name}" if _target(history) else "of graphs that are not among them"
-    return f"tunes {graphs} from the same measurements with {option('seed', study.request.seed)}"
+    graphs = f"tunes of {study.setting.graph.name}" if _target(history) else "tunes of other graphs"
+    return f"{graphs} with {option('seed', study.request.seed)}"
 
 
 def _target(history: History) -> str:

@@ -144,9 +144,9 @@ def unknowns(outlook: Outlook) -> Iterator[str]:
         yield from _of_the_setting(outlook, rows)
     if not outlook.knows_accuracy:
         label = outlook.setting.metric.label
-        yield f"The {label} that this graph allows: it is predicted beside the default's alone."
+        yield f"the {label} on this graph: only its difference to the baseline is predicted"
     if not outlook.knows_seconds:
-        yield f"The seconds to that {outlook.setting.metric.label}: they are predicted beside the default's alone."
+        yield f"the seconds to that {outlook.setting.metric.label}: only their ratio to the baseline is predicted"
 
 
 def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -13,12 +13,11 @@ from a3gnn.config import TrainConfig
 from a3gnn.limits import Limits
 from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
-from a3gnn.report.text import configuration, row, wrapped
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.study.study import TuneRequest
-from a3gnn.units import count, format_size
+from a3gnn.units import count
 from a3gnn.version import versions
 
 #: The metrics that are predicted in their own units, not relative to the default.
@@ -229,93 +228,3 @@ class Recommendation:
             "unknown": list(self.unknown),
             "folder": None if self.folder is None else str(self.folder),
         }
-
-
-def recommendation_lines(found: Recommendation) -> Iterator[str]:
-    """Yields the recommended configuration and the default, the predictions for both, and what is not known."""
-    setting = found.setting
-    yield from wrapped(f"Predicted for {setting.task.model} on {setting.graph.name}; nothing was measured now.")
-    yield ""
-    yield from configuration("recommended", found.best.config)
-    yield from configuration("default", found.default.config)
-    if found.config == found.default.config:
-        yield from wrapped("Nothing is predicted to be better by this priority than the default configuration.")
-    yield ""
-    yield row("predicted", "recommended", "default")
-    for cells in _figures(found):
-        yield row(*cells)
-    yield ""
-    yield from wrapped("In brackets: where nine of ten measurements are expected to lie.")
-    yield from wrapped(found.corpus.describe())
-    if found.unknown:
-        yield "What these predictions can't know:"
-        for line in found.unknown:
-            yield from wrapped(line, "  - ", "    ")
-    yield from wrapped("a3gnn tune measures before it recommends.")
-
-
-def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
-    """Yields rows of a label, the prediction for the recommended configuration, and for the default."""
-    pair = found.best, found.default
-    yield "epochs/s", *(_interval(one.throughput_epochs_per_s) for one in pair)
-    yield "  over the default's", *(_times(one.throughput_over_default) for one in pair)
-    if found.setting.hardware.has_device:
-        yield "device memory", *(_sizes(one.peak_device_bytes) for one in pair)
-        yield from _within(found, "device_bytes")
-    yield "host memory", *(_sizes(one.peak_host_bytes) for one in pair)
-    yield from _within(found, "host_bytes")
-    label = found.setting.metric.label
-    yield (
-        f"{label}, points {'more' if found.setting.metric.larger_is_better else 'better'}",
-        *(_points(one.accuracy_beside_default) for one in pair),
-    )
-    yield f"  loses {found.request.max_accuracy_drop:g} at most", *_kept(found, "least_accuracy")
-    yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
-    yield "  over the default's", *(_times(one.seconds_over_default) for one in pair)
-
-
-def _within(found: Recommendation, limit: str) -> Iterator[tuple[str, ...]]:
-    """Yields the probability of keeping a memory limit, if it is set."""
-    allowed = getattr(found.limits, limit)
-    if allowed is not None:
-        yield f"  within {format_size(allowed)}", *_kept(found, limit)
-
-
-def _kept(found: Recommendation, limit: str) -> tuple[str, str]:
-    best, default = (f"with probability {one.keeps[limit]:.2f}" for one in (found.best, found.default))
-    return best, default
-
-
-def _interval(interval: Interval, unit: str = "") -> str:
-    """Returns text such as `2.4 (1.6 to 3.5)`, followed by the unit."""
-    if interval.low == interval.high:
-        return f"{_number(interval.mean)}{unit}"
-    return f"{_number(interval.mean)} ({_number(interval.low)} to {_number(interval.high)}){unit}"
-
-
-def _times(interval: Interval) -> str:
-    return _interval(interval, " x")
-
-
-def _seconds(interval: Interval | None) -> str:
-    return "not known" if interval is None else _interval(interval)
-
-
-def _points(interval: Interval) -> str:
-    if interval.low == interval.high == 0:
-        return "0"
-    mean, low, high = (f"{value:+.1f}" for value in interval)
-    return f"{mean} ({low} to {high})"
-
-
-def _sizes(interval: Interval | None) -> str:
-    """Returns text such as `312 (290 to 336) MiB`, in the unit of the mean."""
-    assert interval is not None, "it is shown where there is such memory"
-    unit = format_size(interval.mean).split()[1]
-    scale = 1024.0 ** ("B", "KiB", "MiB", "GiB", "TiB").index(unit)
-    return _interval(interval.scaled(1 / scale), f" {unit}")
-
-
-def _number(value: float) -> str:
-    """Returns `value` with three digits, or with all digits before the point if there are more."""
-    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"

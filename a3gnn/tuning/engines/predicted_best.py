@@ -187,7 +187,7 @@ def _too_inaccurate(outlook: Outlook, row: Rows, prediction: Prediction, accurat
         f"{option('max_accuracy_drop', needed)} would allow it" if needed > allowed else "a larger drop may allow it"
     )
     return InfeasibleError(
-        f"nothing{others} is predicted to lose at most {allowed:g} points of validation {label} against the default "
+        f"nothing{others} is predicted to lose at most {allowed:g} points of validation {label} against the baseline "
         f"with a probability of {FEASIBLE} or more. The closest, {describe_config(outlook.space.decode(row))}, is "
         f"predicted to lose {lost:.2g} points, and at most {allowed:g} with a probability of {accurate:.2f}; {remedy}, "
         "and a3gnn tune finds by measuring what predictions can't tell"

@@ -83,12 +83,12 @@ class Compared:
             (
                 lambda tune: tune.setting.graph.fingerprint,
                 lambda tune: tune.setting.graph.name,
-                "graphs: figures are of different graphs; only ratios to each one's default compare",
+                "graphs: figures are of different graphs; only ratios to each one's baseline compare",
             ),
             (
                 lambda tune: tune.setting.hardware.fingerprint,
                 lambda tune: describe_machine(tune.setting.hardware),
-                "machines: epochs per second and seconds are those of each; ratios to each one's default compare",
+                "machines: epochs per second and seconds are those of each; ratios to each one's baseline compare",
             ),
             (lambda tune: tune.trained, lambda tune: tune.trained, "tasks: what is trained differs"),
             (
@@ -122,9 +122,9 @@ class Compared:
         for alike in settings.values():
             if _apart([tune.default for tune in alike if tune.default is not None]):
                 yield (
-                    f"The default ran at different speeds in {' and '.join(tune.letter for tune in alike)}, though "
+                    f"The baseline ran at different speeds in {' and '.join(tune.letter for tune in alike)}, though "
                     "graph, task and machine are the same: the machine was not equally fast. Ratios to each one's "
-                    "default compare better than epochs per second and seconds."
+                    "baseline compare better than epochs per second and seconds."
                 )
 
 
@@ -187,7 +187,7 @@ def _introduced(tune: ToldTune) -> Iterator[str]:
     yield from wrapped(f"{tune.folder}{'' if tune.finished else ' (not finished)'}", f"{tune.letter:<3}", "   ")
     yield from wrapped(
         f"{setting.task.model} on {setting.graph.name}, for {describe_priority(request.priority)}{limited}, at most "
-        f"{_points(request.max_accuracy_drop)} below the default; {took}; {describe_machine(setting.hardware)}",
+        f"{_points(request.max_accuracy_drop)} below the baseline; {took}; {describe_machine(setting.hardware)}",
         "   ",
         "   ",
     )
@@ -215,7 +215,7 @@ def _rows(found: Compared) -> Iterator[_Row]:
             f"  {_shared([tune.front.metric.label for tune in tunes], 'quality')}",
             tuple("-" if one is None else show_quality(one, tune.front.metric) for tune, one in own),
         )
-    yield "chosen over default (x)", ()
+    yield "chosen over baseline (x)", ()
     against = [tune.against for tune in tunes]
     yield "  epochs/s", tuple("-" if one is None else _ratio(one.throughput) for one in against)
     yield (

@@ -67,7 +67,7 @@ class KeptTune:
             raise no_tune(folder, "probes.jsonl")
         trials = tuple(Journal(folder).read(mend=False))
         if not trials:
-            raise UsageError(f"the tune in {folder} has no trial yet; wait until it has measured the default")
+            raise UsageError(f"the tune in {folder} has no trial yet; wait until it has measured the baseline")
         measured = trials[0].measurement.setting
         setting = Setting(measured.task, measured.graph, with_kept_speeds(folder, measured.hardware))
         timings = tuple(Journal(folder).timings(mend=False))

@@ -285,7 +285,7 @@ def _single_trial(tune: KeptTune) -> Iterator[str]:
     if differs(tune.play_off_drift):
         yield (
             f"In the play-off the machine ran at {tune.play_off_drift:.2g} of the speed at which the trials were "
-            "judged: the speed of the picked one is put at that of the play-off, as the default's is."
+            "judged: the speed of the picked one is put at that of the play-off, as the baseline's is."
         )
 
 

@@ -17,6 +17,7 @@ from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.report.rows import FrontRow
 from a3gnn.report.text import configuration, row, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.study import TuneRequest
@@ -175,19 +176,17 @@ def pick_lines(found: Pick) -> Iterator[str]:
     """Yields the request, the picked configuration and the default, the figures of both, and the doubts."""
     setting = found.tuned.setting
     yield from wrapped(
-        f"Picked for {_asked(found)} of what was measured of {setting.task.model} on {setting.graph.name}; no trial "
-        "was run for it."
+        f"Picked for {_asked(found)} from the trials of {MODEL_LABELS.get(setting.task.model, setting.task.model)} on "
+        f"{setting.graph.name}; no new trial was run."
     )
     yield ""
     yield from configuration("picked", found.config)
-    if found.default_row is not None:
-        yield from configuration("default", found.default_row.config)
-    elif found.is_choice and found.tuned.no_gain is not None:
-        yield from wrapped("No measurable gain over the default configuration was found.")
-    elif found.default == found.config:
-        yield from wrapped("Nothing measured is better by this priority than the default configuration.")
+    if found.default_row is None and found.is_choice and found.tuned.no_gain is not None:
+        yield from wrapped("No measurable gain over the baseline was found.")
+    elif found.default_row is None and found.default == found.config:
+        yield from wrapped("No trial beats the baseline by this priority.")
     yield ""
-    yield row("measured", "picked", "" if found.default_row is None else "default")
+    yield row("measured", "picked", "" if found.default_row is None else "baseline")
     for cells in _figures(found):
         yield row(*cells)
     yield ""
@@ -213,12 +212,12 @@ def describe_priority(priority: Priority) -> str:
 
 def _measured_how(found: Pick) -> str:
     if not found.in_play_off:
-        return "In brackets: the range of what was timed. What is uncertain:"
-    beside = "" if found.default_row is None else ", as the default was"
+        return "In brackets: the range of its timings. Uncertain:"
+    beside = "" if found.default_row is None else ", as the baseline was"
     if found.is_choice:
-        beside = "" if found.against is None else ", in turns with the default"
-        return f"This is the tune's own choice, measured again in the play-off{beside}."
-    return f"It was measured again in the play-off{beside}."
+        beside = "" if found.against is None else ", in turns with the baseline"
+        return f"This is the tune's own choice, verified{beside}."
+    return f"It was measured again while the choice was verified{beside}."
 
 
 def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
@@ -232,7 +231,7 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
     if front.times_accuracy:
         yield front.seconds_heading, *_seconds(found)
         at_least = found.against is not None and found.against.time_at_least
-        yield from _over(found.time, "  as early as default", "at least " if at_least else "")
+        yield from _over(found.time, "  sooner than the baseline", "at least " if at_least else "")
     if front.by_seconds:
         yield speed
         yield from _over(found.throughput)
@@ -242,7 +241,7 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
     label = f"validation {front.metric.label}"
     yield label, show_quality(own, front.metric), "" if default is None else show_quality(default, front.metric)
     if found.against is not None and found.against.accuracy is not None:
-        yield "  points more", found.against.accuracy.describe("+.2f"), ""
+        yield "  points gained", found.against.accuracy.describe("+.2f"), ""
 
 
 def _memory(found: Pick, label: str, field: str, own: Figures, default: Figures | None) -> Iterator[tuple[str, ...]]:
@@ -252,7 +251,7 @@ def _memory(found: Pick, label: str, field: str, own: Figures, default: Figures 
         ratio = (
             found.against.memory if found.against is not None and field == found.front.memory else sizes[0] / sizes[1]
         )
-        yield "  over the default's", f"{ratio:.2f} x", ""
+        yield "  over the baseline", f"{ratio:.2f}x", ""
 
 
 def _seconds(found: Pick) -> tuple[str, str]:
@@ -264,6 +263,6 @@ def _seconds(found: Pick) -> tuple[str, str]:
     return own, default
 
 
-def _over(ratio: Spread | None, label: str = "  over the default's", at_least: str = "") -> Iterator[tuple[str, ...]]:
+def _over(ratio: Spread | None, label: str = "  over the baseline", at_least: str = "") -> Iterator[tuple[str, ...]]:
     if ratio is not None:
-        yield label, f"{at_least}{ratio.describe('.3g')} x", ""
+        yield label, f"{at_least}{ratio.describe('.3g')}x", ""

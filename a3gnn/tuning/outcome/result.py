@@ -15,11 +15,12 @@ from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.storage.atomic import write_text
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.choice import STOPPED, choice_lines
+from a3gnn.tuning.study.choice import STOPPED
 from a3gnn.tuning.study.folder import Journal, TuneState, check_request, read_request
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.study.study import Study, TuneRequest
+from a3gnn.tuning.tell.summary import Summary, summary, summary_html, summary_lines
 from a3gnn.units import count, format_duration
 
 if TYPE_CHECKING:
@@ -83,8 +84,13 @@ class TuneResult:
     seconds: float
 
     def __repr__(self) -> str:
-        """Returns the lines that a tune ends with."""
-        return "\n".join([*choice_lines(self.tuned, self.front), f"{self.folder}/tuned.json"])
+        """Returns the summary that `a3gnn tune` prints."""
+        return "\n".join(summary_lines(self.summary, self.folder))
+
+    @property
+    def summary(self) -> Summary:
+        """The answer: the baseline beside the choice, what changed, and reasons to doubt it."""
+        return summary(self.tuned, self.front, self.trials, self.seconds)
 
     @property
     def config(self) -> TrainConfig:
@@ -131,9 +137,8 @@ class TuneResult:
         return pick(self.folder, **asked)
 
     def _repr_html_(self) -> str:
-        """Returns the last lines of the tune and its front for a notebook."""
-        lines = "\n".join(map(escape, choice_lines(self.tuned, self.front)))
-        return f"<pre>{lines}</pre>\n{self.front._repr_html_()}\n<p>{escape(str(self.folder))}/tuned.json</p>"
+        """Returns the summary and the front for a notebook."""
+        return f"{summary_html(self.summary)}\n{self.front._repr_html_()}\n<p>{escape(str(self.folder))}/tuned.json</p>"
 
 
 def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
@@ -176,7 +181,7 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
 def say_finished(result: TuneResult, notify: Callable[[str], None]) -> None:
     """Prints that the tune of `result` is finished, and how to continue it."""
     notify(
-        f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the default, "
+        f"the tune in {result.folder} is finished: {count(result.trials, 'trial')} after the baseline, "
         f"{format_duration(result.seconds)}; a larger {option('budget')} goes on with it"
     )
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from a3gnn.measurement import Failure, Metrics
+from a3gnn.notify import detail
 from a3gnn.search.run import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
@@ -59,7 +60,7 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
     write_result(result, runner.notify)
     runner.state = dataclasses.replace(runner.state, finished_budget=request.budget)
     if searches:
-        runner.notify(_describe(search))
+        runner.notify(detail(_describe(search)))
     return result
 
 
@@ -117,7 +118,7 @@ def finish_stopped(history: History, runner: Runner) -> TuneResult:
         raise KeyboardInterrupt("the tune was stopped before anything was measured")
     history = dataclasses.replace(history, trials=trials, timings=tuple(journal.timings()))
     runner.notify(
-        f"stopped after {count(runner.budget.trials, 'trial')}: the best so far is chosen, without a play-off"
+        f"stopped after {count(runner.budget.trials, 'trial')}: the best so far is the choice, without verification"
     )
     surrogate = kept_surrogate(history.first(0), runner.notify)
     best = next(iter(believed(history, fit_surrogate(history, surrogate))), None)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError, ModelError
 from a3gnn.measurement import Failure, FailureKind
+from a3gnn.notify import detail
 from a3gnn.option_names import option
 from a3gnn.search.run import SearchResult
 from a3gnn.tuning.beliefs.expectations import (
@@ -26,6 +27,7 @@ from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.measured_front import keep_predicted_front, measured_hypervolume
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import Proposal, Trial
+from a3gnn.tuning.tell.trial_lines import heading
 from a3gnn.units import count, format_duration, format_size
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -62,9 +64,9 @@ def warn_of_short_budget(history: History, runner: Runner) -> None:
     required_s, left_s = expected_required_s(history), runner.budget.left_s
     if required_s > left_s:
         runner.notify(
-            f"the budget is short: {format_duration(max(left_s, 0))} of it are left, and "
-            f"what every tune runs ({'a' if history.default else 'the trial of the default and a'} whole training "
-            f"of the choice) may take {format_duration(required_s)}; the tune goes on"
+            f"the budget is short: {format_duration(max(left_s, 0))} left, and "
+            f"{'' if history.default else 'the baseline and '}the choice's whole training may take "
+            f"{format_duration(required_s)}; the tune continues"
         )
 
 
@@ -82,27 +84,23 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
     _refuse_a_failing_model(history)
     if not history.has_default_reference:
-        why = "the default configuration took too long"
+        why = "the baseline took too long"
         if not _took_too_long(history.default):
             from_disk = TrainConfig(feature_tier="disk")
             if all(trial.measurement.config != from_disk for trial in history.trials):
-                runner.notify("the default configuration does not fit; the same with features on disk is measured")
+                runner.notify("the baseline does not fit in memory; trying it with features on disk")
                 history = runner.measure(Proposal("default", from_disk), history, surrogate)
-            why = "that does not fit either"
+            why = "this does not fit either"
         if not history.has_default_reference:
-            runner.notify(
-                f"{why}: the best measured {history.study.setting.metric.label} is the reference instead of the "
-                "default's"
-            )
+            runner.notify(f"{why}, so trials are compared with the best {history.study.setting.metric.label} measured")
     if history.study.request.memory_limit == DEFAULT_PEAK:
         history = _repeat_default(history, surrogate, runner)
         runner.notify(_describe_limit(history))
     reference, unlearnt, metric = history.reference, history.study.unlearnt, history.study.setting.metric
     if reference is not None and reference.target <= unlearnt:
         runner.notify(
-            f"{metric.show(reference.target)} takes no learning: to say the same of every node has a validation "
-            f"{metric.label} of {metric.show(unlearnt)}. Seconds to that target and the limit tell little here; "
-            f"a better {option('target_accuracy')} tells more"
+            f"a target of {metric.show(reference.target)} needs no learning: predicting the same for every node has a "
+            f"validation {metric.label} of {metric.show(unlearnt)}. Give a better {option('target_accuracy')}"
         )
     return history
 
@@ -137,7 +135,7 @@ def _refuse_a_failing_model(history: History) -> None:
     if task.is_own and isinstance(outcome, Failure) and by_model:
         more = f"; a larger {option('budget')} gives it more" if outcome.kind is FailureKind.TIMEOUT else ""
         raise ModelError(
-            f"{task.model} can't be trained by the default configuration:\n{outcome.detail.rstrip()}{more}"
+            f"{task.model} can't be trained by the baseline configuration:\n{outcome.detail.rstrip()}{more}"
         )
 
 
@@ -146,12 +144,11 @@ def _describe_limit(history: History) -> str:
         outcomes = [trial.measurement.outcome for trial in history.trials if trial.reason == "default"]
         failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
         raise InfeasibleError(
-            f"{option('memory_limit', 'default')} is what the default configuration takes, but none of its trials "
-            f"succeeded (the last one: {failures[-1].describe()}); give {option('memory_limit')} a size"
+            f"{option('memory_limit', 'baseline')} is the baseline's peak, but none of its trials succeeded (the last "
+            f"one: {failures[-1].describe()}); give {option('memory_limit')} a size"
         )
     return (
-        f"the memory limit is what the default took at most, and {DEFAULT_TOLERANCE:.0%} for what its repetitions "
-        f"differ by: {format_size(history.default_bytes)}"
+        f"memory limit: {format_size(history.default_bytes)}, the baseline's largest peak plus {DEFAULT_TOLERANCE:.0%}"
     )
 
 
@@ -168,6 +165,8 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
         runner: Runs the trials.
         proposer: Proposes the trials of a round.
     """
+    if history.reference is not None:
+        runner.notify(heading(history))
     searches = []
     known, stalls = runner.known_before_round(history), runner.state.stalls
     volume = measured_hypervolume(history.first(known))
@@ -195,7 +194,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Pr
         surrogate = fit_surrogate(history, surrogate)
         least, volume = volume * (1 + MIN_GAIN), measured_hypervolume(history)
         stalls = stalls + 1 if 0 < volume < least else 0
-    runner.notify(f"exploring ends after {count(runner.budget.trials, 'trial')}: {ended}")
+    runner.notify(detail(f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"))
     return Explored(history, surrogate, tuple(searches))
 
 
@@ -265,7 +264,7 @@ def measure_smallest(history: History, surrogate: Surrogate, runner: Runner) -> 
     if smallest is None:
         return history
     runner.notify(
-        "nothing fits: the configuration with the least predicted memory is measured with a larger limit, to find the "
-        "smallest one that would do"
+        "nothing fits: measuring the configuration with the least predicted memory above the limit, to find the "
+        "smallest limit that would do"
     )
     return runner.measure_beyond(Proposal("smallest", smallest), history, surrogate)

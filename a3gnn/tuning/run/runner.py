@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures
-from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure, Measurement, Metrics
+from a3gnn.notify import Message, detail
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.request import TrialPlan
-from a3gnn.report.text import describe_breaches, describe_config, describe_figures
+from a3gnn.report.text import describe_config
 from a3gnn.tuning.beliefs.expectations import predict
 from a3gnn.tuning.run.plans import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.budget import Budget, StopAsked, stop_is_asked
@@ -30,13 +29,8 @@ from a3gnn.tuning.study.trial import (
     differs,
     predicted_row,
 )
+from a3gnn.tuning.tell.trial_lines import BeganEvent, PhaseEvent, trial_message
 from a3gnn_surrogate.surrogate import Surrogate
-
-#: Why the training of a curve ended early.
-_ENDED_EARLY = {
-    CurveEnd.SLOWER: "it could no longer beat the best so far",
-    CurveEnd.LOST: "it could no longer reach the {limit}",
-}
 
 
 class Runner:
@@ -88,6 +82,7 @@ class Runner:
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
         plan = trial_plan(proposal, history, history.drift, predicted_s, ranked)
+        self._begin(proposal)
         made = self._profiler.measure_anew(proposal.config, plan)
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
@@ -102,6 +97,7 @@ class Runner:
         return self._repeated(proposal, plan, history, surrogate)
 
     def _repeated(self, proposal: Proposal, plan: TrialPlan, history: History, surrogate: Surrogate) -> History:
+        self._begin(proposal)
         made = self._profiler.repeat(proposal.config, plan)
         predicted = _predicted(proposal, history, surrogate)
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
@@ -111,6 +107,7 @@ class Runner:
         return self._timed(config, history).outcome
 
     def _timed(self, config: TrainConfig, history: History) -> Measurement:
+        self._notify_began("timing", config)
         return self._profiler.repeat(config, within_limits(history, timing_plan(history), config))
 
     def timing_is_due(self, history: History) -> bool:
@@ -133,15 +130,15 @@ class Runner:
         self._since_timing = 0
         if isinstance(made.outcome, Failure):
             why = made.outcome.describe()
-            self.notify(f"the speed of the machine stays what it was: the default could not be timed, {why}")
+            self.notify(detail(f"the baseline could not be timed again, so its last timing counts: {why}"))
             return history
         drift, before = made.outcome.throughput_epochs_per_s / reference.metrics.throughput_epochs_per_s, history.drift
         history = self._keep_timing(SpeedTiming(made.created, drift), history)  # on disk before it is printed
         if differs(drift):
             now = f"{drift:.2g} of the speed"
-            self.notify(f"the machine runs at {now} at which the reference was measured; trials are judged by that")
+            self.notify(detail(f"the machine runs at {now} of the baseline's trial; trials are corrected by that"))
         elif differs(before):
-            self.notify("the machine runs as fast again as when the reference was measured")
+            self.notify(detail("the machine is as fast again as in the baseline's trial"))
         return history
 
     def train_whole(self, config: TrainConfig, history: History, task_seed: int | None = None) -> Measurement:
@@ -155,6 +152,7 @@ class Runner:
         """
         plan = whole_plan(history, history.drift) if task_seed is None else seed_plan(history, history.drift)
         plan = within_limits(history, plan, config)
+        self._notify_began("training", config)
         return self._profiler.repeat(config, plan, task_seed)
 
     def keep_time(self) -> None:
@@ -175,10 +173,7 @@ class Runner:
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
         """Prints the partitions that the space of `history` leaves out, except the first `before`, printed earlier."""
         for partitioner, parts in history.space.unmade_parts[before:]:
-            self.notify(
-                f"{partitioner} failed to make {parts} parts of this graph: "
-                f"configurations with as many or more by {partitioner} are left out"
-            )
+            self.notify(f"{partitioner} can't make {parts} parts of this graph, so the search skips {parts} and more")
 
     def _keep_made(self, trial: Trial, history: History) -> History:
         """Records a trial that did not come from the store; the reference's trial also serves as the first timing."""
@@ -190,6 +185,19 @@ class Runner:
             self._since_timing += 1
         return longer
 
+    def _begin(self, proposal: Proposal) -> None:
+        name = "baseline" if proposal.reason == "default" else f"#{self.budget.trials + 1}"
+        self._notify_began(name, proposal.config)
+
+    def _notify_began(self, name: str, config: TrainConfig) -> None:
+        self.notify(Message(event=BeganEvent(name, describe_config(config))))
+
+    def begin_phase(self, phase: str) -> None:
+        """Notifies a live display of a phase: `baseline`, `search` or `verify`."""
+        budget = self.budget
+        seconds = (None, None) if budget.in_trials else (float(budget.total), budget.left_s)
+        self.notify(Message(event=PhaseEvent(phase, *seconds)))
+
     def _keep_timing(self, timing: SpeedTiming, history: History) -> History:
         self._journal.append_timing(timing)
         return history.with_timing(timing)
@@ -200,7 +208,7 @@ class Runner:
         if trial.counts:
             self.budget.record()
         self.keep_time()
-        self.notify(describe_trial(trial, longer, self.budget))
+        self.notify(trial_message(trial, longer, self.budget))
         self.report_unmade_parts(longer, len(history.space.unmade_parts))
         if stop_is_asked(self.folder):
             raise StopAsked
@@ -209,39 +217,3 @@ class Runner:
 
 def _predicted(proposal: Proposal, history: History, surrogate: Surrogate) -> Predicted:
     return predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
-
-
-def describe_trial(trial: Trial, history: History, budget: Budget) -> str:
-    """Returns three lines: the configuration, its figures and broken limits, and the best trial so far."""
-    best = history.best()
-    if best is None:
-        so_far = "nothing fits yet"
-    elif best.trial is trial:
-        so_far = "the best measured so far"
-    else:
-        so_far = f"best measured so far {_described(best.figures, history)}"
-    head = f"trial {budget.trials} ({trial.reason})" if trial.counts else f"{trial.reason:8}"
-    what = describe_config(trial.measurement.config)
-    return f"{head} {what}\n    -> {_found(trial, history)}\n    [{so_far}, {budget.describe()}]"
-
-
-def _found(trial: Trial, history: History) -> str:
-    metrics, figures = trial.metrics, history.figures(trial)
-    if metrics is None or figures is None:
-        outcome = trial.measurement.outcome
-        return outcome.describe() if isinstance(outcome, Failure) else ""
-    found = _described(figures, history)
-    ended = None if metrics.curve is None else metrics.curve.ended
-    metric = history.objectives.metric
-    limit = f"{metric.extreme} {metric.label}" + ("" if metric.larger_is_better else " that is allowed")
-    if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
-        found += f"\n       ended early: {_ENDED_EARLY[ended].format(limit=limit)}"
-    broken = describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
-    return found + (f"\n       breaks a limit: {broken}" if broken else "")
-
-
-def _described(figures: Figures, history: History) -> str:
-    objectives = history.objectives
-    return describe_figures(
-        figures, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
-    )

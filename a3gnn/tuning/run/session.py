@@ -32,9 +32,9 @@ from a3gnn.tuning.study.folder import (
     with_kept_speeds,
 )
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.intro import intro, model_lines
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
+from a3gnn.tuning.tell.intro import intro, model_lines
 from a3gnn.units import count, format_duration
 
 
@@ -96,9 +96,9 @@ def open_study(
             stored = profiles.rows() if profiles else []
             hardware = _machine(executor, [*stored, *(trial.measurement for trial in done)], notify)
         hardware = with_kept_speeds(folder, hardware) if resume else hardware
-        for line in intro(hardware, characteristics):
-            notify(line)
         study = Study.of(request, Setting(request.task, characteristics, hardware))
+        for line in intro(study.setting, request):
+            notify(line)
         for line in model_lines(study.setting, graph, request.evaluation_bytes):
             notify(line)
         check_same(done, study.setting)

@@ -57,12 +57,14 @@ def _parsed(name: str, value: Any, parse: Callable[[str], T]) -> Any:
 
 
 def parsed_limit(name: str, value: Any) -> Any:
-    """Returns a limit on memory, parsed if it is text, and checked; "default" stays if `name` is memory_limit.
+    """Returns a limit on memory, parsed if it is text, and checked; memory_limit may be "baseline".
 
     Raises:
         UsageError: It is not a size, or too small (`checked_limit`).
     """
-    return value if name == "memory_limit" and value == DEFAULT_PEAK else checked_limit(option(name), value)
+    if name == "memory_limit" and value in ("baseline", DEFAULT_PEAK):
+        return DEFAULT_PEAK
+    return checked_limit(option(name), value)
 
 
 def _entries(name: str, value: Any, example: str) -> Mapping[str, Any]:

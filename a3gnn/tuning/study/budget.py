@@ -79,8 +79,8 @@ class Budget:
         if self.in_trials or self.left_s <= 0:
             return "the budget is spent"
         return (
-            f"{self.describe()}, {format_duration(reserve_s)} are the play-off's share, and another trial is "
-            f"expected to take {format_duration(trial_s)}"
+            f"{self.describe()}, {format_duration(reserve_s)} of it for verification, and another trial may take "
+            f"{format_duration(trial_s)}"
         )
 
 

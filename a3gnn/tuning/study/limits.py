@@ -176,7 +176,7 @@ def _drop(history: History, breach: Breach) -> str:
     """
     request = history.study.request
     if breach.found <= _NO_ACCURACY:
-        return f"longer training than the default's seconds allow: a larger {option('budget')}, as a duration"
+        return f"longer training than the baseline's seconds allow: a larger {option('budget')}, as a duration"
     if request.target_accuracy is not None:
         return option("target_accuracy", float(breach.metric.as_option(breach.found)))
     points = request.max_accuracy_drop + breach.excess * 100

@@ -24,7 +24,7 @@ from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Trial, at_reference
 #: The file with the predicted front.
 _FILE = "predicted_front.json"
 #: Why a trial that keeps the limits is not chosen.
-LATE = "at the target later than the default"
+LATE = "at the target later than the baseline"
 #: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
 #: this. Guess.
 _REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])

@@ -13,6 +13,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures, Spread
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
+from a3gnn.notify import Message, detail
 from a3gnn.report.front import NO_GAIN
 from a3gnn.report.rows import REJECTED
 from a3gnn.report.text import describe_breaches, describe_config
@@ -34,6 +35,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE
 from a3gnn.tuning.study.trial import JudgedTrial
+from a3gnn.tuning.tell.trial_lines import BeganEvent
 from a3gnn.tuning.verify.remeasured import enough_undisturbed, judged_in_turns, judged_over, parted, with_timing
 from a3gnn.units import count
 
@@ -80,7 +82,7 @@ class _PlayOff:
             choice = against.choice()
             if choice.against is None or not (choice.against.late and self._history.reference_is_alternative):
                 return self._or_default(self._completed(choice))
-            self._trials.say(f"    {LATE}")
+            self._trials.say(f"    rejected: {LATE}")
             self._trials.notes[choice.trial.measurement.config.key()] = LATE
             self._figures |= choice.figures
             late = late or choice
@@ -119,7 +121,7 @@ class _PlayOff:
             self._left_out.append(f"{count(ROUNDS - rounds, 'round')} among {len(configs)} finalists")
         if not rounds:
             return self._finalists
-        trials.say(f"play-off {count(len(configs), 'finalist')}, {count(rounds, 'round')}")
+        trials.say(f"comparing {count(len(configs), 'finalist')} in {count(rounds, 'round')}")
         return self._ranked(trials.timed(turns, rounds))
 
     def _ranked(self, found: dict[str, list[Metrics]]) -> list[JudgedTrial]:
@@ -132,7 +134,7 @@ class _PlayOff:
             throughput = Spread.of(m.throughput_epochs_per_s for m in found[one.trial.measurement.config.key()])
             assert throughput is not None
             self._trials.say(
-                f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}"
+                detail(f"    {throughput.describe('.3g')} epochs/s  {describe_config(one.trial.measurement.config)}")
             )
         judged = self._history.by_score(judged)
         for config in (one.trial.measurement.config for one in judged[1:]):
@@ -218,7 +220,8 @@ class AgainstDefault:
         budget, and are timed in alternation. Remaining seconds go to skipped measurements first, then to more
         alternations, also to replace disturbed ones, and then to more seeds.
         """
-        self._trials.say(f"verify   {describe_config(self._config)}")
+        what = describe_config(self._config)
+        self._trials.say(Message(f"verifying {what}", event=BeganEvent("verifying", what)))
         self._whole = self._trials.whole(self._config, self._task_seed)
         if self._whole is None:
             return False
@@ -342,7 +345,7 @@ class AgainstDefault:
         own, default = ([best_accuracy(one) for one in both] for both in zip(*pairs, strict=True))
         kept, of_default = (sum(found >= least for found in both) for both in (own, default))
         if kept < of_default:
-            where = f" with {kept} of {count(len(pairs), 'seed')}, the default with {of_default}"
+            where = f" with {kept} of {count(len(pairs), 'seed')}, the baseline with {of_default}"
             self._trials.refuse(self._config, (self._missed(least, min(own)),), where)
 
     def _missed(self, least: float, found: float) -> Breach:
@@ -351,7 +354,7 @@ class AgainstDefault:
     def _alternate(self, most: int) -> None:
         """Times the finalist up to `most` times, in turns with the default; the two take turns at going first."""
         if not self._num_timed and not self._alone:
-            self._trials.say("    alternating with the default")
+            self._trials.say(detail("    in turns with the baseline"))
         while self._num_timed < most and not self._refused:
             both = [self._config] if self._alone or self._default is None else [self._config, self._default]
             if self._num_timed and not self._trials.affords(len(both)):
@@ -391,11 +394,11 @@ class AgainstDefault:
             return
         trained, turns = len(self._seeds), len(self._alternations)
         if not self._tested:
-            yield f"the default's test {self._history.objectives.metric.label}"
+            yield f"the baseline's test {self._history.objectives.metric.label}"
         if trained <= SEEDS:
             yield count(min(SEEDS, SEEDS + 1 - trained), "further seed")
         if turns < ALTERNATIONS:
-            yield f"{ALTERNATIONS - turns} of {ALTERNATIONS} alternations with the default"
+            yield f"{ALTERNATIONS - turns} of {ALTERNATIONS} alternations with the baseline"
 
 
 class PlayOffTrials:

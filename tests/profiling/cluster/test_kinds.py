@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from a3gnn.cli.study_options import refuse_executor
+from a3gnn.cli.executor_options import refuse_executor
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.profiling.cluster.connection import asked_kinds, machine_kinds, only_kind, resources_of

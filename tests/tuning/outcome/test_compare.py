@@ -72,7 +72,7 @@ def test_a_default_at_other_speeds_is_said(kept: Kept) -> None:
             row["measured"][name] *= 2
     (again / "front.json").write_text(json.dumps(fields))
     (caveat,) = compare([mine, again]).caveats
-    assert caveat.startswith("The default ran at different speeds in A and B")
+    assert caveat.startswith("The baseline ran at different speeds in A and B")
 
 
 @pytest.mark.parametrize("many", [2, 3, 5])

@@ -233,7 +233,7 @@ def test_lines_name_what_was_asked_and_fit(kept: Kept, priority: str) -> None:
     assert max(map(len, lines)) <= 80
     said = " ".join(" ".join(lines).split())
     assert f"Picked for {priority} with host memory <= 4.00 GiB, validation accuracy >= 89.00%" in said
-    assert said.index("seconds to 89.00%") > said.index("measured picked default")
+    assert said.index("seconds to 89.00%") > said.index("measured picked baseline")
 
 
 def test_a_peak_without_a_training_is_said_to_be_one(kept: Kept) -> None:
@@ -259,5 +259,5 @@ def test_a_peak_without_a_training_is_said_to_be_one(kept: Kept) -> None:
 def test_where_no_gain_could_be_measured_nothing_is_said_to_be_no_better(without_gain: Path) -> None:
     found, words = pick(without_gain), " ".join(" ".join(pick_lines(pick(without_gain))).split())
     assert (found.is_choice, found.config) == (True, TrainConfig().canonical())
-    assert "No measurable gain over the default configuration was found." in words
-    assert "Nothing measured is better" not in words
+    assert "No measurable gain over the baseline was found." in words
+    assert "No trial beats" not in words

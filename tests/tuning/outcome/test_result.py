@@ -7,20 +7,22 @@ from html import unescape
 import pytest
 
 from a3gnn.tuning.outcome.result import TuneResult
-from a3gnn.tuning.study.choice import choice_lines
+from a3gnn.tuning.tell.summary import summary
 
 
 def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., TuneResult]) -> None:
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     result = quick_tune()
-    said = list(choice_lines(result.tuned, result.front))
-    assert said[0].startswith("chosen")
-    compared = any("against the default" in line for line in said)
-    assert compared == (result.tuned.against_default is not None)
-    assert repr(result).startswith("chosen ")
-    assert repr(result).endswith(f"{result.folder}/tuned.json")
-    shown = result._repr_html_()
-    assert all(line in unescape(shown) for line in said)
+    found = result.summary
+    assert found.headline.startswith("Tuned GraphSAGE on ")
+    compared = result.tuned.against_default is not None or result.tuned.no_gain is not None
+    assert bool(found.verified) == compared
+    assert " ".join(repr(result).split()).startswith(found.headline)
+    assert f"{result.folder}/tuned.json" in repr(result)
+    assert f"a3gnn train {result.folder}" in repr(result)
+    shown = unescape(result._repr_html_())
+    assert all(text in shown for text in (found.headline, found.verified, *found.warnings, *found.notes))
+    assert all(text in shown for line in found.table for text in line)
     assert result.front._repr_html_() in shown
     assert f"{result.folder}/tuned.json" in shown
     assert result.config == result.tuned.config
@@ -36,8 +38,8 @@ def test_a_choice_that_misses_the_target_when_measured_again_says_so(quick_tune:
     assert found is not None
 
     def says(target: float) -> bool:
-        lines = choice_lines(dataclasses.replace(result.tuned, target_accuracy=target), result.front)
-        return any("its first training reached the target" in line for line in lines)
+        found = summary(dataclasses.replace(result.tuned, target_accuracy=target), result.front)
+        return any("the first training reached the target" in text for text in found.warnings)
 
     assert says(found + 0.01)
     assert not says(found)

@@ -1,13 +1,29 @@
-"""What a tune says of each trial."""
+"""The line of each trial of a tune."""
 
-from a3gnn.tuning.run.runner import describe_trial
+from a3gnn.notify import shown
 from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.tell.trial_lines import BEST, trial_message
 from tests.tuning.measured import MODE1, TWO_PARTS
 
 
-def test_the_best_is_said_to_be_that_of_what_was_measured(measured) -> None:
-    """A tune that is stopped chooses what is believed to be the best: many trials' luckiest need not be that."""
+def test_a_trial_has_one_line_and_the_best_so_far_a_mark(measured) -> None:
     history = measured(TWO_PARTS, MODE1).history
-    said = [describe_trial(trial, history, Budget(5)).splitlines()[-1] for trial in history.trials]
-    assert said[2].startswith("    [the best measured so far, ")
-    assert all(line.startswith("    [best measured so far ") for line in said[:2])
+    messages = [trial_message(trial, history, Budget(5)) for trial in history.trials]
+    baseline, slower, best = map(shown, messages)
+    assert all("\n" not in line for line in (baseline, slower, best))
+    assert [BEST in line for line in (baseline, slower, best)] == [False, False, True]
+    assert baseline.startswith("baseline")
+    assert "batch 1024, fanouts " in baseline
+    assert "workers 2 (sample + gather) · " in best
+    assert "1.30x" in best
+    assert best.endswith(" left")
+
+
+def test_verbose_lines_have_all_figures_and_the_best_so_far(measured) -> None:
+    """A tune that is stopped chooses the best as believed, which need not be the luckiest trial."""
+    history = measured(TWO_PARTS, MODE1).history
+    messages = [trial_message(trial, history, Budget(5)) for trial in history.trials]
+    verbose = [shown(message, verbose=True) for message in messages]
+    assert all("epochs/s" in text and "validation accuracy" in text for text in verbose)
+    assert ["best so far: " in text for text in verbose] == [True, True, False]
+    assert "tried as: best" in verbose[2]

@@ -14,8 +14,8 @@ from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.run.plans import MOST_ALTERNATIONS, MOST_REPEATED, MOST_SEEDS
-from a3gnn.tuning.study.choice import choice_lines
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair
+from a3gnn.tuning.tell.summary import summary
 from a3gnn.tuning.verify.play_off import play_off
 from a3gnn.tuning.verify.remeasured import parted
 from tests.tuning.measured import DEFAULT, MODE1, Measured
@@ -51,7 +51,7 @@ def told(tune: Measured) -> list[str]:
     """Plays off and finishes the tune; returns the lines that say how the choice compares."""
     choice = play_off(tune.history, tune.runner)
     result = finish(tune.history, choice, [], tune.runner)
-    return [line for line in choice_lines(result.tuned, result.front) if "other work" in line]
+    return [line for line in (*result.summary.warnings, *result.summary.notes) if "other programs" in line]
 
 
 def after_rounds(count: int) -> range:
@@ -102,8 +102,8 @@ def test_a_budget_in_trials_has_no_seconds_for_that(measured, formulas) -> None:
     ("disturbed", "words"),
     [
         (2, []),  # a fifth of the timings
-        (3, ["in 30% of these timings: the ratios may differ on a quiet machine"]),
-        (5, ["in 50% of these timings: the ratios may differ on a quiet machine"]),
+        (3, ["disturbed 30% of these timings; on a quiet machine"]),
+        (5, ["disturbed 50% of these timings; on a quiet machine"]),
     ],
 )
 def test_what_other_work_took_part_in_is_said(measured, formulas, disturbed: int, words: list[str]) -> None:
@@ -119,9 +119,7 @@ def test_what_other_work_took_part_in_is_said(measured, formulas, disturbed: int
 
 def test_what_is_left_out_is_said_instead(measured, formulas) -> None:
     tune = measured(MODE1, executor=formulas(disturbing(after_rounds(1 + MOST_ALTERNATIONS))), **LONG)
-    assert told(tune) == [
-        f"    left out of these ratios: {1 + MOST_ALTERNATIONS} alternations that other work disturbed"
-    ]
+    assert told(tune) == [f"{1 + MOST_ALTERNATIONS} runs that other programs disturbed do not count in the ratios"]
 
 
 def test_a_file_from_before_says_nothing_of_it(measured, formulas) -> None:
@@ -130,9 +128,9 @@ def test_a_file_from_before_says_nothing_of_it(measured, formulas) -> None:
     tuned = TunedConfig.read(tune.runner.folder)
     old = {name: value for name, value in tuned.against_default.items() if name not in ("disturbed", "left_out")}
     front = Front.read(tune.runner.folder)
-    lines = list(choice_lines(dataclasses.replace(tuned, against_default=old), front))
-    assert any("x its throughput" in line for line in lines)
-    assert not any("other work" in line for line in lines)
+    found = summary(dataclasses.replace(tuned, against_default=old), front)
+    assert any(line.label == "epochs per second" and "x" in line.change for line in found.table)
+    assert not any("other programs" in text for text in (*found.warnings, *found.notes))
 
 
 def test_what_is_timed_alone_once_the_default_fails_is_no_pair_and_counts_for_nothing(measured, formulas) -> None:

@@ -261,7 +261,7 @@ def test_what_its_alternations_find_no_better_than_the_default_is_not_chosen(mea
     assert choice.against is None
     assert choice.no_gain.config == MODE1
     assert choice.no_gain.against.throughput.median == pytest.approx(0.65)
-    assert note(tune, choice, MODE1) == "no measurable gain over the default"
+    assert note(tune, choice, MODE1) == "no measurable gain over the baseline"
 
 
 @pytest.mark.parametrize("no_gain", [True, False])
@@ -342,7 +342,7 @@ def test_what_is_at_the_target_later_than_the_default_is_not_chosen_for_its_thro
     assert {one.trial.measurement.config for one in history.eligible()} == {DEFAULT, MODE1}
     choice = play_off(history, tune.runner)
     assert choice.trial.measurement.config == MODE1
-    assert note(tune, choice, TWO_PARTS) == "at the target later than the default"
+    assert note(tune, choice, TWO_PARTS) == "at the target later than the baseline"
     without = measured(TWO_PARTS, MODE1, executor=formulas(late), fixed=(("num_partitions", 2),))
     assert without.history.latest_s is None  # the default may not be chosen, so it is no alternative
     assert play_off(without.history, without.runner).trial.measurement.config == TWO_PARTS
@@ -359,7 +359,7 @@ def test_what_turns_out_late_in_the_play_off_makes_the_default_the_choice(measur
     assert choice.no_gain.against.throughput.median == pytest.approx(1.3)
     assert choice.no_gain.against.time.high < 1
     result = finish(tune.history, choice, [], tune.runner)
-    assert "no measurable gain over the default, which is the choice" in repr(result)
+    assert "no measurable gain, the baseline stays" in " ".join(repr(result).split())
     assert result.to_dict()["no_gain"] == choice.no_gain.to_dict()
     assert TunedConfig.read(result.folder).no_gain == choice.no_gain.to_dict()
     assert NoGain.from_dict(choice.no_gain.to_dict()) == choice.no_gain

@@ -1,0 +1,64 @@
+"""Options of commands that run trials: the machine or cluster that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from a3gnn.errors import UsageError
+from a3gnn.profiling.executor_choice import EXECUTORS, LOCAL, ExecutorChoice
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Help of --machines for commands that run trials on one kind of machines.
+ONE_KIND = "Their kind, where the cluster has several (a3gnn machines)."
+
+
+def executor_options(machines: str) -> Callable[[F], F]:
+    """Returns a decorator that adds these options to a command; `take_choice` reads them.
+
+    Args:
+        machines: Help text of --machines.
+    """
+    options = (
+        click.option(
+            "--executor",
+            type=click.Choice(EXECUTORS),
+            default=LOCAL,
+            show_default=True,
+            help="Where trials run: on this machine, or on those of a Ray cluster.",
+        ),
+        click.option(
+            "--ray-address", metavar="HOST:PORT", help="The head of the cluster; by default the one on this machine."
+        ),
+        click.option("--machines", metavar="NAME", help=machines),
+    )
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def take_choice(options: dict[str, Any]) -> ExecutorChoice:
+    """Removes these options from `options`, and returns the choice.
+
+    Raises:
+        UsageError: The options contradict each other.
+    """
+    return ExecutorChoice(**{name: options.pop(name) for name in ExecutorChoice().to_dict()})
+
+
+def refuse_executor(options: Mapping[str, Any], server: str | None) -> None:
+    """Raises a `UsageError` if executor options are combined with a server, which decides where trials run."""
+    for name, usual in ExecutorChoice().to_dict().items():
+        if server is not None and options[name] != usual:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{flag} {options[name]} means nothing with --server, whose trials run where a3gnn serve {flag} says; "
+                "leave one of the options out"
+            )

@@ -1,0 +1,1 @@
+"""Lines for people: a tune's inputs, findings and choice."""

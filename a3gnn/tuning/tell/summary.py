@@ -1,0 +1,343 @@
+"""`Summary`: the answer of a tune. It is computed once; console, `repr`, notebook, report and page are views of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures, Spread
+from a3gnn.measurement import Metrics
+from a3gnn.metric import Metric
+from a3gnn.option_names import option
+from a3gnn.report.front import Front, FrontRow
+from a3gnn.report.text import describe_config, show_quality, show_seconds, wrapped
+from a3gnn.task import MODEL_LABELS
+from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.study.choice import STOPPED, NoGain
+from a3gnn.tuning.study.comparison import ALTERNATIONS, SEEDS_OF_A_GAIN, Comparison
+from a3gnn.units import count, format_duration, format_size
+
+#: Share of disturbed trials in the alternations above which the ratios are called doubtful. One disturbed trial of the
+#: two disturbs an alternation, so beyond a quarter of the trials, half of the ratios and their median may be disturbed.
+_MANY_DISTURBED = 1 / 4
+#: Warnings and other good configurations that the short form shows.
+_WARNINGS, _OTHERS = 2, 2
+#: Width of a label, and of the text before the first figure.
+_LABEL = 11
+
+
+class Line(NamedTuple):
+    """A figure of the baseline and of the other configuration, and how they compare, as text."""
+
+    label: str
+    baseline: str
+    other: str
+    change: str
+
+
+class Summary(NamedTuple):
+    """The answer of a tune, as text.
+
+    Attributes:
+        headline: What was tuned, and the answer.
+        verified: How baseline and choice were measured; "" if they were not measured in turns.
+        other: Heading of the column beside the baseline: `tuned`, or `best other` where the baseline is the choice.
+        table: A line per figure.
+        changed: How the configuration of that column differs from the baseline; "" if there is none.
+        others: Other good configurations, each with the priority that asks for it.
+        warnings: Reasons to doubt the figures, each with its remedy, the most important first.
+        notes: Further facts.
+    """
+
+    headline: str
+    verified: str
+    other: str
+    table: tuple[Line, ...]
+    changed: str
+    others: tuple[str, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds: float | None = None) -> Summary:
+    """Returns the summary of a finished tune.
+
+    Args:
+        tuned: Its choice.
+        front: Its measurements.
+        trials: Number of its trials after the baseline; None leaves it out.
+        seconds: Its seconds; None leaves them out.
+    """
+    lost = None if tuned.no_gain is None else NoGain.from_dict(tuned.no_gain)
+    against = None if tuned.against_default is None else Comparison.from_dict(tuned.against_default)
+    compared = against if lost is None else lost.against
+    rows = {label: row for row in front.rows for label in row.labels}
+    baseline, chosen = rows.get("default"), rows.get("chosen")
+    other = chosen if lost is None else next((row for row in front.rows if row.config == lost.config), None)
+    if other is baseline:
+        other = None
+    metric = front.metric
+    own_test = _tested(tuned.measured)
+    is_baseline = lost is not None or other is None
+    tests = (own_test, None) if is_baseline else (None if against is None else _tested(tuned.default), own_test)
+    table = [*_figures(tuned, front, baseline, other, compared), *_test(metric, *tests)]
+    return Summary(
+        headline=f"{_tuned_what(tuned, trials, seconds)}: {_answer(tuned, metric, against, lost)}",
+        verified=_verified(compared, baseline),
+        other="tuned" if lost is None else "best other",
+        table=tuple(table),
+        changed="" if other is None else describe_config(other.config),
+        others=tuple(_others(front, baseline, chosen)) if lost is None else (),
+        warnings=tuple(_warnings(tuned, chosen, compared)),
+        notes=tuple(_notes(tuned, metric, lost, compared)),
+    )
+
+
+def summary_lines(found: Summary, folder: Path | None = None, everything: bool = False) -> Iterator[str]:
+    """Yields the lines of the summary, each of at most 80 columns but for paths.
+
+    Args:
+        found: The summary.
+        folder: The tune's folder: ends with its files and the next commands.
+        everything: Whether to yield all warnings and notes.
+    """
+    yield from wrapped(found.headline)
+    if found.verified:
+        yield from wrapped(found.verified)
+    yield ""
+    yield from _table(found)
+    yield ""
+    if found.changed:
+        yield from _labelled("Changed", found.changed)
+    shown = found.others if everything else found.others[:_OTHERS]
+    if shown:
+        yield from _labelled("See also", f"{'; '.join(shown)} (a3gnn pick)")
+    for warning in found.warnings if everything else found.warnings[:_WARNINGS]:
+        yield from _labelled("Note", warning)
+    if everything:
+        for note in found.notes:
+            yield from _labelled("", note)
+    if folder is not None:
+        yield f"{'Saved':<{_LABEL}}{folder}/tuned.json, front.csv, front.png"
+        path = shlex.quote(str(folder))
+        commands = [f"a3gnn train {path}", f"a3gnn report {path}"]
+        if _LABEL + sum(map(len, commands)) + 4 <= 80:
+            commands = ["    ".join(commands)]
+        for label, command in zip(("Next", ""), commands, strict=False):
+            yield f"{label:<{_LABEL}}{command}"
+
+
+def summary_html(found: Summary) -> str:
+    """Returns the summary as HTML, with everything in it."""
+    head = "".join(f"<th>{escape(text)}</th>" for text in ("", "baseline", found.other, "change"))
+    right = ' style="text-align:right;white-space:nowrap"'
+    body = "\n".join(
+        f"<tr><td>{escape(line.label)}</td><td{right}>{escape(line.baseline)}</td>"
+        f"<td{right}>{escape(line.other)}</td><td>{escape(line.change)}</td></tr>"
+        for line in found.table
+    )
+    parts = [f"<p><b>{escape(found.headline)}</b><br>{escape(found.verified)}</p>"]
+    parts.append(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>")
+    texts = [("Changed", found.changed), ("See also", "; ".join(found.others))]
+    texts += [("Note", text) for text in (*found.warnings, *found.notes)]
+    parts += [f"<p><b>{label}</b> {escape(text)}</p>" for label, text in texts if text]
+    return "\n".join(parts)
+
+
+def _table(found: Summary) -> Iterator[str]:
+    """Yields the table; the columns are as wide as their texts."""
+    headings = Line("", "baseline", found.other, "")
+    lines = [headings, *found.table]
+    if not any(line.other for line in found.table):
+        lines = [line._replace(other="") for line in lines]
+    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+    for line in lines:
+        label, baseline, other = (
+            f"{text:{'<' if i == 0 else '>'}{width}}" for i, (text, width) in enumerate(zip(line, widths, strict=False))
+        )
+        yield f"  {label}  {baseline}   {other}   {line.change}".rstrip()
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    return wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
+
+
+def _tuned_what(tuned: TunedConfig, trials: int | None, seconds: float | None) -> str:
+    task = tuned.setting.task
+    what = f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}"
+    if seconds is not None:
+        what += f" in {format_duration(seconds)}"
+    return what if trials is None else f"{what}, {count(trials, 'trial')}"
+
+
+def _answer(tuned: TunedConfig, metric: Metric, against: Comparison | None, lost: NoGain | None) -> str:
+    """Returns what was gained, in a few words."""
+    if lost is not None:
+        return "no measurable gain, the baseline stays"
+    if against is None:
+        if STOPPED in tuned.left_out:
+            return "stopped, the best trial so far is the choice"
+        is_baseline = tuned.config == TrainConfig().canonical()
+        return "nothing beats the baseline within the limits" if is_baseline else "the choice, without a baseline"
+    if not against.differs:
+        return "the choice does not differ measurably from the baseline"
+    gains = []
+    if against.time is not None and against.time.median > 1:
+        target = "the target" if tuned.target_accuracy is None else metric.show(tuned.target_accuracy)
+        at_least = "at least " if against.time_at_least else ""
+        gains.append(f"{at_least}{against.time.median:.2f}x sooner at {target}")
+    if not gains and against.throughput.median > 1:
+        gains.append(f"{against.throughput.median:.2f}x the epochs per second")
+    if against.memory < 0.95 or not gains:
+        gains.append(f"{_percent(against.memory)} memory")
+    if len(gains) < 2 and against.accuracy is not None and against.accuracy.low > 0:
+        gains.append(metric.show_gain(f"{against.accuracy.median:+.2f}"))
+    return ", ".join(gains)
+
+
+def _verified(against: Comparison | None, baseline: FrontRow | None) -> str:
+    if against is None:
+        return ""
+    seeds = 1 if baseline is None else baseline.measured.seeds
+    runs = count(against.throughput.repeats, "run")
+    return f"Both measured in turns: {runs} each, {count(seeds, 'seed')}; ranges in brackets."
+
+
+def _figures(
+    tuned: TunedConfig, front: Front, baseline: FrontRow | None, other: FrontRow | None, against: Comparison | None
+) -> Iterator[Line]:
+    """Yields the lines of speed, memory and validation quality."""
+    both = [None if row is None else row.measured for row in (baseline, other)]
+    metric, target = front.metric, tuned.target_accuracy
+    if target is not None:
+        seconds = ["" if one is None else _seconds(one) for one in both]
+        yield Line(f"time to {metric.show(target)}", *seconds, _sooner(against, metric))
+    speeds = ["" if one is None else f"{one.throughput_epochs_per_s:.3g}" for one in both]
+    change = "" if against is None else _ratio(against.throughput)
+    yield Line("epochs per second", *speeds, change)
+    sizes = ["" if one is None else format_size(getattr(one, front.memory)) for one in both]
+    yield Line("peak memory", *sizes, "" if against is None else _memory(against))
+    qualities = ["" if one is None else show_quality(one, metric) for one in both]
+    change = "" if against is None or against.accuracy is None else _points(against.accuracy, metric)
+    if change and tuned.default_budget_s is not None:
+        change += f", each after {tuned.default_budget_s:.3g} s"
+    yield Line(f"validation {metric.label}", *qualities, change)
+
+
+def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterator[Line]:
+    """Yields the line of the test quality; it decides nothing."""
+    if baseline is None and other is None:
+        return
+    shown = ["" if value is None else metric.show(value) for value in (baseline, other)]
+    change = "not used to choose"
+    if baseline is not None and other is not None:
+        change = f"{100 * (other - baseline):+.2f} points, not used to choose"
+    yield Line(f"test {metric.label}", *shown, change)
+
+
+def _tested(outcome: object) -> float | None:
+    return outcome.test_accuracy if isinstance(outcome, Metrics) else None
+
+
+def _seconds(figures: Figures) -> str:
+    shown = show_seconds(figures)
+    return shown if figures.seconds_to_accuracy is None else f"{shown} s"
+
+
+def _sooner(against: Comparison | None, metric: Metric) -> str:
+    if against is None:
+        return ""
+    missed = f", missed with {count(against.missed, 'seed')}" if against.missed else ""
+    if against.time is None:
+        return missed.removeprefix(", ")
+    at_least = "at least " if against.time_at_least else ""
+    words = "x sooner" if against.time.median > 1 else "x as fast"
+    return f"{at_least}{against.time.median:.2f}{words}{_range(against.time)}{missed}"
+
+
+def _ratio(spread: Spread) -> str:
+    return f"{spread.median:.2f}x{_range(spread)}"
+
+
+def _range(spread: Spread) -> str:
+    return "" if spread.repeats == 1 else f" ({spread.low:.2f} to {spread.high:.2f})"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.0f}%"
+
+
+def _memory(against: Comparison) -> str:
+    most = against.memory if against.memory_most is None else against.memory_most
+    up_to = f" (up to {_percent(most)})" if not against.differs and against.memory < 1 <= most else ""
+    return f"{_percent(against.memory)}{up_to}"
+
+
+def _points(spread: Spread, metric: Metric) -> str:
+    unit = "points" if metric.scale is None else f"points of {metric.scale / 100:.3g}"
+    span = "" if spread.repeats == 1 else f" ({spread.low:+.2f} to {spread.high:+.2f})"
+    return f"{spread.median:+.2f} {unit}{span}"
+
+
+def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) -> Iterator[str]:
+    """Yields the best of other priorities, as long as they are neither the baseline nor the choice."""
+    for row in front.rows:
+        names = [label for label in row.labels if label not in ("default", "chosen")]
+        if not names or row is baseline or row is chosen or not row.on_front:
+            continue
+        speed = f"{_seconds(row.measured)} to target" if front.by_seconds else ""
+        speed = speed or f"{row.measured.throughput_epochs_per_s:.3g} epochs/s"
+        size = format_size(getattr(row.measured, front.memory))
+        yield f"{', '.join(names)}: {speed}, {size}, {show_quality(row.measured, front.metric)}"
+
+
+def _warnings(tuned: TunedConfig, chosen: FrontRow | None, against: Comparison | None) -> Iterator[str]:
+    """Yields reasons to doubt the figures, with their remedies, the most important first."""
+    more = f"{option('resume', True)} with a larger {option('budget')}"
+    target, measured = tuned.target_accuracy, None if chosen is None else chosen.measured
+    reached = None if measured is None or not measured.complete else measured.val_accuracy
+    if target is not None and reached is not None and reached < target:
+        yield "the first training reached the target, this one did not: equal trainings differ by as much"
+    if against is not None and against.disturbed > _MANY_DISTURBED and not against.left_out:
+        yield (
+            f"other programs disturbed {against.disturbed:.0%} of these timings; on a quiet machine, {more} "
+            "measures them again"
+        )
+    if tuned.still_rising:
+        yield (
+            f"compared after {tuned.default_budget_s:.3g} s of training, when the baseline still improved; a larger "
+            f"{option('budget')} compares later"
+        )
+    missing = [what for what in tuned.left_out if not _decides_nothing(what)]
+    if missing:
+        yield f"the budget was too small for {', '.join(missing)}; {more} measures them"
+
+
+def _decides_nothing(left_out: str) -> bool:
+    """Whether a measurement that was left out changes no figure that is compared."""
+    return left_out == STOPPED or "test" in left_out
+
+
+def _notes(tuned: TunedConfig, metric: Metric, lost: NoGain | None, against: Comparison | None) -> Iterator[str]:
+    """Yields further facts about the choice."""
+    if lost is not None:
+        found = lost.against
+        if found.late:
+            yield "the other configuration reaches the target later"
+        elif found.throughput.repeats < ALTERNATIONS:
+            yield f"a gain as small shows in {ALTERNATIONS} runs in turns"
+        elif (more := found.accuracy) is not None and more.low > 0 and more.repeats < SEEDS_OF_A_GAIN:
+            yield f"a gain of {metric.label} shows with {SEEDS_OF_A_GAIN} seeds"
+    own = tuned.setting.task.own
+    if own is not None and own.sampled != "none":
+        which = "" if own.sampled == "all" else f"{own.sampled} "
+        yield f"{which}{metric.label} is computed from a fixed sample of in-neighbors, not from all"
+    if STOPPED in tuned.left_out:
+        yield "the tune was stopped, so the choice was measured once, without verification"
+    yield from (f"not measured: {what}" for what in tuned.left_out if _decides_nothing(what) and what != STOPPED)
+    if against is not None and against.left_out:
+        yield f"{count(against.left_out, 'run')} that other programs disturbed do not count in the ratios"

@@ -1,0 +1,166 @@
+"""A line per trial of a running tune, and the events that a live display draws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.learning_curve import CurveEnd
+from a3gnn.measurement import Failure
+from a3gnn.notify import Message
+from a3gnn.report.text import describe_breaches, describe_config, describe_figures, show_seconds
+from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.units import format_size
+
+#: Mark of the best trial so far.
+BEST = "★"
+#: Why the training of a curve ended early.
+_ENDED_EARLY = {CurveEnd.SLOWER: "stopped early: too slow", CurveEnd.LOST: "stopped early: too inaccurate"}
+#: Widths in characters of a line's columns.
+_NAME, _SPEED, _GAIN, _SIZE = 9, 11, 8, 9
+
+
+class TrialEvent(NamedTuple):
+    """A finished trial, as text.
+
+    Attributes:
+        name: `baseline`, or its number: `#7`.
+        best: Whether it is the best so far by the priority.
+        speed: Seconds to the target, or epochs per second.
+        gain: The speed over the baseline's; "" if one of them is not known.
+        memory: The peak.
+        changed: How its configuration differs from the baseline.
+        ended: Why it can't be the choice; "" if it can.
+        left: What is left of the budget.
+    """
+
+    name: str
+    best: bool
+    speed: str
+    gain: str
+    memory: str
+    changed: str
+    ended: str
+    left: str
+
+    @property
+    def line(self) -> str:
+        """The trial in columns, as in a log."""
+        ended = f" ({self.ended})" if self.ended else ""
+        columns = f"{self.name:<{_NAME}}{BEST if self.best else ' '} {self.speed:>{_SPEED}}{self.gain:>{_GAIN}}"
+        return f"{columns}  {self.memory:>{_SIZE}}  {self.changed}{ended} · {self.left}"
+
+
+class BeganEvent(NamedTuple):
+    """What has begun: the name of a trial or a step, and what it measures."""
+
+    name: str
+    what: str
+
+
+class HeadingEvent(NamedTuple):
+    """The headings of the columns of `TrialEvent.line`."""
+
+    line: str
+
+
+class PhaseEvent(NamedTuple):
+    """A phase of the tune has begun: `baseline`, `search` or `verify`; and the budget in seconds, if it has seconds."""
+
+    phase: str
+    total_s: float | None
+    left_s: float | None
+
+
+def heading(history: History) -> Message:
+    """Returns the headings of the columns of the trials after the baseline."""
+    objectives, target = history.objectives, history.objectives.limits.least_accuracy
+    if objectives.speed == "seconds_to_accuracy":
+        speed = "to target" if target is None else f"to {objectives.metric.show(target)}"
+    else:
+        speed = "epochs/s"
+    line = f"{'trial':<{_NAME}}  {speed:>{_SPEED}}{'gain':>{_GAIN}}  {'memory':>{_SIZE}}  changed from the baseline"
+    return Message(line, event=HeadingEvent(line))
+
+
+def trial_message(trial: Trial, history: History, budget: Budget) -> Message:
+    """Returns the line of a trial that has just ended; its `more` has all figures and the best so far.
+
+    Args:
+        trial: The last trial of `history`.
+        history: Of the tune.
+        budget: What is left.
+    """
+    best = history.best()
+    figures = history.figures(trial)
+    event = TrialEvent(
+        name=f"#{budget.trials}" if trial.counts else "baseline" if trial.reason == "default" else trial.reason,
+        best=trial.counts and best is not None and best.trial is trial,
+        speed=_speed(figures, history),
+        gain=_gain(figures, history, trial),
+        memory="" if figures is None else format_size(getattr(figures, history.objectives.memory)),
+        changed=_changed(trial, history),
+        ended=_ended(trial, history),
+        left=budget.describe(),
+    )
+    return Message(event.line, more=_more(trial, figures, history), event=event)
+
+
+def _changed(trial: Trial, history: History) -> str:
+    """Returns how the configuration differs from the baseline; of the baseline, the most important values."""
+    config = trial.measurement.config
+    if config != TrainConfig().canonical():
+        return describe_config(config)
+    return f"batch {config.batch_size}, fanouts {','.join(map(str, history.study.setting.task.fanouts))}"
+
+
+def _speed(figures: Figures | None, history: History) -> str:
+    if figures is None:
+        return "failed"
+    if history.objectives.speed == "seconds_to_accuracy":
+        shown = show_seconds(figures)
+        return shown if figures.seconds_to_accuracy is None else f"{shown} s"
+    return f"{figures.throughput_epochs_per_s:.3g}"
+
+
+def _gain(figures: Figures | None, history: History, trial: Trial) -> str:
+    """Returns the speed over the reference's, both measured once."""
+    reference = history.reference_figures
+    if figures is None or reference is None or trial is history.reference_trial:
+        return ""
+    if history.objectives.speed != "seconds_to_accuracy":
+        return f"{figures.throughput_epochs_per_s / reference.throughput_epochs_per_s:.2f}x"
+    own, other = figures.seconds_to_accuracy, reference.seconds_to_accuracy
+    return "" if own is None or other is None else f"{other / own:.2f}x"
+
+
+def _ended(trial: Trial, history: History) -> str:
+    """Returns why the trial can't be the choice: its failure, a broken limit, or the early end of its training."""
+    metrics, figures = trial.metrics, history.figures(trial)
+    if metrics is None or figures is None:
+        outcome = trial.measurement.outcome
+        return outcome.describe() if isinstance(outcome, Failure) else ""
+    ended = None if metrics.curve is None else metrics.curve.ended
+    if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
+        return _ENDED_EARLY[ended]
+    return describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
+
+
+def _more(trial: Trial, figures: Figures | None, history: History) -> str:
+    """Returns the trial's figures with their ranges, why it was tried, and the best so far."""
+    objectives, best = history.objectives, history.best()
+
+    def described(one: Figures) -> str:
+        return describe_figures(
+            one, objectives.memory, objectives.speed, objectives.metric, objectives.limits.least_accuracy
+        )
+
+    lines = [] if figures is None else [f"    {described(figures)}"]
+    if trial.counts:
+        lines.append(f"    tried as: {trial.reason}")
+    if best is not None and best.trial is not trial:
+        lines.append(f"    best so far: {described(best.figures)}")
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""Draws the pictures of README and docs from a stored tune and two stored trainings.
+
+`python docs/pictures.py` reads benchmarks/results/hero/ and writes docs/images/. It needs the extras plot and
+report, and Chromium for the pictures of pages. `python docs/pictures.py measure GRAPH` makes the stored files anew: it tunes for
+five minutes, trains baseline and choice until validation no longer improves, and keeps figures alone, nothing of the
+graph.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+STORED = ROOT / "benchmarks" / "results" / "hero"
+IMAGES = ROOT / "docs" / "images"
+#: Files of a tune that its report needs.
+KEPT = ("tuned.json", "front.json", "probes.jsonl", "request.json", "state.json", "product_speeds.json")
+#: Colors of baseline and choice.
+GRAY, TEAL = "#8a8f98", "#00897b"
+#: Epochs without a better validation accuracy after which the stored trainings ended.
+PATIENCE = 30
+
+
+def main() -> None:
+    """Draws all pictures, or measures what they show."""
+    if sys.argv[1:2] == ["measure"]:
+        measure(sys.argv[2])
+        return
+    IMAGES.mkdir(exist_ok=True)
+    hero()
+    front()
+    terminal()
+    pages()
+
+
+def measure(graph: str) -> None:
+    """Tunes on `graph` and trains baseline and choice to the end; keeps the figures in `STORED`."""
+    shutil.rmtree(STORED, ignore_errors=True)
+    STORED.mkdir(parents=True)
+    a3gnn = str(Path(sys.executable).with_name("a3gnn"))
+    with tempfile.TemporaryDirectory() as folder:
+        tune, log = Path(folder) / "tune", STORED / "tune.log"
+        command = [a3gnn, "tune", "--dataset", graph, "--memory-limit", "1GiB", "--out", str(tune)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        log.write_text(run.stderr + run.stdout, encoding="utf-8")
+        for name in KEPT:
+            shutil.copy(tune / name, STORED)
+        fields = json.loads((tune / "tuned.json").read_text())
+        baseline = Path(folder) / "baseline.json"
+        from a3gnn.config import TrainConfig
+
+        baseline.write_text(json.dumps(fields | {"config": TrainConfig().to_dict()}))
+        for name, config in (("baseline", baseline), ("tuned", tune)):
+            out = Path(folder) / name
+            stop = ["--patience", str(PATIENCE), "--epochs", "500"]
+            subprocess.run([a3gnn, "train", str(config), "--out", str(out), "-q", *stop], check=True)
+            lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+            result = json.loads((out / "result.json").read_text())
+            kept = {name: result[name] for name in ("test_accuracy", "val_accuracy", "peak_host_bytes", "seconds")}
+            kept |= {"epochs": lines}
+            (STORED / f"{name}.json").write_text(json.dumps(kept))
+
+
+def curve(name: str) -> tuple[list[float], list[float]]:
+    """Returns the seconds of training, evaluations left out, and the validation accuracy in % of a stored training."""
+    epochs: list[dict[str, Any]] = json.loads((STORED / f"{name}.json").read_text())["epochs"]
+    seconds, total = [], 0.0
+    for epoch in epochs:
+        total += epoch["train_s"]
+        seconds.append(total)
+    return seconds, [100 * epoch["val_accuracy"] for epoch in epochs]
+
+
+def hero() -> None:
+    """Draws validation accuracy over seconds of training, of baseline and choice."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    ends = {}
+    target = max(curve("baseline")[1]) - 0.5
+    for name, color in (("baseline", GRAY), ("tuned", TEAL)):
+        seconds, accuracy = curve(name)
+        axes.plot(seconds, accuracy, color=color, linewidth=2.2, label=name)
+        ends[name] = next(s for s, a in zip(seconds, accuracy, strict=True) if a >= target)
+        axes.plot(ends[name], target, "o", color=color, markersize=7)
+        axes.annotate(name, (seconds[-1], accuracy[-1]), (6, 0), textcoords="offset points", color=color, va="center")
+    axes.axhline(target, color="0.6", linestyle="--", linewidth=1)
+    axes.annotate(
+        "", (ends["tuned"], target), (ends["baseline"], target), arrowprops={"arrowstyle": "->", "color": "0.3"}
+    )
+    middle = (ends["tuned"] * ends["baseline"]) ** 0.5
+    axes.annotate(
+        f"{ends['baseline'] / ends['tuned']:.1f}x sooner at {target:.1f}%",
+        (middle, target),
+        (0, -14),
+        ha="center",
+        textcoords="offset points",
+        color="0.2",
+    )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set(xlabel="seconds of training", ylabel="validation accuracy (%)", ylim=(target - 12, None))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGES / "hero.png", dpi=150)
+    print(f"target {target:.2f}: baseline {ends['baseline']:.3g} s, tuned {ends['tuned']:.3g} s")
+
+
+def front() -> None:
+    """Draws the measured front of the stored tune."""
+    from a3gnn.report.front import Front
+
+    Front.read(STORED).plot("").savefig(IMAGES / "front.png", dpi=110)
+
+
+def terminal() -> None:
+    """Draws the terminal while the stored tune runs, and its summary."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from a3gnn.report.front import Front
+    from a3gnn.training.tuned import TunedConfig
+    from a3gnn.tuning.tell.summary import summary, summary_lines
+
+    log = (STORED / "tune.log").read_text(encoding="utf-8").splitlines()
+    lines = {
+        "terminal_trials": [
+            line for line in log if line.startswith(("graph", "machine", "goal", "trial", "base", "#"))
+        ],
+        "terminal_summary": list(
+            summary_lines(summary(TunedConfig.read(STORED), Front.read(STORED)), Path("runs/mine"))
+        ),
+    }
+    for name, shown in lines.items():
+        console = Console(record=True, width=88, file=open("/dev/null", "w"))  # noqa: SIM115
+        for line in shown[:22]:
+            console.print(Text(line, no_wrap=True, overflow="ellipsis"))
+        (IMAGES / f"{name}.svg").write_text(console.export_svg(title="a3gnn tune"), encoding="utf-8")
+
+
+def pages() -> None:
+    """Takes pictures of the report's views in Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    from a3gnn.page.report import write_report
+
+    with tempfile.TemporaryDirectory() as folder:
+        page_file = Path(folder) / "report.html"
+        study = Path(folder) / "amazon"
+        shutil.copytree(STORED, study)
+        write_report(study, page_file)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1200, "height": 1000})
+            page.goto(page_file.as_uri())
+            page.wait_for_timeout(1500)
+            page.screenshot(path=IMAGES / "report.png", clip={"x": 0, "y": 0, "width": 1200, "height": 980})
+            for section in ("curves", "front", "step", "knobs"):
+                page.locator(f"#{section}").screenshot(path=IMAGES / f"report_{section}.png")
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
