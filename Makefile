@@ -4,9 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUDGET ?= 5min
+# Tests that wait for processes leave a core idle: one worker more than cores, up to four.
+CORES := $(or $(shell nproc 2>/dev/null),2)
+WORKERS ?= $(if $(filter 1 2,$(CORES)),$(shell expr $(CORES) + 1),4)
 # Which tests take longest is printed, and every test's seconds are in build/, for whoever makes them faster.
-# Threads that spin at barriers stall the other tests (a3gnn/threads/wait_policy.py).
-PYTEST = OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal \
+# Threads that spin at barriers stall the other tests (a3gnn/threads/wait_policy.py). Where an environment forbids
+# bytecode, each of the hundreds of processes that tests start would compile all of a3gnn anew.
+PYTEST = OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal \
 	--durations=40 --junitxml=build/$@.xml
 BENCHMARKS := engine search_engines service surrogate_card
 PEERS := .peers

@@ -98,7 +98,7 @@ def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
 
 
 def test_doctor_probes_again_and_shows_what_it_finds() -> None:
-    text = process("doctor", "--probe").stdout
+    text = a3gnn("doctor", "--probe").stdout
     said, _, shown = text.partition("kept at\n")
     place, *limits = shown.splitlines()
     kept = json.loads(Path(place.strip()).read_text())

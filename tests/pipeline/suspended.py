@@ -1,11 +1,16 @@
-"""Run by test_exit.py: suspends epochs of every kind and then ends, as its second argument says.
+"""Run by test_exit.py: processes that suspend epochs of every kind and then end, each in a way of its own.
 
-Arguments: the folder of a graph; end, error or ctrl-c.
+Arguments: the folder of a graph, a folder for what the processes say, and their ways: end, error or ctrl-c. They are
+forked once everything is imported and kernels are loaded, which takes most of the time. Each one's stderr is the file
+of its way's name. The first process prints the ways and the exit statuses as JSON; a negative status is the signal that
+ended the process.
 """
 
+import json
 import os
 import signal
 import sys
+import threading
 import time
 from itertools import product
 
@@ -44,8 +49,24 @@ def broken(graph, how):
     raise LookupError(f"{len(local)} epochs are locals of this frame, which the traceback keeps")
 
 
+def wait_for(children):
+    statuses = {how: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for how, pid in children.items()}
+    print(json.dumps(statuses))
+    sys.exit()
+
+
 graph = Graph.load(sys.argv[1])
-if sys.argv[2] == "end":
+next(iter(Loader(graph, FANOUTS, config=TrainConfig(batch_size=16))))  # loads the kernels, and starts no thread
+assert threading.active_count() == 1
+children = {}
+for how in sys.argv[3:]:
+    children[how] = os.fork()
+    if children[how] == 0:
+        os.dup2(os.open(os.path.join(sys.argv[2], how), os.O_WRONLY | os.O_CREAT), 2)
+        break
+else:
+    wait_for(children)
+if how == "end":
     epochs = suspended(graph)
 else:
-    broken(graph, sys.argv[2])
+    broken(graph, how)

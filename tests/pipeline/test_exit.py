@@ -1,11 +1,14 @@
 """A process ends, and an epoch that nobody goes on with frees all that it holds."""
 
 import gc
+import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,21 +28,19 @@ def no_thread_is_left() -> Iterator[None]:
     assert threading.active_count() == before
 
 
-def test_a_process_ends_with_epochs_under_way(small_folder_graph: Graph) -> None:
+def test_a_process_ends_with_epochs_under_way(small_folder_graph: Graph, tmp_path: Path) -> None:
     # An uncaught error exits with 1, Ctrl-C by its signal; what is left behind says nothing of its own.
     expected = {"end": (0, None), "error": (1, "LookupError"), "ctrl-c": (-signal.SIGINT, "KeyboardInterrupt")}
-    runs = {}
-    for how in expected:
-        command = [sys.executable, SCRIPT, small_folder_graph.folder, how]
-        runs[how] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        said = {how: run.communicate(timeout=120)[1].splitlines() for how, run in runs.items()}
-    finally:
-        for run in runs.values():
-            run.kill()
-            run.wait()
+    command = [sys.executable, SCRIPT, small_folder_graph.folder, tmp_path, *expected]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
+        try:
+            statuses = json.loads(run.communicate(timeout=120)[0])
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+    said = {how: (tmp_path / how).read_text().splitlines() for how in expected}
     last = {how: lines[-1].split(":")[0] if lines else None for how, lines in said.items()}
-    assert {how: (run.returncode, last[how]) for how, run in runs.items()} == expected, said
+    assert {how: (statuses[how], last[how]) for how in expected} == expected, said
     assert all(sum(line.startswith("Traceback") for line in lines) == bool(lines) for lines in said.values()), said
 
 

@@ -116,7 +116,12 @@ def test_a_training_on_a_new_machine_compiles_nothing_itself(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "features"),
-    [("sage", "features=24"), ("gin", "features=24"), ("gcn", "features=100,density=0.1"), ("gat", "features=24")],
+    [
+        ("sage", "features=24"),
+        pytest.param("gin", "features=24", marks=pytest.mark.weekly),
+        ("gcn", "features=100,density=0.1"),
+        ("gat", "features=24"),
+    ],
 )
 def test_a_tune_needs_no_other_kernels_than_were_compiled_for_it(tmp_path: Path, model: str, features: str) -> None:
     (tmp_path / "tiny").mkdir()

@@ -63,7 +63,7 @@ def test_tunes_by_different_metrics_share_nothing_in_one_store(
     ("kind", "metric", "label"),
     [
         ("unbalanced_graph", "macro_f1", "macro-F1"),
-        ("labels_graph", "average_precision", "average precision"),
+        pytest.param("labels_graph", "average_precision", "average precision", marks=pytest.mark.weekly),
         ("values_graph", "mae", "MAE"),
     ],
 )

@@ -17,7 +17,7 @@ SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 TASK = Task(hidden_channels=32, fanouts=(5, 5))
 OPTIONS = {"task": TASK, "accuracy_epochs": 2}
 #: Seconds: a budget in trials would have a whole play-off after it.
-BUDGET_S = 20.0
+BUDGET_S = 10.0
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from a3gnn.figures import Figures, Spread
 from a3gnn.measurement import Metrics
 from a3gnn.metric import Metric
 from a3gnn.option_names import option
-from a3gnn.report.front import Front, FrontRow
+from a3gnn.report.front import Front
+from a3gnn.report.rows import FrontRow
 from a3gnn.report.text import describe_config, show_quality, show_seconds, wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
@@ -148,6 +149,11 @@ def summary_html(found: Summary) -> str:
     return "\n".join(parts)
 
 
+def _line(label: str, figures: Sequence[str], change: str) -> Line:
+    baseline, other = figures
+    return Line(label, baseline, other, change)
+
+
 def _table(found: Summary) -> Iterator[str]:
     """Yields the table; the columns are as wide as their texts."""
     headings = Line("", "baseline", found.other, "")
@@ -215,17 +221,17 @@ def _figures(
     metric, target = front.metric, tuned.target_accuracy
     if target is not None:
         seconds = ["" if one is None else _seconds(one) for one in both]
-        yield Line(f"time to {metric.show(target)}", *seconds, _sooner(against, metric))
+        yield _line(f"time to {metric.show(target)}", seconds, _sooner(against, metric))
     speeds = ["" if one is None else f"{one.throughput_epochs_per_s:.3g}" for one in both]
     change = "" if against is None else _ratio(against.throughput)
-    yield Line("epochs per second", *speeds, change)
+    yield _line("epochs per second", speeds, change)
     sizes = ["" if one is None else format_size(getattr(one, front.memory)) for one in both]
-    yield Line("peak memory", *sizes, "" if against is None else _memory(against))
+    yield _line("peak memory", sizes, "" if against is None else _memory(against))
     qualities = ["" if one is None else show_quality(one, metric) for one in both]
     change = "" if against is None or against.accuracy is None else _points(against.accuracy, metric)
     if change and tuned.default_budget_s is not None:
         change += f", each after {tuned.default_budget_s:.3g} s"
-    yield Line(f"validation {metric.label}", *qualities, change)
+    yield _line(f"validation {metric.label}", qualities, change)
 
 
 def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterator[Line]:
@@ -236,7 +242,7 @@ def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterat
     change = "not used to choose"
     if baseline is not None and other is not None:
         change = f"{100 * (other - baseline):+.2f} points, not used to choose"
-    yield Line(f"test {metric.label}", *shown, change)
+    yield _line(f"test {metric.label}", shown, change)
 
 
 def _tested(outcome: object) -> float | None:

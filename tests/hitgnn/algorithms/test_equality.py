@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("ranks_of.py")
 
 
 @pytest.fixture(
-    scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+    scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.weekly)]
 )
 def by_ranks(request, tiny_folder_graph, tmp_path_factory) -> tuple[int, dict[Any, Found]]:
     """What each case came to, by so many ranks."""

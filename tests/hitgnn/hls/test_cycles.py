@@ -24,10 +24,10 @@ def forward(design: Design, calls: list[KernelCall]) -> tuple[CycleComparison, C
     return aggregate, update
 
 
-SLOW = pytest.mark.slow  # each compiles an accelerator
+SLOW, WEEKLY = pytest.mark.slow, pytest.mark.weekly  # each compiles an accelerator
 
 
-@pytest.mark.parametrize("units", [4, *(pytest.param(units, marks=SLOW) for units in (1, 16))])
+@pytest.mark.parametrize("units", [4, pytest.param(1, marks=SLOW), pytest.param(16, marks=WEEKLY)])
 def test_aggregation_takes_what_the_model_says(units: int, accelerator: Accelerator) -> None:
     case = spread(sources=60, degree=40, destinations=500)
     aggregate, _ = forward(Design(units, 64), simulate(accelerator(units, 64), case)[1])
@@ -36,7 +36,7 @@ def test_aggregation_takes_what_the_model_says(units: int, accelerator: Accelera
     assert aggregate.computing <= aggregate.counted <= 1.02 * aggregate.computing + FILL
 
 
-@pytest.mark.parametrize("units", [4, *(pytest.param(units, marks=SLOW) for units in (1, 16))])
+@pytest.mark.parametrize("units", [4, pytest.param(1, marks=SLOW), pytest.param(16, marks=WEEKLY)])
 def test_random_edges_take_a_little_more(units: int, accelerator: Accelerator) -> None:
     """Units whose sums are asked for more often end later, and so do those that wait for a sum."""
     draw = np.random.default_rng(1)
@@ -65,7 +65,7 @@ def test_one_destination_waits_for_its_own_sum(accelerator: Accelerator) -> None
 
 
 @pytest.mark.parametrize("depth", [128, 32, 8])
-@pytest.mark.parametrize("multipliers", [64, *(pytest.param(count, marks=SLOW) for count in (16, 2048))])
+@pytest.mark.parametrize("multipliers", [64, pytest.param(2048, marks=SLOW), pytest.param(16, marks=WEEKLY)])
 def test_updates_take_what_the_model_says_or_writing_takes(
     multipliers: int, depth: int, accelerator: Accelerator
 ) -> None:

@@ -87,7 +87,15 @@ def test_opencl_equals_the_simulation(parts: int, accelerator: Accelerator, open
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("units", "multipliers"), [(1, 1), (2, 8), (16, 1024), (8, 2048)])
+@pytest.mark.parametrize(
+    ("units", "multipliers"),
+    [
+        (1, 1),
+        (8, 2048),
+        pytest.param(2, 8, marks=pytest.mark.weekly),
+        pytest.param(16, 1024, marks=pytest.mark.weekly),
+    ],
+)
 def test_opencl_equals_numpy_whatever_the_design(
     units: int, multipliers: int, accelerator: Accelerator, opencl: None
 ) -> None:

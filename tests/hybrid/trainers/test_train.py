@@ -165,7 +165,9 @@ def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_gra
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["loading", "propagation", "update"])
+@pytest.mark.parametrize(
+    "stage", ["loading", *(pytest.param(stage, marks=pytest.mark.weekly) for stage in ("propagation", "update"))]
+)
 def test_a_command_whose_trainer_never_comes_back_ends(stage, write_tuned, tmp_path):
     """A worker's thread, which reads mini-batches here, would hold up the interpreter's end."""
     config = write_tuned(config=TrainConfig(batch_size=256, parallel_mode="mode1", num_workers=1))

@@ -19,6 +19,7 @@ from a3gnn.errors import ConfigError, ModelError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer, TrainerOptions
+from tests.commands import a3gnn
 
 CONFIG = TrainConfig(batch_size=128)
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
@@ -186,16 +187,23 @@ def test_a_limit_bounds_evaluation_and_the_result_says_how_it_was_done(package, 
 
 
 def test_the_command_line_trains_it_from_the_folder_that_holds_it(package, tmp_path) -> None:
-    out = tmp_path / "run"
-    command = [sys.executable, "-W", "ignore", "-m", "a3gnn", "train", "--model", package.factory("make_layers")]
-    command += ["--dataset", SPEC, "--fanouts", "5,5", "--out", str(out)]
+    """It is begun in this process, which has torch imported, and gone on with in one of its own, from the folder."""
+    out, words = tmp_path / "run", "accuracy    is computed from the whole graph at once"
+    command = ["train", "--model", package.factory("make_layers"), "--dataset", SPEC, "--fanouts", "5,5", "--out", out]
+    begun = a3gnn(*command, "--epochs", 1)
+    assert begun.returncode == 0, begun.stderr
+    assert words in begun.stdout
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if str(package.folder.parent) != p)}
-    for more in (["--epochs", "1"], ["--epochs", "2", "--resume"]):
-        ended = subprocess.run(
-            [*command, *more], capture_output=True, text=True, cwd=package.folder.parent, env=environment, check=False
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert "accuracy    is computed from the whole graph at once" in ended.stdout
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "a3gnn", *map(str, command), "--epochs", "2", "--resume"],
+        capture_output=True,
+        text=True,
+        cwd=package.folder.parent,
+        env=environment,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert words in ended.stdout
     assert len((out / "metrics.jsonl").read_text().splitlines()) == 2
 
 

@@ -30,7 +30,7 @@ def loader_of(graph: Graph, share: tuple[int, int] | None = None) -> Loader:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.weekly)])
 def test_ddp_and_fsdp_equal_one_process(processes, small_folder_graph, tmp_path):
     from tests.training.ranks import own_loops
 
