@@ -48,9 +48,10 @@ def measure(graph: str) -> None:
         tune, log = Path(folder) / "tune", STORED / "tune.log"
         command = [a3gnn, "tune", "--dataset", graph, "--memory-limit", "1GiB", "--out", str(tune)]
         run = subprocess.run(command, capture_output=True, text=True, check=True)
-        log.write_text(run.stderr + run.stdout, encoding="utf-8")
+        places = {str(tune): "runs/mine", graph: Path(graph).name}
+        log.write_text(_without(run.stderr + run.stdout, places), encoding="utf-8")
         for name in KEPT:
-            shutil.copy(tune / name, STORED)
+            (STORED / name).write_text(_without((tune / name).read_text(encoding="utf-8"), places), encoding="utf-8")
         fields = json.loads((tune / "tuned.json").read_text())
         baseline = Path(folder) / "baseline.json"
         from a3gnn.config import TrainConfig
@@ -64,12 +65,19 @@ def measure(graph: str) -> None:
             result = json.loads((out / "result.json").read_text())
             kept = {name: result[name] for name in ("test_accuracy", "val_accuracy", "peak_host_bytes", "seconds")}
             kept |= {"epochs": lines}
-            (STORED / f"{name}.json").write_text(json.dumps(kept))
+            (STORED / f"{name}_training.json").write_text(json.dumps(kept))
+
+
+def _without(text: str, places: dict[str, str]) -> str:
+    """Returns `text` without this machine's paths."""
+    for place, name in places.items():
+        text = text.replace(place, name)
+    return text
 
 
 def curve(name: str) -> tuple[list[float], list[float]]:
     """Returns the seconds of training, evaluations left out, and the validation accuracy in % of a stored training."""
-    epochs: list[dict[str, Any]] = json.loads((STORED / f"{name}.json").read_text())["epochs"]
+    epochs: list[dict[str, Any]] = json.loads((STORED / f"{name}_training.json").read_text())["epochs"]
     seconds, total = [], 0.0
     for epoch in epochs:
         total += epoch["train_s"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import ExitCode
@@ -24,13 +25,13 @@ def accelerator() -> None:
     """Generate accelerators of graph layers for FPGAs, as HLS C++ and OpenCL C."""
 
 
-@accelerator.command()
-@click.option("--units", type=int, required=True, metavar="N", help="Scatter-gather units, a power of two.")
-@click.option("--multipliers", type=int, required=True, metavar="M", help="Multipliers, a power of two.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="A folder for the sources.")
-@click.option("--result-bytes", type=SIZE, default="4MiB", show_default=True, help="On-chip memory for sums.")
+@accelerator.command(cls=Command)
+@click.option("--units", type=int, required=True, metavar="N", help="Number of scatter-gather units, a power of two.")
+@click.option("--multipliers", type=int, required=True, metavar="M", help="Number of multipliers, a power of two.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for the sources.")
+@click.option("--result-bytes", type=SIZE, default="4MiB", show_default=True, help="On-chip memory for partial sums.")
 @click.option("--check", "checked", is_flag=True, help="Compile the C simulation and compare it with torch.")
-@click.option("--check-opencl", is_flag=True, help="The same, and run the OpenCL host program, too.")
+@click.option("--check-opencl", is_flag=True, help="Do the same as --check, and run the OpenCL host program.")
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def generate(
@@ -43,10 +44,11 @@ def generate(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write an accelerator of N scatter-gather units and M multipliers (HitGNN, section V-C) to the folder DIR.
+    """Write the sources of an accelerator to DIR.
 
-    Its sources are streaming HLS C++, a C simulation that counts cycles, and a host program with OpenCL C kernels, for
-    GraphSAGE and GCN. Nobody has synthesised them or run them on an FPGA. Exits with 1 where a check fails.
+    The accelerator has N scatter-gather units and M multipliers (HitGNN, section V-C). Writes streaming HLS C++, a C
+    simulation that counts cycles, and a host program with OpenCL C kernels, for GraphSAGE and GCN. The sources have not
+    been synthesized or run on an FPGA. Exits with 1 if a check fails.
     """
     from a3gnn.hitgnn.hls.generate import Design, check_folder
     from a3gnn.hitgnn.hls.generate import generate as write

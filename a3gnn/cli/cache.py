@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import DURATION
 from a3gnn.cli.output import show
 from a3gnn.errors import A3GNNError
@@ -21,13 +22,16 @@ _EPILOG = "The folder is $A3GNN_CACHE, else a3gnn in $XDG_CACHE_HOME or ~/.cache
 
 @click.group(epilog=_EPILOG)
 def cache() -> None:
-    """Show or empty the folder where a3gnn keeps copies of graphs and what it measured of machines."""
+    """Show or empty the folder with copies of graphs and measurements of machines."""
 
 
-@cache.command(epilog=_EPILOG)
+@cache.command(cls=Command, epilog=_EPILOG)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(as_json: bool) -> None:
-    """Print what the cache folder holds: graphs, downloads, probes of machines, and what killed processes left."""
+    """List the content of the cache folder.
+
+    The list has graphs, downloads, probes of machines, and leftovers of killed processes.
+    """
     from a3gnn.storage.cache import cache_root
     from a3gnn.storage.cache_content import entries
 
@@ -42,16 +46,16 @@ def info(as_json: bool) -> None:
         show(_line(entry, f"  ({entry.keep})" if entry.keep else ""))
 
 
-@cache.command(epilog=_EPILOG)
-@click.option("--older-than", type=DURATION, help="Only what was not used for that long, such as 30d.")
-@click.option("--downloads", is_flag=True, help="Data sets that PyG and OGB downloaded, too.")
-@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+@cache.command(cls=Command, epilog=_EPILOG)
+@click.option("--older-than", type=DURATION, help="Remove only items that were not used for this time, such as 30d.")
+@click.option("--downloads", is_flag=True, help="Remove the downloads of PyG and OGB too.")
+@click.option("--dry-run", is_flag=True, help="List the items to remove, without removing them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def clean(older_than: float | None, downloads: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove what a3gnn put into the cache folder; what is removed is made again when it is needed.
+    """Remove files that a3gnn wrote to the cache folder.
 
-    Graphs that a process has open are kept, as is everything that a3gnn did not make. Downloads may hold files that
-    were put there by hand, so they go only with --downloads.
+    a3gnn makes removed files again when it needs them. Graphs that a process has open stay, and so do files that a3gnn
+    did not write. Downloads may contain files of yours, so they stay without --downloads.
     """
     from a3gnn.storage.cache import cache_root
     from a3gnn.storage.cache_content import entries, to_remove

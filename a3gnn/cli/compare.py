@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.errors import UsageError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folders", nargs=-1, required=True, metavar="DIR DIR ...", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-@click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout, a row per tune.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per tune.")
 def compare(folders: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
-    """Compare what the tunes in two folders or more were asked for, and found.
+    """Compare the requests and results of two or more tunes.
 
-    Shows each one's baseline and choice, their ratios with ranges, and the knobs that differ; and says what does not
-    compare: other graphs, machines, metrics, versions. Tunes that run, or were interrupted, are shown as far as they
-    are.
+    Shows each tune's baseline and choice, their ratios with ranges, and the knobs that differ. Warns about different
+    graphs, machines, metrics and versions. Unfinished tunes show their best trial so far.
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other; give one of them")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from a3gnn._imports import install_line
+from a3gnn.cli.help import Command
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.machine.host import cache_sizes, cpu_name, instruction_sets
 from a3gnn.storage.host_limits import host_memory_bytes
@@ -54,16 +55,18 @@ _PACKAGES = (
 )
 
 _CACHES = ("L1d", "L2", "L3")
+#: Width of a label.
+_LABEL = 14
 
 
-@click.command()
-@click.option("--probe", is_flag=True, help="Measure again what this machine can do, some seconds, and show it.")
+@click.command(cls=Command)
+@click.option("--probe", is_flag=True, help="Measure the speed of this machine again (some seconds), and show it.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(probe: bool, quiet: bool, as_json: bool) -> None:
-    """Say what this machine has, and the line that installs what is missing.
+    """Show this machine's hardware and packages, and how to install missing packages.
 
-    Exits with 1 when a package is missing without which a3gnn can't work; optional ones are only named.
+    Exits with 1 if a required package is missing.
     """
     found = _examine()
     found["probe"] = _probe(quiet) if probe else None
@@ -135,28 +138,38 @@ def _devices() -> list[dict[str, Any]]:
 
 
 def _print(found: dict[str, Any]) -> None:
-    show(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
-    show(f"{found['cpu']}, {count(found['cores'], 'core')}, {format_size(found['host_memory_bytes'])} memory")
+    from a3gnn.report.text import wrapped
+
     caches = (f"{name} {format_size(size)}" for name, size in zip(_CACHES, found["cache_bytes"], strict=False) if size)
-    show(f"caches: {', '.join(caches) or 'unknown'}; instructions: {' '.join(found['instruction_sets']) or 'unknown'}")
-    for device in found["devices"]:
-        show(f"{device['name']}, {format_size(device['memory_bytes'])} memory")
-    if not found["devices"]:
-        show("no CUDA device: sampling and training run on the CPU, and --memory-limit bounds host memory")
+    gpus = [f"{device['name']}, {format_size(device['memory_bytes'])} memory" for device in found["devices"]]
+    packages = ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"])
+    show(f"a3gnn {found['a3gnn']}, Python {found['python']}, {found['system']}")
+    rows = (
+        ("CPU", f"{found['cpu']}, {count(found['cores'], 'core')}, {format_size(found['host_memory_bytes'])} memory"),
+        ("Caches", ", ".join(caches) or "unknown"),
+        ("Instructions", " ".join(found["instruction_sets"]) or "unknown"),
+        ("GPU", "; ".join(gpus) or "none: a3gnn trains on the CPU, and --memory-limit limits host memory"),
+        ("Packages", packages),
+    )
+    for label, text in rows:
+        show("\n".join(wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)))
     missing = [p for p in found["packages"] if p["version"] is None]
-    show("\npackages: " + ", ".join(f"{p['name']} {p['version']}" for p in found["packages"] if p["version"]))
-    for line in dict.fromkeys(p["install"] for p in missing):
-        alike = [p for p in missing if p["install"] == line]
-        kind = "missing" if alike[0]["required"] else "not installed (optional)"
-        show(f"{kind}: {', '.join(p['name'] for p in alike)}, for {alike[0]['purpose']}:\n    {line}")
+    for required, heading in ((True, "Missing"), (False, "Not installed (optional)")):
+        lines = dict.fromkeys(p["install"] for p in missing if p["required"] == required)
+        if lines:
+            show(f"\n{heading}:")
+        for line in lines:
+            alike = [p for p in missing if p["install"] == line]
+            show(f"  {', '.join(p['name'] for p in alike)}, for {alike[0]['purpose']}:")
+            click.echo(f"      {line}")
     if not missing:
-        show("nothing is missing")
+        show("\nAll packages are installed.")
     if found["probe"] is not None:
         _print_probe(found["probe"])
 
 
 def _print_probe(probe: dict[str, Any]) -> None:
-    show(f"\nthis machine, {probe['fingerprint']}, as just measured; kept at\n    {probe['kept_at']}")
+    show(f"\nProbe of machine {probe['fingerprint']}, measured now and stored in\n    {probe['kept_at']}")
     for name, value in probe["limits"].items():
         show(f"  {name:<27} {_shown(name, value)}")
 

@@ -13,7 +13,7 @@ from a3gnn.profiling.executor_choice import EXECUTORS, LOCAL, ExecutorChoice
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Help of --machines for commands that run trials on one kind of machines.
-ONE_KIND = "Their kind, where the cluster has several (a3gnn machines)."
+ONE_KIND = "Kind of machines to use in the cluster; a3gnn machines lists them."
 
 
 def executor_options(machines: str) -> Callable[[F], F]:
@@ -28,10 +28,10 @@ def executor_options(machines: str) -> Callable[[F], F]:
             type=click.Choice(EXECUTORS),
             default=LOCAL,
             show_default=True,
-            help="Where trials run: on this machine, or on those of a Ray cluster.",
+            help="Run trials on this machine, or on the machines of a Ray cluster.",
         ),
         click.option(
-            "--ray-address", metavar="HOST:PORT", help="The head of the cluster; by default the one on this machine."
+            "--ray-address", metavar="HOST:PORT", help="Head of the Ray cluster. Default: the head on this machine."
         ),
         click.option("--machines", metavar="NAME", help=machines),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from a3gnn.cli.completion import DATASET, PLATFORM
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import FANOUTS, FANOUTS_HELP, LAYERS, LAYERS_HELP, asked_fanouts
 from a3gnn.cli.output import show
 
@@ -22,23 +23,37 @@ if TYPE_CHECKING:
 _LAYERS, _HIDDEN, _BATCH_SIZE = 2, 128, 1024
 
 
-@click.command()
-@click.option("--platform", type=PLATFORM, required=True, help="u250, u200, a5000, or FILE.toml of your own.")
-@click.option("--dataset", type=DATASET, help="Your graph; without one, the four of HitGNN's Table IV.")
-@click.option("--model", type=click.Choice(["sage", "gcn"]), default="sage", show_default=True, help="The model.")
-@click.option("--layers", type=LAYERS, help=LAYERS_HELP)
-@click.option("--hidden", type=click.IntRange(1), default=_HIDDEN, show_default=True, help="Width of hidden layers.")
-@click.option("--fanouts", type=FANOUTS, help=FANOUTS_HELP)
-@click.option("--batch-size", type=click.IntRange(1), default=_BATCH_SIZE, show_default=True, help="Seeds per device.")
-@click.option("--devices", type=click.IntRange(1), help="How many, in place of the platform's.")
-@click.option("--beta", type=float, help="Share of input rows in a device's memory.  [default: 1 / devices]")
-@click.option("--indirect", is_flag=True, help="Other rows come by way of another device, not straight from the host.")
-@click.option("--algorithms", is_flag=True, help="What distdgl, pagraph and p3 reach on the graph, by its parts.")
-@click.option("--ceiling", type=float, help="Share of each resource that a design may take.  [default: 0.91]")
-@click.option("--every", is_flag=True, help="Every n and m, not powers of two alone.")
-@click.option("--sampling-seconds", type=float, default=0.0, help="Of a mini-batch, as measured; 0 does not count it.")
-@click.option("--loss-seconds", type=float, default=0.0, help="Of a mini-batch, as measured; 0 does not count it.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.command(cls=Command)
+@click.option("--platform", type=PLATFORM, required=True, help="Platform: u250, u200, a5000, or your own FILE.toml.")
+@click.option("--dataset", type=DATASET, help="Your graph. Default: the four graphs of HitGNN, Table IV.")
+@click.option("--model", type=click.Choice(["sage", "gcn"]), default="sage", show_default=True, help="Model to train.")
+@click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: 2.")
+@click.option(
+    "--hidden", type=click.IntRange(1), default=_HIDDEN, show_default=True, help="Width of the hidden layers."
+)
+@click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: 25,10 for 2 layers.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    default=_BATCH_SIZE,
+    show_default=True,
+    help="Seeds per mini-batch of a device.",
+)
+@click.option("--devices", type=click.IntRange(1), help="Number of devices. Default: the platform's.")
+@click.option("--beta", type=float, help="Share of input rows in a device's own memory. Default: 1 / devices.")
+@click.option(
+    "--indirect", is_flag=True, help="Load the other rows through another device, not directly from the host."
+)
+@click.option("--algorithms", is_flag=True, help="Predict the algorithms distdgl, pagraph and p3 on the graph too.")
+@click.option("--ceiling", type=float, help="Largest share of each resource for a design. Default: 0.91.")
+@click.option("--every", is_flag=True, help="Try every n and m, not only powers of two.")
+@click.option(
+    "--sampling-seconds", type=float, default=0.0, help="Measured sampling time of a mini-batch; 0 leaves it out."
+)
+@click.option(
+    "--loss-seconds", type=float, default=0.0, help="Measured time of the loss of a mini-batch; 0 leaves it out."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def explore(
     platform: str,
     dataset: str | None,
@@ -57,10 +72,10 @@ def explore(
     loss_seconds: float,
     as_json: bool,
 ) -> None:
-    """Explore the accelerator designs of a platform, by a model: nothing runs on it.
+    """Explore the accelerator designs of a platform with a performance model.
 
-    A design is n scatter-gather units, which aggregate, and m multipliers, which update. docs/research/accelerators.md
-    has the equations, and says what is fitted and what is assumed.
+    Nothing runs on the platform. A design has n scatter-gather units, which aggregate, and m multipliers, which update.
+    docs/research/accelerators.md has the equations, the fitted constants and the assumptions.
     """
     from a3gnn.hitgnn.platforms.explore import CEILING
     from a3gnn.hitgnn.platforms.explore import explore as run

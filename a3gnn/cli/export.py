@@ -7,21 +7,22 @@ from pathlib import Path
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.output import QUIET, progress, show
 
 
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--optuna", "url", required=True, metavar="URL", help="The storage, such as sqlite:///optuna.db.")
-@click.option("--study-name", help="Of the new study; the graph's name and the folder's by default.")
-@click.option("--replace", is_flag=True, help="Write an earlier export of that name anew.")
+@click.command(cls=Command)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--optuna", "url", required=True, metavar="URL", help="Optuna storage, such as sqlite:///optuna.db.")
+@click.option("--study-name", metavar="NAME", help="Name of the new study. Default: the names of graph and folder.")
+@click.option("--replace", is_flag=True, help="Replace an earlier export with the same name.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def export(folder: Path, url: str, study_name: str | None, replace: bool, quiet: bool, as_json: bool) -> None:
-    """Write the trials of the tune in FOLDER into an Optuna storage, as a study of its own.
+    """Write the trials of the tune in the folder DIR to an Optuna storage, as a new study.
 
-    Knobs are parameters with their scales; speed, memory and accuracy are the objectives, limits the constraints,
-    learning curves the intermediate values. optuna-dashboard URL shows it.
+    Knobs become parameters with their scales. Speed, memory and accuracy become objectives, limits become constraints,
+    and learning curves become intermediate values. View the study with optuna-dashboard URL.
     """
     from a3gnn.tuning.outcome.optuna_export import export_to_optuna
 

@@ -7,29 +7,34 @@ from pathlib import Path
 
 import click
 
-from a3gnn.cli.output import say
+from a3gnn.cli.help import Command
+from a3gnn.cli.output import say, show
+from a3gnn.units import count
 
 
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--all", "everything", is_flag=True, help="Every measured configuration, not the front alone.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.command(cls=Command)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--all", "everything", is_flag=True, help="Show every measured configuration.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def front(folder: Path, everything: bool, as_json: bool) -> None:
-    """Show the Pareto front in FOLDER, the --out of a tune; of one that has not chosen yet, the front so far."""
+    """Show the Pareto front of the tune in the folder DIR.
+
+    An unfinished tune shows the front so far.
+    """
     from a3gnn.report.front import Front
     from a3gnn.tuning.outcome.result import unfinished_front
 
     so_far = unfinished_front(folder)
     if so_far is not None:
-        say(
-            f"nothing is chosen in {folder} yet: this is the front of what was measured so far; "
-            "the tune's command with --resume goes on"
-        )
+        say(f"the tune in {folder} is not finished: this is its front so far; its command with --resume continues")
     found = so_far or Front.read(folder)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
         return
-    from a3gnn.report.front import front_lines
+    from a3gnn.report.front import front_cells, front_lines
 
     for line in front_lines(found, everything):
         click.echo(line)
+    left_out = 0 if everything else len(found.rows) - sum(1 for _ in front_cells(found).rows)
+    if left_out:
+        show(f"\n{count(left_out, 'measured configuration')} not shown; --all shows all")

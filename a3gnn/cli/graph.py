@@ -10,6 +10,7 @@ import click
 
 from a3gnn.characteristics import CACHE_FRACTIONS
 from a3gnn.cli.completion import DATASET
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE, split_options
 from a3gnn.cli.output import QUIET, fitted, progress, show
 from a3gnn.errors import ExitCode
@@ -28,7 +29,7 @@ def graph() -> None:
     """Convert, describe and verify graphs."""
 
 
-@graph.command(epilog=_SPEC_HELP)
+@graph.command(cls=Command, epilog=_SPEC_HELP)
 @click.argument("spec", type=DATASET)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
@@ -36,14 +37,15 @@ def graph() -> None:
     type=SIZE,
     default="1GiB",
     show_default=True,
-    help="Memory for buffered edges; about 50 bytes per node and 0.3 GiB come on top.",
+    help="Memory for buffered edges. Nodes take about 50 bytes each on top, and the process 0.3 GiB.",
 )
 @split_options
 @QUIET
 def convert(spec: str, folder: Path, memory_budget: int, split: str | None, split_seed: int, quiet: bool) -> None:
-    """Write the graph SPEC to FOLDER as plain .npy files, which open in milliseconds and stay on disk.
+    """Convert the graph SPEC to .npy files in FOLDER.
 
-    FOLDER must be new, empty, or hold this very graph. A synthetic graph or an .npz file may be larger than memory.
+    The files open in milliseconds and stay on disk. FOLDER must be new, empty, or contain the same graph. A synthetic
+    graph or an .npz file may be larger than memory.
     """
     from a3gnn.graphs.convert import convert as convert_graph
     from a3gnn.graphs.split import Split
@@ -57,12 +59,15 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
     click.echo(str(folder))
 
 
-@graph.command(epilog=_SPEC_HELP)
+@graph.command(cls=Command, epilog=_SPEC_HELP)
 @click.argument("spec", type=DATASET)
 @split_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
-    """Print the characteristics of the graph SPEC that the surrogate uses."""
+    """Show the characteristics of the graph SPEC.
+
+    The surrogate predicts from them.
+    """
     from a3gnn.graphs.graph import Graph
 
     described = Graph.load(spec, split, split_seed)
@@ -76,13 +81,14 @@ def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
         click.echo("\n".join([f"{name:<{width}}  {first}", *(f"{'':<{width}}  {line.strip()}" for line in rest)]))
 
 
-@graph.command()
+@graph.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(folder: Path, as_json: bool) -> None:
-    """Read every file of the converted graph in FOLDER again, and say what is sound and what is not.
+    """Verify every file of the converted graph in FOLDER.
 
-    Opening a folder verifies it once, and again what has changed. Exits with 1 where a file is damaged.
+    Opening a folder verifies new and changed files. This command reads all files again. Exits with 1 if a file is
+    damaged.
     """
     from a3gnn.graphs.verify import verify as verify_folder
 

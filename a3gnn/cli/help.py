@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-#: Groups of options by command: a heading, and the options in order. Others follow under "Other options".
+#: Options that say what is trained.
+_MODEL = ("model", "layers", "fanouts", "hidden", "norm", "residual", "lr_schedule", "lr_epochs", "loss")
+_TRIALS = ("executor", "ray_address", "machines")
+_OTHER = ("Other options", ("as_json", "help"))
+#: Options of a command: a heading, and the options in order. A command without groups has one list.
 GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "tune": (
         ("Common options", ("dataset", "memory_limit", "budget", "priority", "out", "resume", "verbose", "quiet")),
-        ("Model", ("model", "layers", "fanouts", "hidden", "norm", "residual", "lr_schedule", "lr_epochs", "loss")),
+        ("Model", _MODEL),
         (
             "Accuracy",
             (
-                "max_accuracy_drop",
-                "target_accuracy",
-                "metric",
-                "class_weights",
-                "accuracy_epochs",
-                "split",
-                "split_seed",
+                *("max_accuracy_drop", "target_accuracy", "metric", "class_weights"),
+                *("accuracy_epochs", "split", "split_seed"),
             ),
         ),
         ("Search", ("fix", "ranges", "engine", "seed", "store", "host_memory_limit")),
-        ("Elsewhere", ("server", "token", "executor", "ray_address", "machines")),
+        ("Other machines", ("server", "token", *_TRIALS)),
+        _OTHER,
     ),
     "recommend": (
         ("Common options", ("dataset", "memory_limit", "priority", "out", "quiet")),
-        ("Model", ("model", "layers", "fanouts", "hidden", "norm", "residual", "lr_schedule", "lr_epochs", "loss")),
+        ("Model", _MODEL),
         ("Accuracy", ("max_accuracy_drop", "metric", "class_weights", "split", "split_seed")),
         ("Search", ("fix", "ranges", "seed", "store", "host_memory_limit")),
+        _OTHER,
     ),
     "train": (
-        ("Common options", ("epochs", "patience", "until_target", "out", "resume", "dataset", "quiet")),
         (
-            "Model",
-            ("path", "model", "layers", "fanouts", "norm", "residual", "lr_schedule", "lr_epochs", "loss", "seed"),
+            "Common options",
+            ("epochs", "patience", "until_target", "out", "resume", "path", "dataset", "verbose", "quiet"),
         ),
+        ("Model", ("model", "layers", "fanouts", "norm", "residual", "lr_schedule", "lr_epochs", "loss", "seed")),
         ("Accuracy", ("target_accuracy", "metric", "class_weights", "split", "split_seed")),
         ("Memory", ("host_memory_limit", "adapt")),
         ("Several processes", ("ranks", "algorithm")),
@@ -43,17 +46,41 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
             "Several trainers in one process",
             ("trainers", "trainer_shares", "trainer_sampling", "trainer_stall", "prefetch"),
         ),
+        _OTHER,
+    ),
+    "profile": (
+        ("Common options", ("dataset", "configs", "memory_limit", "store", "export", "quiet")),
+        ("Model", _MODEL),
+        ("Accuracy", ("metric", "class_weights", "split", "split_seed")),
+        ("Trials", ("train_seconds", "accuracy_epochs", "timeout", "seed")),
+        ("Other machines", _TRIALS),
+        _OTHER,
+    ),
+    "serve": (
+        ("Common options", ("folder", "data_root", "host", "port", "token")),
+        ("Access", ("allow_host", "allow_model")),
+        ("Limits", ("max_upload", "max_nodes", "max_edges", "max_queued", "at_once")),
+        ("Storage", ("database",)),
+        ("Other machines", _TRIALS),
+        ("Other options", ("help",)),
+    ),
+    "explore": (
+        ("Common options", ("platform", "dataset", "devices", "algorithms")),
+        ("Model", ("model", "layers", "hidden", "fanouts", "batch_size")),
+        ("Design", ("ceiling", "every")),
+        ("Data movement", ("beta", "indirect", "sampling_seconds", "loss_seconds")),
+        _OTHER,
     ),
 }
-#: Two examples for each command.
-EXAMPLES: dict[str, tuple[str, ...]] = {
+#: Two examples for each command that has options.
+EXAMPLES: dict[str, tuple[str, str]] = {
     "tune": (
-        "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine",
-        "a3gnn tune --dataset pyg:Cora --model gcn --priority memory",
+        "a3gnn tune --dataset graph.npz --memory-limit 4GiB --out runs/mine",
+        "a3gnn tune --dataset pyg:Cora --model gcn --priority memory --budget 10min",
     ),
     "recommend": (
         "a3gnn recommend --dataset graph.npz --memory-limit 4GiB",
-        "a3gnn recommend --dataset graph.npz --priority memory --out runs/predicted",
+        "a3gnn recommend --dataset graph.npz --out runs/predicted",
     ),
     "train": (
         "a3gnn train runs/mine --out runs/trained",
@@ -61,39 +88,120 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "predict": (
         "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy",
-        "a3gnn predict runs/trained --out predictions.npy",
+        "a3gnn predict runs/trained/model.pt --dataset pyg:Cora --out cora.npy",
     ),
     "front": ("a3gnn front runs/mine", "a3gnn front runs/mine --all"),
     "pick": (
         "a3gnn pick runs/mine --priority memory",
         "a3gnn pick runs/mine --max-memory 2GiB --max-accuracy-drop 0.5",
     ),
-    "compare": ("a3gnn compare runs/a runs/b", "a3gnn compare runs/a runs/b --json"),
+    "compare": ("a3gnn compare runs/a runs/b", "a3gnn compare runs/a runs/b --csv"),
     "export": (
         "a3gnn export runs/mine --optuna sqlite:///optuna.db",
         "a3gnn export runs/mine --optuna sqlite:///optuna.db --replace",
     ),
     "report": ("a3gnn report runs/mine", "a3gnn report runs/mine --out mine.html"),
-    "serve": ("a3gnn serve --data-root graphs", "a3gnn serve --host 0.0.0.0 --token SECRET"),
+    "serve": (
+        "a3gnn serve --data-root graphs",
+        "a3gnn serve --host 0.0.0.0 --allow-host gpu-box --token SECRET",
+    ),
+    "graph convert": (
+        "a3gnn graph convert graph.npz graphs/mine",
+        "a3gnn graph convert ogb:ogbn-arxiv graphs/arxiv --split 0.6,0.2,0.2",
+    ),
+    "graph info": ("a3gnn graph info graph.npz", "a3gnn graph info pyg:Cora --json"),
+    "graph verify": ("a3gnn graph verify graphs/mine", "a3gnn graph verify graphs/mine --json"),
+    "parts make": (
+        "a3gnn parts make graphs/mine parts --num-parts 4",
+        "a3gnn parts make graphs/mine parts --num-parts 2 --partitioner random",
+    ),
+    "parts serve": (
+        "a3gnn parts serve parts/part-0",
+        "a3gnn parts serve parts/part-0 --host 0.0.0.0 --token SECRET",
+    ),
+    "profile": (
+        "a3gnn profile --dataset graph.npz --configs 20",
+        "a3gnn profile --dataset graph.npz --configs 50 --export rows.jsonl.gz",
+    ),
+    "profiles list": ("a3gnn profiles list", "a3gnn profiles list --store runs/mine/profiles.sqlite"),
+    "profiles check": ("a3gnn profiles check", "a3gnn profiles check rows.jsonl.gz"),
+    "profiles export": (
+        "a3gnn profiles export rows.jsonl.gz",
+        "a3gnn profiles export rows.jsonl --store runs/mine/profiles.sqlite",
+    ),
+    "profiles import": (
+        "a3gnn profiles import rows.jsonl.gz",
+        "a3gnn profiles import rows.jsonl.gz --store shared.sqlite",
+    ),
+    "surrogate card": (
+        "a3gnn surrogate card > card.md",
+        "a3gnn surrogate card --store runs/mine/profiles.sqlite --json",
+    ),
+    "explore": (
+        "a3gnn explore --platform u250",
+        "a3gnn explore --platform u250 --dataset graph.npz --algorithms",
+    ),
+    "accelerator generate": (
+        "a3gnn accelerator generate --units 8 --multipliers 64 --out hls",
+        "a3gnn accelerator generate --units 2 --multipliers 16 --out hls --check",
+    ),
+    "cache info": ("a3gnn cache info", "a3gnn cache info --json"),
+    "cache clean": (
+        "a3gnn cache clean --older-than 30d --dry-run",
+        "a3gnn cache clean --downloads",
+    ),
+    "machines": (
+        "a3gnn machines --ray-address head:6379",
+        "a3gnn machines --here",
+    ),
+    "doctor": ("a3gnn doctor", "a3gnn doctor --probe"),
 }
 
 
 class Command(click.Command):
     """A command whose help has the groups and examples of its name."""
 
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        for param in self.params:
+            if isinstance(param, click.Option) and not param.is_flag and param.metavar is None:
+                param.metavar = _number(param.type)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options in their groups, and then the examples."""
-        records = {
-            param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None
-        }
-        groups = GROUPS.get(self.name or "", ())
+        name = full_name(ctx)
+        records = {key(param): record for param in options_of(self, ctx) if (record := param.get_help_record(ctx))}
+        groups = GROUPS.get(name, (("Options", tuple(records)),))
         for heading, names in groups:
-            if own := [records.pop(name) for name in names if name in records]:
+            if own := [records[one] for one in names if one in records]:
                 with formatter.section(heading):
                     formatter.write_dl(own)
-        with formatter.section("Other options" if groups else "Options"):
-            formatter.write_dl(list(records.values()))
-        if examples := EXAMPLES.get(self.name or ""):
+        if examples := EXAMPLES.get(name):
             with formatter.section("Examples"):
-                for line in examples:
-                    formatter.write_text(line)
+                formatter.write("".join(f"{'':>{formatter.current_indent}}{line}\n" for line in examples))
+
+
+def options_of(command: click.Command, ctx: click.Context) -> list[click.Option]:
+    """Returns the options of the command, --help among them."""
+    return [param for param in command.get_params(ctx) if isinstance(param, click.Option)]
+
+
+def key(option: click.Option) -> str:
+    """Returns the option's name in `GROUPS`; click's versions name --help differently."""
+    return "help" if "--help" in option.opts else option.name or ""
+
+
+def full_name(ctx: click.Context) -> str:
+    """Returns the words after `a3gnn` that name the command, such as `graph convert`."""
+    names: list[str] = []
+    while ctx.parent is not None:
+        names.insert(0, ctx.info_name or "")
+        ctx = ctx.parent
+    return " ".join(names)
+
+
+def _number(kind: click.ParamType[Any]) -> str | None:
+    """Returns how help shows a number; None for other types."""
+    if isinstance(kind, click.types.IntParamType):
+        return "N"
+    return "X" if isinstance(kind, click.types.FloatParamType) else None

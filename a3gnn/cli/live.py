@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from a3gnn.cli.output import progress
 from a3gnn.notify import Message, shown, with_details
-from a3gnn.tuning.tell.trial_lines import BeganEvent, HeadingEvent, PhaseEvent, TrialEvent
+from a3gnn.tuning.tell.events import BeganEvent, HeadingEvent, PhaseEvent, TrialEvent
 from a3gnn.units import count, format_duration
 
 if TYPE_CHECKING:

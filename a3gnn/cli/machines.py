@@ -7,20 +7,21 @@ from contextlib import closing
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.output import show
 from a3gnn.units import count
 
 
-@click.command()
-@click.option("--here", is_flag=True, help="Print what ray start --resources takes on this machine, nothing else.")
-@click.option("--ray-address", metavar="HOST:PORT", help="The cluster's head; by default the one on this machine.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.command(cls=Command)
+@click.option("--here", is_flag=True, help="Print the value of ray start --resources for this machine.")
+@click.option("--ray-address", metavar="HOST:PORT", help="Head of the Ray cluster. Default: the head on this machine.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
-    """List the machines of a Ray cluster that trials may be sent to, by kind.
+    """List the machines of a Ray cluster that can run trials, by kind.
 
-    A machine is one of them where Ray was started by ray start --address HEAD:PORT --resources "$(a3gnn machines
-    --here)"; see docs/howto/ray.md. Machines of equal hardware are of one kind; with A3GNN_MACHINE_LABEL in the
-    environment of both commands, a kind has the name that is given there.
+    Start Ray on each of them with ray start --address HEAD:PORT --resources "$(a3gnn machines --here)"; see
+    docs/howto/ray.md. Machines with equal hardware form one kind. The variable A3GNN_MACHINE_LABEL, set for both
+    commands, names the kind.
     """
     if here:
         from a3gnn.machine.probe import bare_machine
@@ -44,4 +45,4 @@ def machines(here: bool, ray_address: str | None, as_json: bool) -> None:
             runs = "1 study" if studies[one.node] == 1 else f"{studies[one.node]} studies"
             show(f"  {one.name}  {count(round(one.cpus), 'core')}{gpus}, {runs}")
     if not kinds:
-        show("the cluster has no machine that trials may be sent to; a3gnn machines --help says how it gets one")
+        show("the cluster has no machine for trials; a3gnn machines --help shows how to add one")

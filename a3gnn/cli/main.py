@@ -20,28 +20,35 @@ from a3gnn.version import __version__
 
 #: Commands with their module, and their line in `a3gnn --help`, which is here so that help imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph on this machine."),
+    "tune": ("a3gnn.cli.tune", "Find the best training configuration for a graph."),
     "recommend": ("a3gnn.cli.recommend", "Predict the best configuration in seconds, without a trial."),
-    "train": ("a3gnn.cli.train", "Train with the configuration that tune or recommend chose."),
-    "predict": ("a3gnn.cli.predict", "Predict classes, labels or values of nodes with a trained model."),
-    "front": ("a3gnn.cli.front", "Show the Pareto front that tune found."),
-    "pick": ("a3gnn.cli.pick", "Pick by another priority or limits from what tune measured."),
-    "compare": ("a3gnn.cli.compare", "Compare what several tunes were asked for, and found."),
-    "export": ("a3gnn.cli.export", "Write the trials of a tune into an Optuna storage."),
-    "report": ("a3gnn.cli.report", "Write a study as one HTML file."),
-    "serve": ("a3gnn.cli.serve", "Serve studies over HTTP: start, watch, stop, resume, take away."),
-    "accelerator": ("a3gnn.cli.accelerator", "Generate an accelerator for FPGAs: HLS C++ and OpenCL C."),
-    "graph": ("a3gnn.cli.graph", "Convert a graph, verify it, or describe it."),
-    "parts": ("a3gnn.cli.parts", "Cut a graph into parts, and serve them from several machines."),
-    "profile": ("a3gnn.cli.profile", "Measure many configurations and store them."),
-    "profiles": ("a3gnn.cli.profiles", "List, check, export or import stored measurements."),
-    "surrogate": ("a3gnn.cli.surrogate", "Score predictions on measurements that were held out."),
-    "explore": ("a3gnn.cli.explore", "Choose an accelerator's design for an FPGA platform, by a model."),
+    "train": ("a3gnn.cli.train", "Train with the configuration of tune or recommend."),
+    "report": ("a3gnn.cli.report", "Write a tune as one HTML page."),
+    "front": ("a3gnn.cli.front", "Show the Pareto front of a tune."),
+    "pick": ("a3gnn.cli.pick", "Pick another configuration of a tune, by priority or limits."),
+    "compare": ("a3gnn.cli.compare", "Compare two or more tunes."),
+    "predict": ("a3gnn.cli.predict", "Predict the nodes of a graph with a trained model."),
+    "export": ("a3gnn.cli.export", "Write the trials of a tune to an Optuna storage."),
+    "graph": ("a3gnn.cli.graph", "Convert, describe or verify a graph."),
+    "profile": ("a3gnn.cli.profile", "Measure many configurations and store the results."),
+    "profiles": ("a3gnn.cli.profiles", "List, check, export or import measurements."),
+    "surrogate": ("a3gnn.cli.surrogate", "Score the predictions on held-out measurements."),
     "cache": ("a3gnn.cli.cache", "Show or empty the folder of copied graphs and probes."),
-    "machines": ("a3gnn.cli.machines", "List the machines of a Ray cluster that trials may be sent to."),
-    "doctor": ("a3gnn.cli.doctor", "Say what this machine has, and what is missing."),
+    "doctor": ("a3gnn.cli.doctor", "Show this machine's hardware and missing packages."),
+    "serve": ("a3gnn.cli.serve", "Serve tunes over HTTP: start, watch, stop, resume."),
+    "parts": ("a3gnn.cli.parts", "Cut a graph into parts, and serve them from several machines."),
+    "machines": ("a3gnn.cli.machines", "List the machines of a Ray cluster that can run trials."),
+    "explore": ("a3gnn.cli.explore", "Choose an accelerator design for an FPGA platform with a model."),
+    "accelerator": ("a3gnn.cli.accelerator", "Generate an FPGA accelerator: HLS C++ and OpenCL C."),
 }
-
+#: Sections of `a3gnn --help`: a heading, and its commands.
+SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Start here", ("tune", "recommend", "train", "report")),
+    ("Results", ("front", "pick", "compare", "predict", "export")),
+    ("Graphs and measurements", ("graph", "profile", "profiles", "surrogate", "cache", "doctor")),
+    ("Several machines", ("serve", "parts", "machines")),
+    ("FPGAs (simulated)", ("explore", "accelerator")),
+)
 
 #: The shell sets this variable while it completes a command line.
 _COMPLETE = "_A3GNN_COMPLETE"
@@ -78,15 +85,18 @@ class Commands(click.Group):
         return name, command, words
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the section of commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        """Writes the commands in their sections; all lines begin at one column."""
+        first = max(map(len, COMMANDS))
+        for heading, names in SECTIONS:
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<{first}}", COMMANDS[name][1]) for name in names])
 
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no configuration keeps the limits, 130 interrupted.",
+    epilog="a3gnn COMMAND --help shows options and examples. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no "
+    "configuration keeps the limits, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="a3gnn")
 def app() -> None:

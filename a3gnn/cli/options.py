@@ -18,22 +18,22 @@ from a3gnn.units import parse_budget, parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 METRIC = click.Choice((AUTO, *METRIC_NAMES))
-METRICS_HELP = "What models are judged by; auto chooses by the labels."
+METRICS_HELP = "Metric that judges models; auto chooses it by the labels."
 LOSS = click.Choice(LOSSES)
-LOSS_HELP = "Of values that are predicted (a regression)."
+LOSS_HELP = "Loss of a regression: a graph with a value per node instead of a class."
 SCHEDULE = click.Choice(SCHEDULES)
-SCHEDULE_HELP = "How the learning rate falls, to 0."
+SCHEDULE_HELP = "Schedule of the learning rate; linear and cosine fall to 0."
 LR_EPOCHS = click.IntRange(1)
-LR_EPOCHS_HELP = "Epochs over which it does."
+LR_EPOCHS_HELP = "Epochs until --lr-schedule reaches 0."
 NORM = click.Choice(NORMS)
-NORM_HELP = "What normalises rows between layers."
-RESIDUAL_HELP = "Every layer but the first adds its own input rows to its output."
+NORM_HELP = "Normalization between layers."
+RESIDUAL_HELP = "Add the input of each layer to its output, except in the first layer."
 WEIGHTS = click.Choice(CLASS_WEIGHTS)
-WEIGHTS_HELP = "balanced: train seeds of rarer classes weigh more."
-MODELS_HELP = f"{', '.join(MODELS)}, or your own as package.module:function."
-FANOUTS_HELP = "Neighbours per node, one per layer."
+WEIGHTS_HELP = "Class weights in the loss; balanced gives rare classes more weight."
+MODELS_HELP = f"Model: {', '.join(MODELS)}, or your own as package.module:function."
+FANOUTS_HELP = "Neighbors to sample per node, one number per layer."
 LAYERS = click.IntRange(1)
-LAYERS_HELP = "Layers of the model."
+LAYERS_HELP = "Number of layers."
 
 
 class SizeType(click.ParamType[int]):
@@ -65,6 +65,10 @@ class Limit(SizeLimit):
 
     name = "size or baseline"
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the type's name in help."""
+        return "SIZE|baseline"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the bytes of `value`, or the word."""
         return value if value in ("baseline", "default") else super().convert(value, param, ctx)
@@ -74,6 +78,10 @@ class AnyLimit(Limit):
     """A size, or the word `baseline` or `none`, which stays text."""
 
     name = "size, baseline or none"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the type's name in help."""
+        return "SIZE|baseline|none"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the bytes of `value`, or the word."""
@@ -96,7 +104,7 @@ class Duration(click.ParamType[float]):
 class BudgetType(click.ParamType[int | float]):
     """A duration such as 10min, as a float in seconds, or a number of trials, as an int."""
 
-    name = "duration or trials"
+    name = "duration|trials"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
         """Returns trials (int) or seconds (float)."""
@@ -180,9 +188,9 @@ class SharesType(click.ParamType[str]):
 
 def split_options(command: F) -> F:
     """Adds --split and --split-seed to a command."""
-    shares = "Split labelled nodes at random, such as 0.6,0.2,0.2, in place of the graph's own split."
+    shares = "Split labeled nodes at random, for example 0.6,0.2,0.2. Default: the graph's own split."
     command = click.option(
-        "--split-seed", type=click.IntRange(0), default=0, help="Decides which nodes --split takes."
+        "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
     )(command)
     return click.option("--split", type=SharesType(), metavar="TRAIN,VAL,TEST", help=shares)(command)
 

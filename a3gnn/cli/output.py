@@ -16,7 +16,7 @@ from a3gnn.notify import shown, with_details
 #: Minimum width: narrower terminals count as this wide.
 _LEAST_COLUMNS = 80
 
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Print no progress, only results and errors.")
+QUIET = click.option("--quiet", "-q", is_flag=True, help="Print only results and errors.")
 VERBOSE = click.option("--verbose", "-v", is_flag=True, help="Print all figures and every step.")
 
 
@@ -43,10 +43,10 @@ def show(line: str) -> None:
     click.echo("\n".join(fitted(line)))
 
 
-def show_written(files: str, config: str | Path) -> None:
-    """Prints that `files` are written, and the command that trains with `config` as one line to copy to a shell."""
-    show(f"\n{files} written; train with it:")
-    click.echo(f"  a3gnn train {shlex.quote(str(config))}")
+def show_written(file: str | Path, config: str | Path) -> None:
+    """Prints the saved `file`, and the command that trains with `config` as one line to copy to a shell."""
+    click.echo(f"\n{'Saved':<11}{file}")
+    click.echo(f"{'Next':<11}a3gnn train {shlex.quote(str(config))}")
 
 
 def fitted(text: str, width: int = _LEAST_COLUMNS) -> Iterator[str]:

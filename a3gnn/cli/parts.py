@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from a3gnn.cli.completion import DATASET
+from a3gnn.cli.help import Command
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.units import count, format_size
@@ -18,27 +19,28 @@ def parts() -> None:
     """Cut a graph into parts, and serve them from several machines; see docs/howto/graph_servers.md."""
 
 
-@parts.command()
+@parts.command(cls=Command)
 @click.argument("spec", type=DATASET)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--num-parts", type=click.IntRange(1, 256), required=True, help="One per graph server.")
+@click.option("--num-parts", type=click.IntRange(1, 256), required=True, help="Number of parts, one per graph server.")
 @click.option(
     "--partitioner",
     type=click.Choice(PARTITIONERS),
     default="metis",
     show_default=True,
-    help="docs/design/partitioning.md",
+    help="Partitioner; see docs/design/partitioning.md.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The partitioner's.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the partitioner.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @QUIET
 def make(
     spec: str, folder: Path, num_parts: int, partitioner: Partitioner, seed: int, as_json: bool, quiet: bool
 ) -> None:
-    """Cut the graph SPEC into FOLDER/part-0, FOLDER/part-1, ..., each for a graph server of its own.
+    """Cut the graph SPEC into parts, one for each graph server.
 
-    SPEC is what `a3gnn graph convert` takes; a converted folder needs least memory. FOLDER must be new or empty. A part
-    holds all in-edges of its nodes, their features and labels; parts may be moved to other machines.
+    Writes FOLDER/part-0, FOLDER/part-1 and so on. SPEC is a graph as in a3gnn graph convert; a converted folder needs
+    the least memory. FOLDER must be new or empty. A part contains its nodes with all their in-edges, features and
+    labels. Parts can be moved to other machines.
     """
     from a3gnn.graphs.graph import Graph
     from a3gnn.parts.make import make_parts
@@ -59,18 +61,30 @@ def make(
         show(line)
 
 
-@parts.command()
+@parts.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; others need a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8652, show_default=True, help="0 takes a free one.")
 @click.option(
-    "--token", envvar="A3GNN_PARTS_TOKEN", show_envvar=True, help="What requests must carry; better by the variable."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; other addresses than this need --token.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8652, show_default=True, help="Port; 0 takes a free one."
+)
+@click.option(
+    "--token",
+    envvar="A3GNN_PARTS_TOKEN",
+    show_envvar=True,
+    metavar="TEXT",
+    help="Access token that requests must carry; the variable keeps it out of process lists.",
 )
 def serve(folder: Path, host: str, port: int, token: str | None) -> None:
     """Serve the part in FOLDER, until Ctrl-C.
 
-    `a3gnn train --dataset parts:HOST:PORT,HOST:PORT,...` trains on the parts of all servers together. By default this
-    machine alone is answered. What is sent is not encrypted: other addresses belong in a network that you trust.
+    a3gnn train --dataset parts:HOST:PORT,HOST:PORT,... trains on the parts of all servers. By default the server
+    answers only this machine. The traffic is not encrypted, so listen on other addresses only in a network that you
+    trust.
     """
     from a3gnn.parts.serve import serve_part
 

@@ -8,27 +8,33 @@ from pathlib import Path
 import click
 
 from a3gnn.cli.completion import DATASET
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT, import_from_here
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.errors import UsageError
 
-_WHAT = {"classes": "the probability of each class", "labels": "the probability of each label", "values": "the value"}
+_WHAT = {"classes": "class probabilities", "labels": "label probabilities", "values": "predicted values"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "--dataset", type=DATASET, required=True, help="FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
+    "--dataset",
+    type=DATASET,
+    required=True,
+    help="Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt.",
 )
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npy", help="A new file.")
-@click.option("--host-memory-limit", type=SIZE_LIMIT, help="Stop beyond this.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npy", help="New file for the predictions."
+)
+@click.option("--host-memory-limit", type=SIZE_LIMIT, help="Memory limit; the command stops beyond it.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None, quiet: bool, as_json: bool) -> None:
-    """Write what MODEL, a model.pt or the folder of a training, says of every node of a graph.
+    """Predict every node of a graph with MODEL, the folder of a training or its model.pt.
 
-    FILE.npy gets float32, a row per node: of classes the probability of each, of several labels per node the
-    probability of each, of values the value. All in-neighbours count.
+    FILE.npy gets a float32 array with one row per node: the probability of each class, the probability of each label
+    (several labels per node), or the value (a regression). Predictions use all in-neighbors, without sampling.
     """
     import numpy as np
 
@@ -50,7 +56,7 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
         click.echo(json.dumps({"file": str(out), "target": saved.target, "shape": list(found.shape)}))
     else:
         size = " x ".join(f"{length:,}" for length in found.shape)
-        show(f"{out}: {_WHAT[saved.target]}, float32, {size}")
+        show(f"Saved {_WHAT[saved.target]} to {out} (float32, {size})")
 
 
 def _check(out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE
-from a3gnn.cli.output import QUIET, show
+from a3gnn.cli.output import QUIET
 from a3gnn.cli.study_options import take_task, task_options
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
@@ -26,40 +28,46 @@ if TYPE_CHECKING:
     from a3gnn.profiling.profiler import Profiler
 
 
-@click.command()
+@click.command(cls=Command)
 @task_options
-@click.option("--configs", required=True, type=click.IntRange(0), help="Configurations beside the default one.")
-@click.option("--store", default=str(DEFAULT_STORE), show_default=True, help="A path or a database URL.")
-@click.option("--memory-limit", type=SIZE, help="Of the GPU where there is one, of the host otherwise; such as 4GiB.")
+@click.option(
+    "--configs", required=True, type=click.IntRange(0), help="Number of configurations to measure besides the baseline."
+)
+@click.option(
+    "--store", default=str(DEFAULT_STORE), show_default=True, metavar="PATH|URL", help="Store of measurements."
+)
+@click.option("--memory-limit", type=SIZE, help="Memory limit such as 4GiB; GPU memory if there is a GPU.")
 @click.option(
     "--train-seconds",
     type=click.FloatRange(0, min_open=True),
     default=120.0,
     show_default=True,
-    help="Seconds that the baseline trains, at most: it ends where it has stopped rising. Each "
-    "other one is given the time that it took.",
+    help="Most seconds to train the baseline; it ends earlier when it stops improving. The others train as long.",
 )
 @click.option(
     "--accuracy-epochs",
     type=click.IntRange(1),
-    help="Epochs that the baseline trains instead, within those seconds; --lr-epochs by default.",
+    help="Epochs of the baseline, within --train-seconds. Default: --lr-epochs, or until it stops improving.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     default=600.0,
     show_default=True,
-    help="Seconds per trial, stolen time left out.",
+    help="Most seconds per trial, without the time that other virtual machines take.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of configurations and training."
+)
 @click.option(
     "--export",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write every row of the store here afterwards: JSON lines, compressed if it ends in .gz.",
+    metavar="FILE",
+    help="Write all rows of the store to FILE.jsonl or FILE.jsonl.gz at the end.",
 )
 @executor_options(ONE_KIND)
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def profile(
     dataset: str,
     configs: int,
@@ -75,10 +83,10 @@ def profile(
     as_json: bool,
     **trained: Any,
 ) -> None:
-    """Measure the baseline and others that cover the space, and store what they reach.
+    """Measure the baseline and configurations that cover the search space, and store the results.
 
-    Each is trained as many seconds as the baseline took, set-up included.
-    What is stored is not measured again: after an interruption the same command goes on where it stopped.
+    Each configuration trains for as many seconds as the baseline, set-up included. Stored configurations are not
+    measured again, so the same command continues after an interruption.
     """
     import torch
     from rich.console import Console
@@ -139,7 +147,7 @@ def profile(
     if as_json:
         click.echo(json.dumps(summary))
     else:
-        show(_text(summary))
+        click.echo(_text(summary))
 
 
 def _measure(
@@ -192,9 +200,10 @@ def _summary(place: str, found: list[tuple[Measurement, bool]]) -> dict[str, Any
 def _text(summary: dict[str, Any]) -> str:
     failed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in summary["failed"].items() if count)
     return (
-        f"configurations  {summary['configurations']}\n"
-        f"measured now    {summary['measured']}\n"
-        f"stored before   {summary['skipped']}\n"
-        f"failed          {failed or 'none'}\n"
-        f"store           {summary['store']}"
+        f"Configurations  {summary['configurations']}\n"
+        f"Measured now    {summary['measured']}\n"
+        f"Stored before   {summary['skipped']}\n"
+        f"Failed          {failed or 'none'}\n"
+        f"Saved           {summary['store']}\n"
+        f"Next            a3gnn profiles list --store {shlex.quote(summary['store'])}"
     )

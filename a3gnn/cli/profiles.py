@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.output import show
 from a3gnn.errors import StoreError, UsageError
 from a3gnn.profiling.store.existing import DEFAULT_STORE
@@ -20,23 +22,24 @@ if TYPE_CHECKING:
     from a3gnn.profiling.store.provenance import Holding
     from a3gnn.profiling.store.store import ProfileStore
 
-_STORE = click.option("--store", help=f"A path or a database URL; {DEFAULT_STORE} by default.")
+_STORE = click.option("--store", metavar="PATH|URL", help=f"Store of measurements. Default: {DEFAULT_STORE}.")
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 @click.group()
 def profiles() -> None:
-    """List, check, export or import measurements: your own store's, and those that come with a3gnn.
+    """List, check, export or import measurements.
 
-    A store is what a3gnn profile fills, or the profiles.sqlite in the folder of a tune.
+    a3gnn profile fills a store, and each tune fills profiles.sqlite in its folder. Some measurements are shipped with
+    a3gnn.
     """
 
 
-@profiles.command("list", short_help="Print what the store and the shipped profiles hold.")
+@profiles.command("list", cls=Command, short_help="List the rows of the store and the shipped rows.")
 @_STORE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_(store: str | None, as_json: bool) -> None:
-    """Print what the store and the shipped profiles hold: rows by graph, model and machine."""
+    """List the rows of the store and the shipped rows by graph, model and machine."""
     from a3gnn.profiling.store.check import check_store
     from a3gnn.profiling.store.existing import existing_store
     from a3gnn.profiling.store.jsonl import shipped_measurements
@@ -49,9 +52,12 @@ def list_(store: str | None, as_json: bool) -> None:
             checked = check_store(own)
         found[store or str(DEFAULT_STORE)] = holdings(checked.sound.values())
         if checked.faults:
-            click.echo("rows that are wrong are left out; a3gnn profiles check names them", err=True)
+            click.echo("the list leaves out wrong rows; a3gnn profiles check names them", err=True)
     elif not as_json:
-        click.echo(f"there is no store at {DEFAULT_STORE}; a3gnn profile makes one, --store names another", err=True)
+        click.echo(
+            f"there is no store at {DEFAULT_STORE}: run a3gnn profile to make one, or give another with --store",
+            err=True,
+        )
     if as_json:
         machines = {one.hardware.fingerprint: one.hardware.to_dict() for own in found.values() for one in own}
         sources = {place: [one.to_dict() for one in own] for place, own in found.items()}
@@ -61,14 +67,15 @@ def list_(store: str | None, as_json: bool) -> None:
         show(line)
 
 
-@profiles.command(short_help="Check every row of a file or a store.")
+@profiles.command(cls=Command, short_help="Check every row of a file or a store.")
 @click.argument("place", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(place: str | None, as_json: bool) -> None:
-    """Check every row of PLACE, a .jsonl or .jsonl.gz file or a store; by default the store and the shipped profiles.
+    """Check every row of PLACE: a .jsonl or .jsonl.gz file, or a store.
 
-    Each must have the fields of a measurement and no other, of their types and schema versions, finite numbers, and
-    hashes that are those of what it holds. Exits with 1 where one does not, and names it with the rule.
+    Without PLACE, checks your store and the shipped rows. A row must have exactly the fields of a measurement, with
+    their types and schema versions, finite numbers and correct hashes. Exits with 1 if a row is wrong, and names the
+    row and the rule.
     """
     from a3gnn.profiling.store.jsonl import shipped_profiles
 
@@ -88,38 +95,38 @@ def check(place: str | None, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-@profiles.command("export", short_help="Write the rows of the store to a file.")
+@profiles.command("export", cls=Command, short_help="Write the rows of the store to a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_STORE
 def export(file: Path, store: str | None) -> None:
-    """Write every row of the store to FILE, .jsonl or .jsonl.gz, with a first line that says where they come from.
+    """Write every row of the store to FILE (.jsonl or .jsonl.gz).
 
-    Nothing is written where a row does not check.
+    The first line of FILE contains the origin of the rows. Writes nothing if a row is wrong.
     """
     from a3gnn.profiling.store.check import export_rows
 
     _need_suffix(file)
     with _existing(store) as opened:
         rows = export_rows(opened, file)
-    show(f"{count(rows, 'row')} of {store or DEFAULT_STORE} in {file}")
+    show(f"wrote {count(rows, 'row')} of {store or DEFAULT_STORE} to {file}")
 
 
-@profiles.command("import", short_help="Add the rows of a file to the store.")
+@profiles.command("import", cls=Command, short_help="Add the rows of a file to the store.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_STORE
 def import_(file: Path, store: str | None) -> None:
-    """Add the rows of FILE, .jsonl or .jsonl.gz, to the store, which is made where there is none.
+    """Add the rows of FILE (.jsonl or .jsonl.gz) to the store.
 
-    Nothing is added where a row does not check. What the store holds stays: of a configuration that it has already for
-    the same task, graph, hardware and version, the row of FILE is left out.
+    Makes the store if there is none, and adds nothing if a row is wrong. Rows in the store stay: if the store has a
+    configuration with the same task, graph, hardware and version, the row of FILE is left out.
     """
     from a3gnn.profiling.store.check import import_rows
 
     _need_suffix(file)
     place = store or str(DEFAULT_STORE)
     added, rows = import_rows(file, place)
-    left_out = f"; {rows - added:,} left out, as it has those configurations already" if rows > added else ""
-    show(f"{added:,} of {count(rows, 'row')} added to {place}{left_out}")
+    left_out = f"; left out {rows - added:,} configurations that it has already" if rows > added else ""
+    show(f"added {added:,} of {count(rows, 'row')} to {place}{left_out}")
 
 
 def _need_suffix(file: Path) -> None:
@@ -132,7 +139,9 @@ def _existing(store: str | None) -> ProfileStore:
 
     opened = existing_store(store)
     if opened is None:
-        raise StoreError(f"there is no store at {DEFAULT_STORE}; a3gnn profile makes one, --store names another")
+        raise StoreError(
+            f"there is no store at {DEFAULT_STORE}: run a3gnn profile to make one, or give another with --store"
+        )
     return opened
 
 
@@ -149,22 +158,51 @@ def _listed(found: dict[str, list[Holding]]) -> Iterator[str]:
     """Yields a table per source, and the machines named in them."""
     from a3gnn.profiling.store.provenance import describe_machine
 
+    machines = dict.fromkeys(describe_machine(one.hardware) for own in found.values() for one in own)
+    letters = {machine: _letter(i) for i, machine in enumerate(machines)}
     for place, own in found.items():
         rows, failed = sum(one.rows for one in own), sum(one.failed for one in own)
-        yield f"{place}: {count(rows, 'measurement')}, {failed:,} failed"
-        yield f"  {'graph':<28} {'model':<5} {'rows':>5} {'failed':>6} {'version':>7}  {'machine':<8} measured"
+        yield f"{place}: {count(rows, 'measurement')}, {failed:,} failed{_origin(own)}"
+        if own:
+            yield f"  {'rows':>5} {'failed':>6}  {'model':<5}  {'machine':<7}  graph"
         for one in own:
-            versions = ",".join(map(str, one.versions))
-            yield (
-                f"  {_short(one.graph):<28} {one.model:<5} {one.rows:>5} {one.failed:>6} {versions:>7}  "
-                f"{one.hardware.fingerprint[:8]} {one.measured[1][:10]}"
-            )
+            machine = letters[describe_machine(one.hardware)]
+            figures = f"  {one.rows:>5} {one.failed:>6}  {_model(one.model):<5}  {machine:<7}  "
+            first, *rest = _parts(one.graph, 80 - len(figures))
+            yield f"{figures}{first}"
+            yield from (f"{'':{len(figures)}}{part}" for part in rest)
         yield ""
-    yield "machines"
-    for machine in dict.fromkeys(describe_machine(one.hardware) for own in found.values() for one in own):
-        yield from textwrap.wrap(machine, 80, initial_indent="  ", subsequent_indent="    ")
+    yield "Machines"
+    for machine, letter in letters.items():
+        yield from textwrap.wrap(machine, 80, initial_indent=f"  {letter}  ", subsequent_indent="     ")
 
 
-def _short(name: str) -> str:
-    """Shortens a name that is too long for its column to its first and last characters."""
-    return name if len(name) <= 28 else f"{name[:12]}...{name[-13:]}"
+def _origin(own: list[Holding]) -> str:
+    """Returns the versions and the days of the measurements, as the end of a heading."""
+    if not own:
+        return ""
+    versions = sorted({version for one in own for version in one.versions})
+    days = sorted({day[:10] for one in own for day in one.measured})
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"; version {', '.join(map(str, versions))}, {span}"
+
+
+def _letter(place: int) -> str:
+    """Returns A to Z, then A2 to Z2, and so on."""
+    again, letter = divmod(place, 26)
+    return chr(ord("A") + letter) + (str(again + 1) if again else "")
+
+
+def _model(name: str) -> str:
+    """Returns a model's name; for a user's model, its function."""
+    return name.rpartition(":")[2]
+
+
+def _parts(name: str, width: int) -> list[str]:
+    """Returns `name` in parts of at most `width` characters, cut after commas where possible."""
+    parts = [""]
+    for piece in re.findall(r"[^,]*,|[^,]+", name) or [""]:
+        if parts[-1] and len(parts[-1]) + len(piece) > width:
+            parts.append("")
+        parts[-1] += piece
+    return [part[i : i + width] for part in parts for i in range(0, max(len(part), 1), width)]

@@ -8,25 +8,27 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE_LIMIT
 from a3gnn.cli.output import QUIET, progress, show_written
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.profiling.store.existing import DEFAULT_STORE
 
 
-@click.command()
+@click.command(cls=Command)
 @study_options(SIZE_LIMIT, "such as 4GiB")
-@click.option("--store", help=f"Your measurements: a path or a database URL; {DEFAULT_STORE}, if there, by default.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder for a tuned.json.")
+@click.option(
+    "--store", metavar="PATH|URL", help=f"Store of your measurements. Default: {DEFAULT_STORE}, if it exists."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for tuned.json.")
 @QUIET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
-    """Recommend a training configuration by predictions alone, in seconds: no trial is run.
+    """Recommend a training configuration in seconds, without a trial.
 
-    Shows what is predicted of it and of the baseline, each figure with the interval in which nine of ten
-    measurements should lie, how probably it keeps each limit, and what can't be known. The first call on a machine
-    probes it and fits the predictions, which takes some seconds more. DIR/tuned.json is for a3gnn train. a3gnn tune
-    measures.
+    Predicts speed, memory and accuracy of the configuration and of the baseline, each with a 90% interval, and the
+    probability that each limit holds. The first call on a machine measures its speed and fits the predictions, which
+    takes some seconds more. a3gnn train DIR trains with the configuration; a3gnn tune measures it first.
     """
     asked = as_arguments(options)
     from a3gnn.tuning.recommend import recommend as run
@@ -41,4 +43,4 @@ def recommend(quiet: bool, as_json: bool, **options: Any) -> None:
     for line in recommendation_lines(found):
         click.echo(line)
     if found.folder is not None:
-        show_written(f"{found.folder}/tuned.json is", f"{found.folder}/tuned.json")
+        show_written(f"{found.folder}/tuned.json", found.folder)

@@ -6,18 +6,20 @@ from pathlib import Path
 
 import click
 
+from a3gnn.cli.help import Command
 
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+
+@click.command(cls=Command)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="The file to write; FOLDER/report.html by default."
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="HTML file to write. Default: DIR/report.html."
 )
 def report(folder: Path, out: Path | None) -> None:
-    """Write the study in FOLDER, the --out of a tune, as one HTML file.
+    """Write the tune in the folder DIR as one HTML file.
 
-    The file holds everything that it shows, works offline and can be mailed: the measured front, a picker by other
-    limits and weights, the knobs, learning curves, where the time of a step goes, and every trial. FOLDER may be that
-    of a tune that still runs. A file that is there already is replaced.
+    The page works offline. It shows the measured front, learning curves, the time of each stage of a step, the knobs
+    and every trial, and it picks another configuration by other limits and weights. The tune may still be running. An
+    existing file is replaced.
     """
     from a3gnn.page.views import write_report
 

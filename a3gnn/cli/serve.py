@@ -8,40 +8,74 @@ from typing import Any
 import click
 
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
+from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE, import_from_here
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
     default=Path("runs/service"),
     show_default=True,
-    help="Keeps studies, graphs and the database; the same folder goes on where a server ended.",
-)
-@click.option("--data-root", type=click.Path(path_type=Path), help="Graphs below this folder may be tuned for.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; others need a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="0 takes a free one.")
-@click.option(
-    "--token", envvar="A3GNN_TOKEN", show_envvar=True, help="What requests must carry; better by the variable."
+    help="Folder for studies, graphs and the database. A new server in the same folder continues its studies.",
 )
 @click.option(
-    "--allow-host", multiple=True, metavar="NAME", help="A name that the server is reached by; may be repeated."
+    "--data-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder whose graphs studies may use.",
 )
-@click.option("--allow-model", multiple=True, metavar="PACKAGE.MODULE:FUNCTION", help="A model of your own to run.")
-@click.option("--database", help="A path or a database URL; FOLDER/service.sqlite by default.")
-@click.option("--max-upload", type=SIZE, default="2GiB", show_default=True, help="An uploaded graph, also unpacked.")
-@click.option("--max-nodes", type=click.IntRange(1), default=50_000_000, show_default=True, help="Of a graph.")
-@click.option("--max-edges", type=click.IntRange(1), default=2_000_000_000, show_default=True, help="Of a graph.")
-@click.option("--max-queued", type=click.IntRange(1), default=100, show_default=True, help="Studies that may wait.")
-@click.option("--at-once", type=click.IntRange(0), default=1, show_default=True, help="Studies that run; 0 for none.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; other addresses than this need --token.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Port; 0 takes a free one."
+)
+@click.option(
+    "--token",
+    envvar="A3GNN_TOKEN",
+    show_envvar=True,
+    metavar="TEXT",
+    help="Access token that requests must carry; the variable keeps it out of process lists.",
+)
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="Host name that reaches this server. May be repeated."
+)
+@click.option(
+    "--allow-model",
+    multiple=True,
+    metavar="PACKAGE.MODULE:FUNCTION",
+    help="Your own model that studies may use. May be repeated.",
+)
+@click.option("--database", metavar="PATH|URL", help="Database of studies. Default: FOLDER/service.sqlite.")
+@click.option(
+    "--max-upload", type=SIZE, default="2GiB", show_default=True, help="Largest uploaded graph, packed and unpacked."
+)
+@click.option(
+    "--max-nodes", type=click.IntRange(1), default=50_000_000, show_default=True, help="Most nodes of a graph."
+)
+@click.option(
+    "--max-edges", type=click.IntRange(1), default=2_000_000_000, show_default=True, help="Most edges of a graph."
+)
+@click.option("--max-queued", type=click.IntRange(1), default=100, show_default=True, help="Most waiting studies.")
+@click.option(
+    "--at-once",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Studies that run at the same time; 0 runs none.",
+)
 @executor_options(ONE_KIND)
 def serve(**options: Any) -> None:
-    """Serve studies over HTTP: start, watch, stop and resume them, and take their choice away.
+    """Serve studies over HTTP: start, watch, stop and resume tunes, and download their results.
 
-    Studies wait in a queue, and their trials take turns on the machine. Whatever ends the server, the next one with the
-    same --folder goes on with what was running, and runs no finished trial again. By default it answers this machine
-    alone; see docs/howto/service.md.
+    Studies wait in a queue, and their trials take turns on the machine. After a crash or a restart, a server with the
+    same --folder continues the running studies and repeats no finished trial. By default the server answers only this
+    machine; see docs/howto/service.md.
     """
     from a3gnn.option_names import as_keywords
     from a3gnn.service.serve import serve as run

@@ -41,12 +41,12 @@ from a3gnn.units import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Help of --dataset.
-_GRAPHS = "FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
+_GRAPHS = "Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, ogb:NAME or DATA.pt."
 _OPTIONS = (
     click.option("--dataset", type=DATASET, required=True, help=_GRAPHS),
     click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
-    click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} 2 by default."),
-    click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} 25,10 by default, with --layers what is usual."),
+    click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: 2."),
+    click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: 25,10 for 2 layers."),
     click.option(
         "--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers."
     ),
@@ -67,29 +67,31 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
         memory_limit: The type of --memory-limit.
         example: Example values for its help text.
     """
-    limit = f"Of the GPU where there is one, of the host otherwise: {example}."
-    priorities = "time, throughput, memory, accuracy, balanced, T,M,A."
+    limit = f"Memory limit {example}; GPU memory if there is a GPU."
+    priorities = "Goal: time, throughput, memory, accuracy, balanced, or weights T,M,A of speed, memory and accuracy."
     options = (
         click.option("--priority", type=PRIORITY, default="time", show_default=True, help=priorities),
         click.option("--memory-limit", type=memory_limit, help=limit),
-        click.option("--host-memory-limit", type=SIZE_LIMIT, help="Of the host, beside a GPU."),
+        click.option("--host-memory-limit", type=SIZE_LIMIT, help="Host memory limit on a machine with a GPU."),
         click.option(
             "--max-accuracy-drop",
             type=float,
             default=1.0,
             show_default=True,
-            help="Points below the baseline, by the metric.",
+            help="Most points below the baseline, by --metric.",
         ),
-        click.option("--fix", type=FIX, multiple=True, metavar="KNOB=VALUE", help="Fix a knob; may be repeated."),
+        click.option("--fix", type=FIX, multiple=True, metavar="KNOB=VALUE", help="Fix a knob. May be repeated."),
         click.option(
             "--range",
             "ranges",
             type=RANGE,
             multiple=True,
             metavar="KNOB=LOW:HIGH",
-            help="Restrict a knob; may be repeated.",
+            help="Restrict a knob to a range. May be repeated.",
         ),
-        click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+        click.option(
+            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of search and training."
+        ),
     )
 
     def decorate(command: F) -> F:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import click
 
+from a3gnn.cli.help import Command
 from a3gnn.cli.output import QUIET, progress
 from a3gnn.profiling.store.existing import DEFAULT_STORE
 
 
 @click.group()
 def surrogate() -> None:
-    """Say how well the surrogate predicts what it has not seen."""
+    """Score the surrogate, the model that predicts measurements."""
 
 
-@surrogate.command(short_help="Score the surrogate on measurements that it has not seen.")
+@surrogate.command(cls=Command, short_help="Score the surrogate on held-out measurements.")
 @click.option(
-    "--store", help=f"Measurements beside the shipped ones, a path or a database URL; {DEFAULT_STORE} if any."
+    "--store",
+    metavar="PATH|URL",
+    help=f"Store of measurements to add to the shipped ones. Default: {DEFAULT_STORE}, if it exists.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of folds and trees.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of folds and trees.")
 @QUIET
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def card(store: str | None, seed: int, quiet: bool, as_json: bool) -> None:
-    """Score the surrogate, and simpler models, on measurements that they have not seen.
+    """Score the surrogate and simpler models on held-out measurements, as Markdown.
 
-    Held out are rows at random, whole graphs, and whole graphs except their default configuration or ten rows. Each
-    model is fitted anew for every fold, which takes from several minutes to over half an hour; progress is printed.
+    Holds out random rows, whole graphs, and whole graphs except their baseline or ten rows. Every fold fits every model
+    again. Expect 10 to 60 minutes; the progress line estimates the rest.
     """
     from a3gnn.notify import ConversionProgress
     from a3gnn.profiling.store.existing import existing_rows

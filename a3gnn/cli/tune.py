@@ -11,6 +11,7 @@ import click
 
 from a3gnn.cli.completion import ENGINE
 from a3gnn.cli.executor_options import executor_options, refuse_executor, take_choice
+from a3gnn.cli.help import Command
 from a3gnn.cli.live import live_tune
 from a3gnn.cli.options import BUDGET, LIMIT
 from a3gnn.cli.output import QUIET, VERBOSE, progress
@@ -25,35 +26,48 @@ if TYPE_CHECKING:
 _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 
 
-@click.command()
-@study_options(LIMIT, "such as 4GiB, or baseline for the peak of the baseline")
-@click.option("--budget", type=BUDGET, default="5min", show_default=True, help="A duration, or a number of trials.")
+@click.command(cls=Command)
+@study_options(LIMIT, "such as 4GiB, or 'baseline' for the baseline's peak")
 @click.option(
-    "--engine", type=ENGINE, default="local", show_default=True, help="local, ppo, nsga2, tpe, random or exhaustive."
+    "--budget", type=BUDGET, default="5min", show_default=True, help="Time such as 10min, or a number of trials."
 )
 @click.option(
-    "--target-accuracy", type=float, help="In percent, by the metric; by default the baseline's best less the drop."
+    "--engine",
+    type=ENGINE,
+    default="local",
+    show_default=True,
+    help="Search engine: local, ppo, nsga2, tpe, random or exhaustive.",
+)
+@click.option(
+    "--target-accuracy",
+    type=float,
+    metavar="PERCENT",
+    help="Validation target by --metric. Default: the baseline's best minus --max-accuracy-drop.",
 )
 @click.option(
     "--accuracy-epochs",
     type=click.IntRange(1),
-    help="Epochs of the baseline; --lr-epochs by default, or until it stops rising.",
+    help="Epochs of the baseline. Default: --lr-epochs, or until it stops improving.",
 )
-@click.option("--store", help="Where measurements are kept: a path or a database URL; DIR/profiles.sqlite by default.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="A new folder; runs/GRAPH by default.")
-@click.option("--resume", is_flag=True, help="Go on with the tune in --out.")
-@executor_options("Their kinds: names with commas between them, or all, for a tune on each at once in DIR/KIND.")
-@click.option("--server", metavar="URL", help="Have an a3gnn serve tune, on its machine.")
-@click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, help="What --server wants requests to carry.")
+@click.option("--store", metavar="PATH|URL", help="Store of measurements. Default: DIR/profiles.sqlite.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="New folder for results. Default: runs/GRAPH."
+)
+@click.option("--resume", is_flag=True, help="Continue the tune in --out.")
+@executor_options("Kinds of machines, such as a,b or all; each kind gets a tune of its own in DIR/KIND.")
+@click.option("--server", metavar="URL", help="Tune on the machine of this a3gnn serve.")
+@click.option("--token", envvar="A3GNN_TOKEN", show_envvar=True, metavar="TEXT", help="Access token of --server.")
 @QUIET
 @VERBOSE
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: str | None, **options: Any) -> None:
     """Find the best training configuration for a graph on this machine.
 
-    Measures the baseline, searches what a surrogate predicts, measures what matters, and writes
-    DIR/tuned.json, front.csv and front.png. The choice keeps the memory limit as measured. Ctrl-C keeps what was
-    measured for --resume; a file named stop in DIR ends the tune at once with the best so far.
+    Measures the baseline, tries the configurations with the best predictions, and measures the best one in turns with
+    the baseline. Writes DIR/tuned.json, front.csv and front.png.
+
+    Ctrl-C keeps all measurements, and --resume continues. A file named stop in DIR ends the tune at once with the best
+    configuration so far.
     """
     refuse_executor(options, server)
     choice = take_choice(options)

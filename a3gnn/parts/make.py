@@ -121,7 +121,7 @@ def _made(
                 write_meta(inner, {**about, "part": number})
                 size = sum(file.stat().st_size for file in inner.iterdir())
                 made.append(MadePart(folder / inner.name, len(nodes), edges, cut, size))
-                notify(f"part {number} of {num_parts}: {count(len(nodes), 'node')}, {count(edges, 'edge')} into them")
+                notify(f"part {number} of {num_parts}: {count(len(nodes), 'node')}, {count(edges, 'in-edge')}")
             written = draft.stat().st_ino
     except OSError as error:
         raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error

@@ -60,12 +60,12 @@ def equal_time(profiler: Profiler, default: Measurement) -> tuple[TrialPlan, str
     if reference is None:
         seconds = plan.curve.most_seconds
         why = "it failed" if metrics is None else "it was not evaluated within its budget"
-        line = f"no training time of the baseline ({why}): each is given {format_duration(seconds)}"
+        line = f"no training time of the baseline ({why}): each configuration trains for {format_duration(seconds)}"
     else:
         seconds, metric = reference.budget_s, default.setting.metric
-        more = ", and was still rising" if reference.still_rising else ""
+        more = ", and was still improving" if reference.still_rising else ""
         line = (
             f"the baseline trained for {format_duration(seconds)} and reached a validation "
-            f"{metric.label} of {metric.show(reference.val_accuracy)}{more}: each other one is given that time"
+            f"{metric.label} of {metric.show(reference.val_accuracy)}{more}: each configuration trains as long"
         )
     return dataclasses.replace(plan, curve=CurvePlan(seconds)), line

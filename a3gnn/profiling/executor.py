@@ -156,7 +156,8 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
     if task.is_own:
         return optimiser
     norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
-    return (*optimiser, *((f"a3gnn.models.layers.{task.model}", *norm) if task.uses_pyg else ()))
+    layers = {"gatv2": "edge_attention", "transformer": "edge_attention"}.get(task.model, task.model)
+    return (*optimiser, *((f"a3gnn.models.layers.{layers}", *norm) if task.uses_pyg else ()))
 
 
 def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:

@@ -26,7 +26,7 @@ from a3gnn.metric import Metric
 from a3gnn.objectives import PRESETS, Objectives, Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.report.rows import REJECTED, FrontRow, FrontRows
-from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.report.text import BASELINE_WORDS, describe_config, show_quality, show_seconds, show_throughput, wrapped
 from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ NO_GAIN = "no measurable gain over the baseline"
 #: Notes of configurations with a better score that were not chosen.
 _IN_ROUNDS = "measured less often than the choice, and the best of such measurements is often a lucky one"
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
+#: Notes of configurations that look better than the choice, but were measured too seldom to compare.
+TOO_SELDOM = (_IN_ROUNDS, _ONCE)
 #: Footnote of a table in which only some rows were timed in the play-off.
 _TIMED_BEFORE = "* timed once, before the verification; shown at the machine's speed during it"
 #: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
@@ -320,11 +322,13 @@ class FrontCells(NamedTuple):
 
 
 def front_cells(front: Front, everything: bool = False) -> FrontCells:
-    """Returns the cells of the front's rows, the default, the chosen row, and rows with a reason against them.
+    """Returns the cells of the front's rows, of labeled rows, and of rows with a reason against them.
 
-    `everything` returns all measured rows. A footnote says so if only some of the rows were timed in the play-off.
+    It leaves out other rows that were measured too seldom to compare. `everything` returns all measured rows. The
+    footnote counts the rows left out, and explains asterisks.
     """
-    shown = [row for row in front.rows if everything or row.on_front or row.labels or row.note]
+    shown = [row for row in front.rows if everything or _is_shown(row)]
+    seldom = sum(row.note in TOO_SELDOM and row not in shown for row in front.rows)
     mixed = len({row.in_play_off for row in shown}) > 1
     columns = _columns(front)
     rows = []
@@ -338,8 +342,23 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
         headings=("", *(heading for heading, _ in columns), "configuration", "why not"),
         rows=tuple(rows),
         feasible=tuple(row.feasible for row in shown),
-        footnote=_TIMED_BEFORE if mixed else None,
+        footnote=_footnote(mixed, seldom),
     )
+
+
+def _is_shown(row: FrontRow) -> bool:
+    return row.on_front or bool(row.labels) or (bool(row.note) and row.note not in TOO_SELDOM)
+
+
+def _footnote(mixed: bool, seldom: int) -> str | None:
+    """Returns the footnote of a table, or None if there is nothing to explain."""
+    lines = [_TIMED_BEFORE] if mixed else []
+    if seldom:
+        lines.append(
+            f"{count(seldom, 'more configuration')} looked better in too few measurements to compare: the best of many "
+            f"single measurements is often a lucky one"
+        )
+    return "; ".join(lines) or None
 
 
 def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
@@ -355,10 +374,10 @@ def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
 
 
 def _title(front: Front) -> str:
-    count = sum(row.on_front for row in front.rows)
+    best = sum(row.on_front for row in front.rows)
     limit = f", limit {format_size(front.limit_bytes)}" if front.limit_bytes else ""
     kind = "device memory" if front.memory == "peak_device_bytes" else "host memory"
-    return f"Pareto front: {count} of {len(front.rows)} measured configurations ({kind}{limit})"
+    return f"Pareto front: {best} of {len(front.rows)} measured configurations ({kind}{limit})"
 
 
 def front_html(front: Front, everything: bool = False) -> str:
@@ -391,7 +410,8 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
     for row, figures in zip(cells.rows, numbers, strict=True):
         label, *_, words, why = row
         yield _aligned(figures, widths)
-        yield from wrapped(words, f"{_INDENT}{label}: " if label else _INDENT, _INDENT * 2)
+        words = "" if words == BASELINE_WORDS else words  # the label says so
+        yield from wrapped(": ".join(filter(None, (label, words))), _INDENT, _INDENT * 2)
         if why:
             yield from wrapped(f"why not: {why}", _INDENT, _INDENT * 2)
     if cells.footnote is not None:

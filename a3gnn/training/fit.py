@@ -278,6 +278,6 @@ def _line(result: EpochResult, metric: Metric) -> str:
 def _reached(point: Point, target: TargetAccuracy, metric: Metric) -> str:
     whole = format_seconds(point.train_s + point.eval_s)
     return (
-        f"validation reached {metric.show(target.accuracy)} at a point of its curve, after {point.batches} "
+        f"reached {metric.show(target.accuracy)} validation {metric.label} after {point.batches} "
         f"mini-batches: {format_seconds(point.train_s)} of training, {whole} with evaluations"
     )

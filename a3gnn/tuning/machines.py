@@ -334,7 +334,7 @@ def _told(one: TunedMachine, tune: ToldTune) -> Iterator[str]:
         yield f"  target     {tune.front.metric.show(tune.front.target)}"
     if tune.config is not None:
         yield from configuration("  chosen", tune.config)
-    yield f"  a3gnn train --config {shlex.quote(f'{one.folder}/tuned.json')}"
+    yield f"  a3gnn train {shlex.quote(str(one.folder))}"
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +39,8 @@ CONTENDERS: dict[str, dict[str, Any]] = {
 SPLITS: tuple[str, ...] = (
     *("random rows", "unseen graph", "unseen graph, default measured", "unseen graph, ten measured"),
 )
+#: The stage that progress names.
+_STAGE = "fitting models to measurements without a fold"
 #: Guess: the usual number.
 _ROW_FOLDS = 5
 #: Configurations besides the default that the last split does not hold out.
@@ -72,12 +75,14 @@ def evaluate(
     notes = ["The accuracy of the default configuration is taken as known: every tuning measures it first."]
     if len(names) == 1:
         notes.append("One graph only: nothing is known of unseen graphs, and their intervals are guesses.")
-    steps = [(split, one) for split in (SPLITS if len(names) > 1 else SPLITS[:1]) for one in CONTENDERS]
+    splits = SPLITS if len(names) > 1 else SPLITS[:1]
+    fits = len(CONTENDERS) * sum(len(_folds(rows, split, seed)) for split in splits)
+    done = itertools.count(1)
+    progress(_STAGE, 0, fits)
     scores = list[Score]()
-    for done, (split, contender) in enumerate(steps):
-        progress("scoring", done, len(steps))
+    for split, contender in itertools.product(splits, CONTENDERS):
         surrogate = Surrogate(**CONTENDERS[contender], coverage=coverage, seed=seed)
-        scores += _scores(contender, split, rows, surrogate)
+        scores += _scores(contender, split, rows, surrogate, lambda: progress(_STAGE, next(done), fits))
     notes += [f"{split}: no graph has rows enough." for split in SPLITS[3:] if split not in {s.split for s in scores}]
     failures = len(measurements) - len(rows)
     return ModelCard(len(rows), failures, tuple(sorted(names.values())), coverage, tuple(notes), tuple(scores))
@@ -99,7 +104,9 @@ class HeldOut(NamedTuple):
     prediction: Prediction
 
 
-def held_out(measurements: Sequence[Measurement], split: str, surrogate: Surrogate) -> HeldOut:
+def held_out(
+    measurements: Sequence[Measurement], split: str, surrogate: Surrogate, fitted: Callable[[], None] = lambda: None
+) -> HeldOut:
     """Returns the rows that `split` holds out, each as predicted by `surrogate` fitted without its fold.
 
     The accuracy and the seconds of the default configuration are taken as known.
@@ -108,6 +115,7 @@ def held_out(measurements: Sequence[Measurement], split: str, surrogate: Surroga
         measurements: Measurements; copies, and the ones without metrics, are left out.
         split: One of `SPLITS`.
         surrogate: Its parameters decide how it is fitted; it is fitted anew for each fold.
+        fitted: Called after each fold.
 
     Raises:
         UsageError: There is no such split.
@@ -130,12 +138,15 @@ def held_out(measurements: Sequence[Measurement], split: str, surrogate: Surroga
             truth.append(_measured(group, curves[key]))
             held_rows += group
             settings += [key] * len(group)
+        fitted()
     prediction = Prediction(*np.concatenate(bounds, axis=1))
     return HeldOut(tuple(held_rows), np.array(settings, dtype=np.str_), np.concatenate(truth), prediction)
 
 
-def _scores(contender: str, split: str, rows: list[Measurement], surrogate: Surrogate) -> Iterator[Score]:
-    found = held_out(rows, split, surrogate)
+def _scores(
+    contender: str, split: str, rows: list[Measurement], surrogate: Surrogate, fitted: Callable[[], None]
+) -> Iterator[Score]:
+    found = held_out(rows, split, surrogate, fitted)
     idle = np.array([row.setting.hardware.profile.idle_host_bytes for row in found.rows], dtype=np.float64)
     for j, metric in enumerate(METRICS):
         known = idle if metric == "peak_host_bytes" else np.zeros(len(found.rows))

@@ -147,7 +147,7 @@ def test_what_differs_from_training_is_said(trained, package, small_folder_graph
     ]
     package.write("widths", "HIDDEN = 32  # as before\n")
     predict(result.folder, small_folder_graph, notify=lines.append)
-    assert "has changed since it was trained" in lines[1]
+    assert "has changed since the training" in lines[1]
 
 
 def test_an_older_file_is_written_anew_by_resuming(trained, small_folder_graph) -> None:

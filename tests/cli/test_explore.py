@@ -40,7 +40,7 @@ def test_a_graph_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_conditions_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     said, _ = run(capsys, "--platform", "u250", "--beta", "0.8", "--indirect", "--sampling-seconds", "0.02")
-    assert "80% in the device's memory (beta), the rest by way of another's" in said
+    assert "80% in the device's memory (beta), the rest through another device" in said
     assert "not counted  the loss" in said
 
 

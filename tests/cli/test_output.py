@@ -107,9 +107,11 @@ def test_results_fit_however_long_paths_are(
     lines = capsys.readouterr().out.splitlines()
     assert any("deepdeep" in line for line in lines)
     # A command stays a line, which a shell takes as it is.
-    commands = [shlex.split(line) for line in lines if line.startswith("  a3gnn ")]
-    assert commands == [["a3gnn", "train", "--config", str(far / "memory" / "picked.json")]] * (arguments[0] == "pick")
-    long = [line for line in lines if len(line) > 80 and len(line.split()) > 1 and not line.startswith("  a3gnn ")]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("Next ")]
+    assert commands == [["a3gnn", "train", str(far / "memory" / "picked.json")]] * (arguments[0] == "pick")
+    long = [
+        line for line in lines if len(line) > 80 and len(line.split()) > 1 and not line.startswith(("Saved ", "Next "))
+    ]
     assert long == []
 
 

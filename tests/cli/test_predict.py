@@ -54,7 +54,7 @@ def test_it_writes_what_python_returns(model: str, here: Path, capsys) -> None:
     sys.path[:] = [folder for folder in sys.path if folder != str(here)]
     capsys.readouterr()
     assert run("predict", "run", "--dataset", SPEC, "--out", "found.npy") == 0
-    assert capsys.readouterr().out == "found.npy: the probability of each class, float32, 300 x 4\n"
+    assert capsys.readouterr().out == "Saved class probabilities to found.npy (float32, 300 x 4)\n"
     found = np.load("found.npy")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, predict("run/model.pt", SPEC).numpy())

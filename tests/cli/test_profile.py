@@ -59,7 +59,7 @@ def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None
     summary = json.loads(out)
     assert (summary["configurations"], summary["skipped"], summary["measured"]) == (3, kept, 3 - kept)
     assert set(summary["failed"].values()) == {0}
-    assert "each other one is given that time" in err
+    assert "each configuration trains as long" in err
     with ProfileStore.open(place) as store:
         rows = store.rows(accuracy_budget=0)
     assert len(rows) == 3

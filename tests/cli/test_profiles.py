@@ -39,6 +39,8 @@ def test_list_counts_what_is_shipped_and_what_is_yours() -> None:
     assert text.startswith(f"shipped with a3gnn: {len(shipped_measurements())} measurements")
     assert f"{DEFAULT_STORE}: 2 measurements, 0 failed" in text
     assert max(map(len, text.splitlines())) <= 80
+    joined = "".join(text.split())
+    assert all(row.setting.graph.name in joined for row in shipped_measurements())  # whole names
     found = json.loads(run("list", "--json").stdout)
     (own,) = found["sources"][str(DEFAULT_STORE)]
     assert own["rows"] == 2
@@ -68,10 +70,10 @@ def test_check_passes_what_is_sound_and_names_what_is_not(tmp_path: Path) -> Non
 
 
 def test_rows_go_from_one_store_to_another_once() -> None:
-    assert run("export", "rows.jsonl.gz").stdout == f"2 rows of {DEFAULT_STORE} in rows.jsonl.gz\n"
-    assert run("import", "rows.jsonl.gz", "--store", "new.db").stdout == "2 of 2 rows added to new.db\n"
+    assert run("export", "rows.jsonl.gz").stdout == f"wrote 2 rows of {DEFAULT_STORE} to rows.jsonl.gz\n"
+    assert run("import", "rows.jsonl.gz", "--store", "new.db").stdout == "added 2 of 2 rows to new.db\n"
     again = run("import", "rows.jsonl.gz", "--store", "new.db").stdout
-    assert again == "0 of 2 rows added to new.db; 2 left out, as it has those configurations already\n"
+    assert again == "added 0 of 2 rows to new.db; left out 2 configurations that it has already\n"
     with ProfileStore.open("new.db") as copy, ProfileStore.open(DEFAULT_STORE) as store:
         assert copy.rows() == store.rows()
 

@@ -49,9 +49,9 @@ def test_it_recommends_and_its_file_trains(tmp_path: Path, capsys: pytest.Captur
     assert "300 nodes" in err
     assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 80  # a path may be longer
     assert TunedConfig.read(tmp_path / "run").measured is None
-    assert run("train", "--config", tmp_path / "run", "--epochs", 2, "--out", tmp_path / "trained") == 0
+    assert run("train", tmp_path / "run", "--epochs", 2, "--out", tmp_path / "trained") == 0
     out = capsys.readouterr().out
-    assert out.count("predicted were") == 2
+    assert out.count("   predicted ") == 2
     assert "the tune measured" not in out
 
 

@@ -81,8 +81,8 @@ def test_a_training_takes_layers_norms_and_residuals_and_goes_on_only_with_them(
     ("options", "epochs", "said"),
     [
         ((), 2, ""),
-        (("--lr-epochs", "1"), 1, "over 1 epoch, and at most 2 are trained: later ones change no weight"),
-        (("--lr-epochs", "5"), 5, "training ends before it is there"),
+        (("--lr-epochs", "1"), 1, "over 1 epoch of at most 2: later epochs change no weight"),
+        (("--lr-epochs", "5"), 5, "over 5 epochs of at most 2: training ends before that"),
     ],
 )
 def test_a_trainings_rate_falls_over_its_epochs_by_default(options, epochs, said, tmp_path, capsys):

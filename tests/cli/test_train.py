@@ -49,7 +49,9 @@ def test_trains_and_compares_with_the_tune(tuned, tmp_path, capsys):
     assert run("--config", tuned, "--epochs", 3, "--out", tmp_path / "run") == 0
     out, err = capsys.readouterr()
     out = " ".join(out.split())
-    assert "test accuracy at epoch" in out
+    assert re.search(r"test accuracy [0-9.]+% at epoch \d of 3, the best by validation validation accuracy", out)
+    assert f"Next a3gnn predict {tmp_path / 'run'} --dataset {SPEC} --out predictions.npy" in out
+    assert "NVTPS" not in out
     assert "the tune measured 25" in out
     assert "the tune measured 300 MiB" in out
     assert "tuned on another machine (Another CPU" in err
@@ -57,13 +59,14 @@ def test_trains_and_compares_with_the_tune(tuned, tmp_path, capsys):
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.04, ""), (0.2, "20% of the cores' time")])
+@pytest.mark.parametrize(("share", "said"), [(0.0, ""), (0.04, ""), (0.2, "took 20% of the cores' time")])
 def test_it_is_said_where_the_host_took_much_of_the_time(tuned, tmp_path, capsys, monkeypatch, share, said):
     monkeypatch.setattr(OtherWork, "stolen_seconds", lambda _: 0.0)
     monkeypatch.setattr(OtherWork, "stolen_share", lambda _: share)
-    assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "run") == 0
+    assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "run", "--verbose") == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert ("stolen " in out) == bool(said)
+    assert ("Stolen " in out) == bool(said)
+    assert "NVTPS" in out
     assert said in out
     assert json.loads((tmp_path / "run" / "result.json").read_text())["stolen_share"] == share
 
@@ -83,19 +86,29 @@ def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys)
     made.write(tuned)
     assert run("--config", tuned, "--epochs", 20, "--until-target", "--out", tmp_path / "run") == 0
     out, err = (" ".join(text.split()) for text in capsys.readouterr())
-    assert "validation reached 30.00% at a point of its curve, after" in err
-    assert re.search(
-        r"target +30\.00% validation accuracy in .* s of training, .* s with evaluations; the tune pro", out
-    )
-    assert "the tune promised 2 s (1.5 s to 2.5 s)" in out
-    assert re.search(r"test accuracy after \d+ mini-batches", out)
+    assert "reached 30.00% validation accuracy after" in err
+    assert re.search(r"time to 30\.00% [0-9.]+ s the tune promised 2 s \(1\.5 s to 2\.5 s\)", out)
+    assert re.search(r"test accuracy [0-9.]+% after \d+ mini-batches, at the target", out)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["target_accuracy"] == 0.3
     assert run("--config", tuned, "--epochs", 1, "--target-accuracy", "100", "--out", tmp_path / "high") == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "100.00% validation accuracy not reached" in out
+    assert "time to 100.00% not reached" in out
     assert "promised" not in out
     assert run("--config", tuned, "--target-accuracy", "0.9", "--out", tmp_path / "share") == 2
     assert "must be in percent" in capsys.readouterr().err
+
+
+def test_predictions_stand_beside_the_result_of_a_recommendation(tuned, tmp_path, capsys):
+    speed, memory = {"mean": 25.0, "low": 20.0, "high": 30.0}, {"mean": 3e8, "low": 2e8, "high": 4e8}
+    predicted = {"throughput_epochs_per_s": speed, "peak_host_bytes": memory}
+    dataclasses.replace(TunedConfig.read(tuned), measured=None, predicted=predicted).write(tuned)
+    assert run(tuned.parent, "--epochs", 1, "--out", tmp_path / "run", "--quiet") == 0
+    out, err = capsys.readouterr()
+    assert not err
+    assert re.search(r"epochs per second +\S+   predicted 25 \(20 to 30; [0-9.]+x\)\n", out)
+    assert re.search(r"peak memory +\d+ MiB   predicted 286 MiB \(191 MiB to 381 MiB; [0-9.]+x\)\n", out)
+    assert "the tune measured" not in out
+    assert len(out.splitlines()) <= 9
 
 
 def test_results_go_to_a_new_folder_under_runs(tuned, tmp_path, monkeypatch, capsys):
@@ -160,7 +173,7 @@ def test_a_model_takes_the_place_of_the_tunes(tuned, tmp_path, capsys):
     assert json.loads((tmp_path / "default" / "result.json").read_text())["config"] == TrainConfig().to_dict()
     capsys.readouterr()
     assert run("--dataset", SPEC) == 2
-    assert "train needs --config, a tuned.json, or --model" in capsys.readouterr().err
+    assert "train needs DIR, the folder of a tune, or --model" in capsys.readouterr().err
     assert run("--dataset", SPEC, "--model", "saeg") == 2
     assert "did you mean 'sage'?; one of your own is package.module:function" in capsys.readouterr().err
     assert run("--dataset", SPEC, "--model", "nowhere_at_all:make") == 2

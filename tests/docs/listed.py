@@ -43,18 +43,17 @@ COMMANDS: dict[str, dict[str, str]] = {
         " --out runs/p3": FOUR,
     },
     "docs/howto/distributed.md": {
-        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two": RUN,
-        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json --out runs/two"
-        " --resume": GOES_ON,
+        "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two": RUN,
+        "torchrun --standalone --nproc-per-node 2 -m a3gnn train runs/mine --out runs/two --resume": GOES_ON,
     },
     "docs/research/adapt.md": {
-        "a3gnn train --config runs/mine/tuned.json --adapt --out runs/adapted": RUN,
+        "a3gnn train runs/mine --adapt --out runs/adapted": RUN,
     },
     "docs/research/hybrid.md": {
         "a3gnn tune --dataset graph.npz --range trainers=1:2 --fix prefetch_depth=1 --out runs/trainers": LIKE_README,
-        "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
-        "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,
-        "a3gnn train --config runs/mine/tuned.json --trainers cpu:1,cpu:1 --adapt --out runs/adapted": RUN,
+        "a3gnn train runs/mine --trainers cpu:1,cpu:1 --out runs/hybrid": RUN,
+        "a3gnn train runs/mine --trainers cpu:1,cpu:1 --prefetch 1,1,1 --out runs/prefetched": RUN,
+        "a3gnn train runs/mine --trainers cpu:1,cpu:1 --adapt --out runs/adapted": RUN,
     },
     "docs/howto/graph_servers.md": {
         'pip install ".[parts]"': INSTALLS,
@@ -86,27 +85,14 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
     },
     "README.md": {
-        "torchrun --standalone --nproc-per-node 2 -m a3gnn train --config runs/mine/tuned.json"
-        " --out runs/two": ELSEWHERE,
-        'pip install ".[ray]"': INSTALLS,
-        "a3gnn tune --executor ray --machines all --dataset graph.npz --out runs/which": CLUSTER,
         "make tune": INSTALLS + ", then tunes for five minutes",
         "make test": "runs these tests",
-        "make docs": "tests/docs/test_site.py builds the site",
         "source .venv/bin/activate": "enters what make tune installed",
         "a3gnn recommend --dataset graph.npz --memory-limit 4GiB": RUN,
         "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine": RUN,
-        "a3gnn front runs/mine": RUN,
+        "a3gnn train runs/mine --out runs/trained": RUN,
         "a3gnn report runs/mine": ELSEWHERE,
-        "a3gnn pick runs/mine --priority memory --max-accuracy-drop 0.5": RUN,
-        "a3gnn train --config runs/mine/tuned.json --out runs/trained": RUN,
-        "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": RUN,
-        "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10"
-        " --out runs/mine": ELSEWHERE,
-        "a3gnn train --config runs/mine/tuned.json": ELSEWHERE,
-        'pip install ".[serve]"': INSTALLS,
-        "a3gnn serve --data-root ~/graphs": SERVES,
-        "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": AT_A_SERVER,
+        "a3gnn pick runs/mine --priority memory": RUN,
     },
     "CONTRIBUTING.md": {
         "make test": "runs these tests",
@@ -144,6 +130,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         """echo 'eval "$(_A3GNN_COMPLETE=zsh_source a3gnn)"' >> ~/.zshrc""": RUN,
         "_A3GNN_COMPLETE=fish_source a3gnn > ~/.config/fish/completions/a3gnn.fish": RUN,
     },
+    "docs/design/engine.md": {"a3gnn graph convert synthetic:nodes=20000000,degree=17,features=32,classes=16 big": RUN},
     "docs/benchmarks/engine.md": {
         "make peers": INSTALLS,
         "make bench": LONG,
@@ -151,7 +138,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.engine --quick": LONG,
         "python -m benchmarks.engine --short": LONG,
         "python -m benchmarks.engine --show benchmarks/results/engine-amd-epyc-2026-11-21.json": RUN,
-        "a3gnn graph convert synthetic:nodes=20000000,degree=17,features=32,classes=16 big": RUN,
     },
     "docs/benchmarks/tunes.md": {
         "python -m benchmarks.levers graph.npz": LONG,
@@ -185,25 +171,25 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/out_of_memory.md": {
         "a3gnn tune --dataset graph.npz --priority memory --memory-limit 2GiB --budget 10min"
         " --out runs/small": LIKE_README,
-        "a3gnn train --config runs/small/tuned.json": RUN,
+        "a3gnn train runs/small": RUN,
         "a3gnn graph info graph.npz": RUN,
         "a3gnn tune --dataset graph.npz --fix feature_tier=disk --memory-limit 1GiB --budget 10min"
         " --out runs/disk": LIKE_README,
         "a3gnn graph convert graph.npz big --memory-budget 512MiB": RUN,
         "a3gnn tune --dataset big --memory-limit 1GiB --budget 10min --out runs/big": LIKE_README,
-        "a3gnn train --config runs/small/tuned.json --host-memory-limit 3GiB --out runs/trained": RUN,
-        "a3gnn train --config runs/small/tuned.json --host-memory-limit 4GiB --out runs/trained --resume": RUN,
+        "a3gnn train runs/small --host-memory-limit 3GiB --out runs/trained": RUN,
+        "a3gnn train runs/small --host-memory-limit 4GiB --out runs/trained --resume": RUN,
     },
     "docs/howto/own_loop.md": {"a3gnn serve": SERVES},
     "docs/howto/out_of_core.md": {
         "a3gnn graph convert huge.npz /fast/huge": RUN,
         "a3gnn tune --dataset /fast/huge --memory-limit 1GiB --budget 10min --out runs/huge": RUN,
-        "a3gnn train --config runs/huge/tuned.json": RUN,
+        "a3gnn train runs/huge": RUN,
         "a3gnn graph verify /fast/huge": RUN,
     },
     "docs/howto/own_models.md": {
         "a3gnn tune --model my_package.models:make_model --dataset graph.npz --fanouts 15,10 --out runs/mine": RUN,
-        "a3gnn train --config runs/mine/tuned.json": RUN,
+        "a3gnn train runs/mine": RUN,
         "a3gnn train --model my_package.models:make_model --dataset graph.npz --fanouts 15,10": RUN,
     },
     "docs/howto/picking.md": {
@@ -258,7 +244,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/start/your_graph.md": {
         "a3gnn graph info graph.npz": ELSEWHERE,
         "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine": ELSEWHERE,
-        "a3gnn train --config runs/mine/tuned.json --out runs/trained": ELSEWHERE,
+        "a3gnn train runs/mine --out runs/trained": ELSEWHERE,
         "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": ELSEWHERE,
     },
     "docs/start/tutorial.md": {
@@ -269,7 +255,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn front runs/tutorial": RUN,
         "a3gnn report runs/tutorial": RUN,
         "a3gnn pick runs/tutorial --priority memory": RUN,
-        "a3gnn train --config runs/tutorial/tuned.json --out runs/trained": RUN,
+        "a3gnn train runs/tutorial --out runs/trained": RUN,
         "a3gnn predict runs/trained --dataset synthetic: --out predictions.npy": RUN,
     },
 }
@@ -277,7 +263,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 #: What the README makes, in this order, and other pages go on with: run once.
 SHARED = (
     "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine",
-    "a3gnn train --config runs/mine/tuned.json --out runs/trained",
+    "a3gnn train runs/mine --out runs/trained",
 )
 
 #: What is put in the place of what a page shows, so that a command runs in seconds in a folder of the test's own.

@@ -19,8 +19,10 @@ data = graph.to_pyg()
 #: What a page's script begins with: what the page speaks of as given.
 GIVEN: dict[str, str] = {
     "README.md": """\
+from a3gnn import Graph
 from torch_geometric.nn import GraphSAGE
 
+data = Graph.load("synthetic:nodes=4000").to_pyg()
 model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
 """,
     "docs/research/accelerators.md": "",

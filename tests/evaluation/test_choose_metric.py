@@ -41,9 +41,9 @@ def test_the_balance_of_the_classes_chooses(tiny_graph: Graph, shares: tuple[flo
     graph = with_shares(tiny_graph, *shares)
     chosen, line = suiting(graph)
     assert chosen == name
-    assert line.startswith(f"metric: {METRIC_LABELS[name]}, for ")
+    assert line.startswith(f"metric: {METRIC_LABELS[name]}, because ")
     share = np.bincount(graph.labels[graph.val_ids]).max() / len(graph.val_ids)
-    assert f"{share:.0%} of the validation nodes are of one class" in line
+    assert f"{share:.0%} of the validation nodes are in one class" in line
     assert (share > MOST_IN_ONE_CLASS) == (name != "accuracy")
 
 
@@ -51,7 +51,7 @@ def test_labels_of_one_class_are_said_to_be(tiny_graph: Graph) -> None:
     chosen, line = suiting(with_shares(tiny_graph, 1.0))
     assert (chosen, line) == (
         "accuracy",
-        "metric: accuracy, for all labels are of one class: it is 100% whatever is learnt",
+        "metric: accuracy, which is 100% for any model: all labels are of one class",
     )
 
 
@@ -105,7 +105,7 @@ def test_training_is_judged_by_the_metric_and_says_so(unbalanced_graph: Graph, t
     task = Task(hidden_channels=16, fanouts=(5, 5), learning_rate=0.01)
     config = TrainConfig(batch_size=32)
     auto = train(config, unbalanced_graph, task=task, metric="auto", epochs=3, out=tmp_path / "a", notify=lines.append)
-    assert lines[0].startswith("metric: ROC AUC, for ")
+    assert lines[0].startswith("metric: ROC AUC, because ")
     assert auto.task == dataclasses.replace(task, metric="roc_auc")
     kept = json.loads((tmp_path / "a" / "result.json").read_text())
     assert kept["metric"] == {"name": "roc_auc", "scale": None}

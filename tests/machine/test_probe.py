@@ -16,6 +16,7 @@ from a3gnn.machine.probe import kept_at, kept_hardware, moved, newer, probe_hard
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.process.worker import Worker
 from a3gnn.threads.affinity import available_cores
+from tests.lines import everything
 
 MIB = 1 << 20
 
@@ -76,9 +77,9 @@ def test_constants_that_have_moved_are_probed_again_and_said(probed: Hardware, w
     kept = fields["limits"] | {"copy_bytes_per_s": probed.profile.copy_bytes_per_s / 1000, "thread_efficiency": 0.125}
     kept_at(probed, cache).write_text(json.dumps(fields | {"limits": kept}))
     lines: list[str] = []
-    again = probe_hardware(cache=cache, worker=worker, notify=lines.append)
+    again = probe_hardware(cache=cache, worker=worker, notify=everything(lines))
     assert again.profile.copy_bytes_per_s > 2 * kept["copy_bytes_per_s"]
-    told = next(line for line in lines if "has moved" in line)
+    told = next(line for line in lines if "it has changed" in line)
     assert "copy_bytes_per_s is" in told
     assert "times what it was" in told
 
@@ -127,7 +128,7 @@ def test_idle_memory_is_never_above_a_measured_peak(
     found = within_peaks(this_machine, [measurement(TrainConfig()), elsewhere, small], lines.append)
     assert found.profile.idle_host_bytes == 120 * MIB
     assert len(lines) == 1
-    assert "take 150 MiB" in lines[0]
-    assert "only 120 MiB" in lines[0]
+    assert "150 MiB for an idle trial" in lines[0]
+    assert "peaked at 120 MiB" in lines[0]
     assert within_peaks(found, [small, elsewhere], lines.append) is found
     assert len(lines) == 1

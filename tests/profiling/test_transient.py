@@ -69,7 +69,7 @@ def test_a_trial_that_is_killed_once_is_measured(
     assert found.metrics is not None
     assert len(lines) == 1
     assert "SIGKILL" in lines[0]
-    assert "the trial is run once more" in lines[0]
+    assert "the trial runs once more" in lines[0]
 
 
 def test_a_server_that_is_killed_once_is_replaced(

@@ -75,7 +75,7 @@ def test_a_study_that_has_not_chosen_is_saved_as_far_as_it_is(
     assert kept.save(tmp_path / "mine") is None
     with pytest.raises(SystemExit):
         main(["front", str(tmp_path / "mine")])
-    assert "nothing is chosen" in capsys.readouterr().err
+    assert "is not finished" in capsys.readouterr().err
 
 
 def test_what_can_not_be_saved_leaves_nothing(

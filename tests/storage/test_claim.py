@@ -186,7 +186,7 @@ def test_where_there_are_no_locks_a_line_says_so_and_the_run_goes_on(
     with claimed(tmp_path / "run", lines.append) as folder:
         assert folder.is_dir()
     assert len(lines) == 1
-    assert lines[0].startswith(f"warning: {tmp_path / 'run'} has no file locks (No locks available); see to it")
+    assert lines[0].startswith(f"warning: {tmp_path / 'run'} has no file locks (No locks available); make sure")
 
 
 def test_a_folder_that_can_not_be_made_is_said(tmp_path: Path) -> None:

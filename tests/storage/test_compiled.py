@@ -319,7 +319,7 @@ def test_numba_that_was_imported_before_is_told(installation: Installation, tmp_
 
 def test_a_user_without_a_home_has_to_name_the_cache_folder(installation: Installation) -> None:
     code = (
-        "import pathlib, a3gnn.storage.atomic as root\n"
+        "import pathlib, a3gnn.storage.cache as root\n"
         "def none(): raise RuntimeError('Could not determine home directory.')\n"
         "pathlib.Path.home = none\n"
         "try: print(root.cache_root())\n"

@@ -98,7 +98,7 @@ def test_kernels_are_compiled_once_and_again_where_the_cache_was_emptied(tmp_pat
     assert first > 0
     assert second == 0
     assert not happened
-    assert lines[0] == "compiling kernels, once on this machine, for reading graphs"
+    assert lines[0] == "compiling kernels for reading graphs (once on this machine, up to a minute)"
     assert lines[1].startswith("kernels compiled in ")
     assert run(READ, cache) == [[0, 0], [], False]
     shutil.rmtree(cache)

@@ -128,7 +128,7 @@ def test_losses_and_metrics_of_other_labels_are_refused(
 
 
 def test_the_metric_suits_the_labels(values_graph: Graph, labels_graph: Graph) -> None:
-    assert suiting(values_graph) == ("mae", "metric: MAE, for values are predicted")
+    assert suiting(values_graph) == ("mae", "metric: MAE, because the labels are values")
     assert suiting(labels_graph)[0] == "micro_f1"
     rare = labels_graph.labels.copy()
     rare[:, 1:] = np.minimum(rare[:, 1:], 0)

@@ -50,7 +50,7 @@ def test_the_best_machine_comes_first_and_those_without_a_choice_last(tuned: Tun
     title = lines.index("")
     assert " ".join(lines[:title]).endswith("by the priority time: best on fast")
     assert [line.split()[0] for line in lines[title + 1 : title + 4]] == ["machine", "fast", "slow"]
-    assert "  a3gnn train --config" in "\n".join(lines)
+    assert "  a3gnn train " in "\n".join(lines)
     assert "lost: nothing was chosen: no machine of the kind lost is left in the cluster" in lines
     assert all(len(line) <= 80 for line in lines if str(tmp_path) not in line)
     assert [machine.to_dict()["machines"] for machine in ranked([slow, fast])] == ["fast", "slow"]

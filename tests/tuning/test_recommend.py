@@ -272,7 +272,7 @@ def test_a_surrogate_is_fitted_once(
     assert not any("fitting" in line for line in lines)
     quick(seed=1, notify=lines.append)
     assert len(fits) == 2
-    assert any(line.endswith("seed=1") for line in lines)
+    assert any(line.endswith("seed=1)") for line in lines)
     folders = sorted((tmp_path / "cache" / "surrogates").iterdir())
     assert len(folders) == 2
     for folder in folders:

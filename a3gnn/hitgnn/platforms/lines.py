@@ -13,6 +13,8 @@ from a3gnn.units import count
 _SHOWN = 200
 #: Most rows of a front that are shown; of a larger one, those that are farthest apart, and the chosen one.
 _ROWS = 24
+#: Longest name of a graph in a table.
+_NAME = 15
 
 
 def exploration_lines(found: Exploration) -> Iterator[str]:
@@ -43,11 +45,11 @@ def _platform(found: Exploration) -> Iterator[str]:
     if isinstance(device, Fpga):
         yield f"resources    {device.kernels.source}; at most {found.ceiling:.0%} of each"
     else:
-        yield "rates        peak arithmetic and bandwidth: a bound, not what training reaches"
+        yield "rates        peak arithmetic and bandwidth: an upper bound for training"
     link, own = platform.device_link_bytes_per_s, device.memory_bytes_per_s
     everything = _gb(platform.memory_bytes_per_s)
     yield f"bandwidth    link {_gb(link)}, device memory {_gb(own)}, all memory {everything}"
-    way = "straight from the host" if given.direct else "by way of another's"
+    way = "directly from the host" if given.direct else "through another device"
     yield f"input rows   {given.beta:.0%} in the device's memory (beta), the rest {way}"
     parts = (("sampling", given.sampling_seconds), ("the loss", given.loss_seconds))
     left_out = [name for name, seconds in parts if not seconds]
@@ -104,18 +106,20 @@ def _front(grid: DieGrid) -> Iterator[str]:
 
 
 def _workloads(found: Exploration) -> Iterator[str]:
-    yield "ms of a mini-batch, forward and backward; what overlaps is in the iteration once"
+    yield "ms per mini-batch, forward and backward; stages overlap in an iteration"
+    long = [one.workload.name for one in found.estimates if len(one.workload.name) > _NAME]
+    yield from (f"graph: {name}" for name in long)
     yield from aligned(
         ("", "vertices", "loading", "adding", "update", "iteration", "epoch s", "M NVTPS"),
         [
             (
-                one.workload.name,
+                "graph" if one.workload.name in long else one.workload.name,
                 f"{one.workload.num_vertices:,.0f}",
                 *(
-                    f"{1e3 * part:.2f}"
+                    _digits(1e3 * part)
                     for part in (one.load_seconds, one.aggregate_seconds, one.update_seconds, one.iteration_seconds)
                 ),
-                f"{one.epoch_seconds:.2f}",
+                _digits(one.epoch_seconds),
                 f"{one.nvtps / 1e6:.1f}",
             )
             for one in found.estimates
@@ -124,8 +128,9 @@ def _workloads(found: Exploration) -> Iterator[str]:
 
 
 def _betas(found: Exploration) -> Iterator[str]:
-    yield "M NVTPS by the share of rows from the device's memory; indirect: by way of"
-    yield "other devices" + ("; the design is chosen anew, or kept, or has twice n and half m" if found.grids else "")
+    yield "M NVTPS by beta, the share of rows in the device's memory; indirect: other rows"
+    designs = "; designs: chosen for this beta, kept, or 2n and m/2" if found.grids else ""
+    yield f"come through another device{designs}"
     rows = []
     for one in found.betas:
         design = () if one.design is None else (f"({one.design[0]}, {one.design[1]})", _millions(one.nvtps))
@@ -137,8 +142,8 @@ def _betas(found: Exploration) -> Iterator[str]:
 
 
 def _scaling(found: Exploration) -> Iterator[str]:
-    yield f"speed-up over one device at beta {found.given.beta:g}; links alone: if nothing but"
-    yield "transfers took time. Computing is shared by no device: with it, more is possible"
+    yield f"speed-up over one device at beta {found.given.beta:g}; links alone counts only transfers, so"
+    yield "the speed-up can be larger if computing takes time"
     yield from aligned(
         ("devices", "direct", "indirect", "links alone"),
         [
@@ -171,6 +176,11 @@ def _luts(grid: DieGrid, at: int) -> str:
 
 def _efficiency(found: Exploration) -> str:
     return f"{found.nvtps_per_gb_per_s / 1e3:.0f} K"
+
+
+def _digits(value: float) -> str:
+    """Returns `value` with two decimals, or with three significant digits if it is less than 1."""
+    return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
 
 
 def _millions(value: float | None) -> str:

@@ -42,10 +42,14 @@ function answerParts(answer) {
     make("p", { class: "headline" }, make("b", {}, answer.headline)),
     answer.verified ? make("p", { class: "pale" }, answer.verified) : null,
     make(
-      "table",
-      { class: "answer" },
-      make("thead", {}, cells("th", ["", "baseline", answer.other, "change"])),
-      make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
+      "div",
+      { class: "scroll" },
+      make(
+        "table",
+        { class: "answer" },
+        make("thead", {}, cells("th", ["", "baseline", answer.other, "change"])),
+        make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
+      ),
     ),
     labelled("Changed", answer.changed),
     labelled("See also", answer.others.join("; ")),

@@ -83,23 +83,23 @@ class Compared:
             (
                 lambda tune: tune.setting.graph.fingerprint,
                 lambda tune: tune.setting.graph.name,
-                "graphs: figures are of different graphs; only ratios to each one's baseline compare",
+                "graphs: compare only ratios to each baseline",
             ),
             (
                 lambda tune: tune.setting.hardware.fingerprint,
                 lambda tune: describe_machine(tune.setting.hardware),
-                "machines: epochs per second and seconds are those of each; ratios to each one's baseline compare",
+                "machines: compare ratios to each baseline, not seconds or epochs per second",
             ),
-            (lambda tune: tune.trained, lambda tune: tune.trained, "tasks: what is trained differs"),
+            (lambda tune: tune.trained, lambda tune: tune.trained, "tasks: models or their training differ"),
             (
                 lambda tune: tune.setting.metric,
                 lambda tune: tune.setting.metric.label,
-                "metrics: accuracies and targets do not compare",
+                "metrics: do not compare accuracies and targets",
             ),
             (
                 lambda tune: tune.version,
                 lambda tune: tune.version,
-                "versions: what a3gnn does, and how it measures, may have changed",
+                "versions: a3gnn or its measurements may have changed",
             ),
         )
         for key, name, words in by:
@@ -111,10 +111,10 @@ class Compared:
     def _of_one_metric(self) -> Iterator[str]:
         targets = {tune.front.target for tune in self.tunes if tune.front.target is not None}
         if len(targets) > 1 and len({tune.setting.metric for tune in self.tunes}) == 1:
-            yield "Other targets: the seconds are to different accuracies."
+            yield "Other targets: the seconds to target are for different accuracies."
         if unfinished := [tune.letter for tune in self.tunes if not tune.finished]:
             which = f"{', '.join(unfinished)} {'has' if len(unfinished) == 1 else 'have'}"
-            yield f"{which} not finished: shown is the best measured so far, which nothing was measured beside."
+            yield f"{which} not finished: the table shows the best trial so far, without a comparison in turns."
         settings: dict[object, list[ToldTune]] = {}
         for tune in self.tunes:
             if tune.default is not None and tune.finished:
@@ -122,9 +122,9 @@ class Compared:
         for alike in settings.values():
             if _apart([tune.default for tune in alike if tune.default is not None]):
                 yield (
-                    f"The baseline ran at different speeds in {' and '.join(tune.letter for tune in alike)}, though "
-                    "graph, task and machine are the same: the machine was not equally fast. Ratios to each one's "
-                    "baseline compare better than epochs per second and seconds."
+                    f"The baseline ran at different speeds in {' and '.join(tune.letter for tune in alike)}, with the "
+                    "same graph, task and machine: the machine's speed changed. Compare ratios to each baseline "
+                    "rather than seconds or epochs per second."
                 )
 
 
@@ -174,7 +174,7 @@ def compare_lines(found: Compared) -> Iterator[str]:
     yield from _table([tune.letter for tune in found.tunes], list(_rows(found)))
     if found.caveats:
         yield ""
-        yield "What does not compare:"
+        yield "Differences to keep in mind:"
         for line in found.caveats:
             yield from wrapped(line, "  - ", "    ")
 
@@ -182,7 +182,8 @@ def compare_lines(found: Compared) -> Iterator[str]:
 def _introduced(tune: ToldTune) -> Iterator[str]:
     setting, request = tune.setting, tune.request
     limit = request.memory_limit
-    limited = "" if limit is None else f" within {limit if isinstance(limit, str) else format_size(limit)}"
+    most = "the baseline's memory" if isinstance(limit, str) else "" if limit is None else format_size(limit)
+    limited = f" within {most}" if most else ""
     took = f"{count(tune.trials, 'trial')} in {format_duration(tune.seconds)}"
     yield from wrapped(f"{tune.folder}{'' if tune.finished else ' (not finished)'}", f"{tune.letter:<3}", "   ")
     yield from wrapped(
@@ -192,14 +193,14 @@ def _introduced(tune: ToldTune) -> Iterator[str]:
         "   ",
     )
     if tune.config is None:
-        yield "   nothing that was measured keeps the limits"
+        yield "   no measured configuration keeps the limits"
     else:
         yield from configuration("   chosen" if tune.finished else "   best measured so far", tune.config)
 
 
 def _rows(found: Compared) -> Iterator[_Row]:
     tunes = found.tunes
-    for title, name in (("default", "default"), ("chosen", "choice")):
+    for title, name in (("baseline", "default"), ("chosen", "choice")):
         yield title, ()
         own = [(tune, getattr(tune, name)) for tune in tunes]
         yield "  epochs/s", tuple("-" if one is None else show_throughput(one) for _, one in own)
@@ -215,19 +216,19 @@ def _rows(found: Compared) -> Iterator[_Row]:
             f"  {_shared([tune.front.metric.label for tune in tunes], 'quality')}",
             tuple("-" if one is None else show_quality(one, tune.front.metric) for tune, one in own),
         )
-    yield "chosen over baseline (x)", ()
+    yield "chosen / baseline", ()
     against = [tune.against for tune in tunes]
-    yield "  epochs/s", tuple("-" if one is None else _ratio(one.throughput) for one in against)
+    yield "  epochs/s (x)", tuple("-" if one is None else _ratio(one.throughput) for one in against)
     yield (
-        "  as early at target",
+        "  sooner at target (x)",
         tuple("-" if one is None or one.time is None else one.describe_time(".3g") for one in against),
     )
-    yield "  memory", tuple("-" if one is None else f"{one.memory:.2f}" for one in against)
+    yield "  memory (x)", tuple("-" if one is None else f"{one.memory:.2f}" for one in against)
     yield (
-        "  points more",
+        "  accuracy (points)",
         tuple("-" if one is None or one.accuracy is None else one.accuracy.describe("+.1f") for one in against),
     )
-    yield "  tells them apart", tuple(_verdict(one) for one in tunes)
+    yield "  measurable gain", tuple(_verdict(one) for one in tunes)
     if found.knobs:
         yield "knobs that differ", ()
         for name, values in found.knobs.items():

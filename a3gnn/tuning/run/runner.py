@@ -29,7 +29,8 @@ from a3gnn.tuning.study.trial import (
     differs,
     predicted_row,
 )
-from a3gnn.tuning.tell.trial_lines import BeganEvent, PhaseEvent, trial_message
+from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
+from a3gnn.tuning.tell.trial_lines import trial_message
 from a3gnn_surrogate.surrogate import Surrogate
 
 

@@ -1,8 +1,6 @@
-"""A line per trial of a running tune, and the events that a live display draws."""
+"""A line per trial of a running tune."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
@@ -13,66 +11,11 @@ from a3gnn.report.text import describe_breaches, describe_config, describe_figur
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.tuning.tell.events import GAIN, NAME, SIZE, SPEED, HeadingEvent, TrialEvent
 from a3gnn.units import format_size
 
-#: Mark of the best trial so far.
-BEST = "★"
 #: Why the training of a curve ended early.
 _ENDED_EARLY = {CurveEnd.SLOWER: "stopped early: too slow", CurveEnd.LOST: "stopped early: too inaccurate"}
-#: Widths in characters of a line's columns.
-_NAME, _SPEED, _GAIN, _SIZE = 9, 11, 8, 9
-
-
-class TrialEvent(NamedTuple):
-    """A finished trial, as text.
-
-    Attributes:
-        name: `baseline`, or its number: `#7`.
-        best: Whether it is the best so far by the priority.
-        speed: Seconds to the target, or epochs per second.
-        gain: The speed over the baseline's; "" if one of them is not known.
-        memory: The peak.
-        changed: How its configuration differs from the baseline.
-        ended: Why it can't be the choice; "" if it can.
-        left: What is left of the budget.
-    """
-
-    name: str
-    best: bool
-    speed: str
-    gain: str
-    memory: str
-    changed: str
-    ended: str
-    left: str
-
-    @property
-    def line(self) -> str:
-        """The trial in columns, as in a log."""
-        ended = f" ({self.ended})" if self.ended else ""
-        columns = f"{self.name:<{_NAME}}{BEST if self.best else ' '} {self.speed:>{_SPEED}}{self.gain:>{_GAIN}}"
-        return f"{columns}  {self.memory:>{_SIZE}}  {self.changed}{ended} · {self.left}"
-
-
-class BeganEvent(NamedTuple):
-    """What has begun: the name of a trial or a step, and what it measures."""
-
-    name: str
-    what: str
-
-
-class HeadingEvent(NamedTuple):
-    """The headings of the columns of `TrialEvent.line`."""
-
-    line: str
-
-
-class PhaseEvent(NamedTuple):
-    """A phase of the tune has begun: `baseline`, `search` or `verify`; and the budget in seconds, if it has seconds."""
-
-    phase: str
-    total_s: float | None
-    left_s: float | None
 
 
 def heading(history: History) -> Message:
@@ -82,7 +25,7 @@ def heading(history: History) -> Message:
         speed = "to target" if target is None else f"to {objectives.metric.show(target)}"
     else:
         speed = "epochs/s"
-    line = f"{'trial':<{_NAME}}  {speed:>{_SPEED}}{'gain':>{_GAIN}}  {'memory':>{_SIZE}}  changed from the baseline"
+    line = f"{'trial':<{NAME}}  {speed:>{SPEED}}{'gain':>{GAIN}}  {'memory':>{SIZE}}  changed from the baseline"
     return Message(line, event=HeadingEvent(line))
 
 

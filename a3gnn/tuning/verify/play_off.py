@@ -35,7 +35,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE
 from a3gnn.tuning.study.trial import JudgedTrial
-from a3gnn.tuning.tell.trial_lines import BeganEvent
+from a3gnn.tuning.tell.events import BeganEvent
 from a3gnn.tuning.verify.remeasured import enough_undisturbed, judged_in_turns, judged_over, parted, with_timing
 from a3gnn.units import count
 

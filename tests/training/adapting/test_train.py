@@ -137,4 +137,4 @@ def test_the_command_takes_the_flag(write_tuned, small_folder_graph, tmp_path, c
     with pytest.raises(SystemExit) as ended:
         main([*common, "--out", str(tmp_path / "other"), "--quiet"])
     assert not ended.value.code
-    assert "adapted     0 changes; in the end sequential" in capsys.readouterr().out
+    assert "Adapted    0 changes; in the end sequential" in capsys.readouterr().out

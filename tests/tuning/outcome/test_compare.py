@@ -115,8 +115,8 @@ def test_the_verdict_follows_from_the_figures_above_it(kept: Kept, name: str, ch
     fields["against_default"] |= changes
     file.write_text(json.dumps(fields))
     found = compare([file.parent, kept("unfinished")])
-    (line,) = (line for line in compare_lines(found) if "tells them apart" in line)
-    assert line.split("apart")[1].strip().split("  ")[0] == verdict
+    (line,) = (line for line in compare_lines(found) if "measurable gain" in line)
+    assert line.split("gain")[1].strip().split("  ")[0] == verdict
     differs = verdict != "no"
     assert found.tunes[0].to_dict()["over_default"]["differs"] is differs
     assert next(csv.DictReader(io.StringIO(found.csv())))["differs"] == str(differs)
@@ -124,8 +124,8 @@ def test_the_verdict_follows_from_the_figures_above_it(kept: Kept, name: str, ch
 
 def test_a_tune_that_found_no_gain_says_no_and_over_what(kept: Kept, without_gain: Path) -> None:
     found = compare([without_gain, kept("time")])
-    (line,) = (line for line in compare_lines(found) if "tells them apart" in line)
-    assert line.split("apart")[1].split() == ["no", "yes,", "by", "seconds"]
+    (line,) = (line for line in compare_lines(found) if "measurable gain" in line)
+    assert line.split("gain")[1].split() == ["no", "yes,", "by", "seconds"]
     no_gain = TunedConfig.read(without_gain).no_gain
     told = json.loads(json.dumps(found.to_dict()))["tunes"]
     assert [(one["no_gain"], one["differs"]) for one in told] == [(no_gain, False), (None, True)]
@@ -140,7 +140,7 @@ def test_a_tune_that_found_no_gain_says_no_and_over_what(kept: Kept, without_gai
 
 def test_an_unfinished_tune_has_compared_nothing(kept: Kept) -> None:
     found = compare([kept("memory"), kept("unfinished")])
-    (line,) = (line for line in compare_lines(found) if "tells them apart" in line)
+    (line,) = (line for line in compare_lines(found) if "measurable gain" in line)
     assert line.split()[-1] == "-"
     assert found.tunes[1].to_dict()["differs"] is None
     assert list(csv.DictReader(io.StringIO(found.csv())))[1]["differs"] == ""

@@ -23,7 +23,7 @@ def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., Tun
     shown = unescape(result._repr_html_())
     assert all(text in shown for text in (found.headline, found.verified, *found.warnings, *found.notes))
     assert all(text in shown for line in found.table for text in line)
-    assert result.front._repr_html_() in shown
+    assert unescape(result.front._repr_html_()) in shown
     assert f"{result.folder}/tuned.json" in shown
     assert result.config == result.tuned.config
     axes = result.plot().axes[0]

@@ -2,7 +2,8 @@
 
 from a3gnn.notify import shown
 from a3gnn.tuning.study.budget import Budget
-from a3gnn.tuning.tell.trial_lines import BEST, trial_message
+from a3gnn.tuning.tell.events import BEST
+from a3gnn.tuning.tell.trial_lines import trial_message
 from tests.tuning.measured import MODE1, TWO_PARTS
 
 

@@ -1,0 +1,178 @@
+"""The summary that `a3gnn train` prints: the result, beside the figures of the tune."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from a3gnn.report.text import wrapped
+from a3gnn.task import MODEL_LABELS
+from a3gnn.units import count, format_duration, format_seconds, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.training.result import TrainResult
+    from a3gnn.training.tuned import TunedConfig
+
+#: Share of stolen core time from which the summary reports it. Guess: it then costs a tenth.
+_MUCH_STOLEN = 0.05
+#: Width of a label below the table.
+_LABEL = 11
+
+
+class Row(NamedTuple):
+    """A line of the table: a label, a figure, and a note beside it."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def summary_lines(
+    result: TrainResult, promised: TunedConfig | None, dataset: str | None = None, verbose: bool = False
+) -> Iterator[str]:
+    """Yields the lines of the summary, each of at most 80 columns but for paths and commands.
+
+    Args:
+        result: The result of the training.
+        promised: The tune's measurements, or predictions if nothing was measured; None without a tune.
+        dataset: The graph's spec; None for the tune's.
+        verbose: Whether to add traversed vertices, energy and stolen time.
+    """
+    model = MODEL_LABELS.get(result.task.model, result.task.model)
+    yield from wrapped(f"Trained {model} on {result.graph} in {format_duration(result.seconds)}")
+    yield ""
+    yield from _table(list(_rows(result, promised, verbose)))
+    yield ""
+    for label, text in _details(result, verbose):
+        yield from wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
+    yield f"{'Saved':<{_LABEL}}{result.folder}/model.pt, metrics.jsonl, result.json"
+    spec = dataset or (promised.spec if promised is not None else "") or "GRAPH"
+    words = ["a3gnn", "predict", str(result.folder), "--dataset", spec, "--out", "predictions.npy"]
+    yield f"{'Next':<{_LABEL}}{shlex.join(words)}"
+
+
+def _table(rows: list[Row]) -> Iterator[str]:
+    """Yields the rows in columns; long notes continue in their column."""
+    labels, values = (max(len(row[i]) for row in rows) for i in (0, 1))
+    for row in rows:
+        figures = f"  {row.label:<{labels}}  {row.value:>{values}}"
+        yield from wrapped(row.note, f"{figures}   ", " " * (len(figures) + 3)) if row.note else [figures]
+
+
+def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[Row]:
+    metric, speed = result.metric, result.throughput_epochs_per_s
+    memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
+    took = getattr(result, memory)
+    yield Row(f"test {metric.label}", metric.show(result.test_accuracy), _when(result))
+    yield Row(f"validation {metric.label}", metric.show(result.val_accuracy))
+    yield from _target(result, promised, verbose)
+    note = _beside(speed, promised, "throughput_epochs_per_s", "{:.3g}".format)
+    yield Row("epochs per second", f"{speed:.3g}", note)
+    yield Row("peak memory", format_size(took), _beside(took, promised, memory, format_size))
+
+
+def _when(result: TrainResult) -> str:
+    if result.best_epoch is None:
+        return f"after {result.batches_to_accuracy} mini-batches, at the target"
+    return f"at epoch {result.best_epoch} of {result.epochs}, the best by validation"
+
+
+def _target(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[Row]:
+    """Yields the time to the target beside the tune's, if there is a target."""
+    if result.target_accuracy is None:
+        return
+    promise = None if promised is None else promised.seconds_to_accuracy
+    target = None if promised is None else promised.target_accuracy
+    note = ""
+    if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
+        median, low, high = (format_seconds(promise[name]) for name in ("median", "low", "high"))
+        note = f"the tune promised {median} ({low} to {high})"
+    label = f"time to {result.metric.show(result.target_accuracy)}"
+    if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
+        yield Row(label, "not reached", note)
+        return
+    yield Row(label, format_seconds(result.seconds_to_accuracy), note)
+    if verbose:
+        whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
+        yield Row("  with evaluations", format_seconds(whole))
+
+
+def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
+    """Returns the tuned.json's value of `metric` and the ratio of `found` to it; empty if there is none."""
+    if promised is None:
+        return ""
+    if promised.measured is not None:
+        before = getattr(promised.measured, metric)
+        return f"the tune measured {shown(before)} ({found / before:.2f}x)"
+    if metric not in promised.predicted:
+        return ""
+    mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
+    return f"predicted {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f}x)"
+
+
+def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
+    """Yields a label and a text for each special way of training, and for each further figure."""
+    if result.trainers is not None:
+        yield "Trainers", _trainers(result.trainers)
+    if result.algorithm is not None:
+        yield "Algorithm", _algorithm(result.algorithm)
+    if result.adapted is not None:
+        yield "Adapted", _adapted(result.adapted)
+    if result.task.is_own:
+        yield "Note", f"{result.metric.label} is computed from {result.evaluation}"
+    if not verbose:
+        return
+    if result.nvtps is not None:
+        yield "Traversed", _traversed(result)
+    if result.kj_per_epoch is not None:
+        yield "Energy", f"{result.kj_per_epoch:.3g} kJ per epoch ({result.energy})"
+    if result.stolen_share >= _MUCH_STOLEN:
+        yield "Stolen", _stolen(result)
+
+
+def _traversed(result: TrainResult) -> str:
+    """Returns NVTPS, also per bandwidth if that is known, and MTEPS."""
+    assert result.nvtps is not None
+    by_bandwidth = "" if result.nvtps_per_gb_per_s is None else f", {result.nvtps_per_gb_per_s / 1e3:.3g} K per GB/s"
+    return f"{result.nvtps / 1e6:.3g} M vertices/s (NVTPS{by_bandwidth}), {result.mteps:.3g} M edges/s (MTEPS)"
+
+
+def _stolen(result: TrainResult) -> str:
+    from a3gnn.threads.core_time import stretch
+
+    return (
+        f"other virtual machines took {result.stolen_share:.0%} of the cores' time; without them, training takes about "
+        f"{1 / stretch(result.stolen_share):.2f} of this time, the figure of a tune"
+    )
+
+
+def _trainers(found: dict[str, Any]) -> str:
+    """Returns the trainers' names and seeds, and the work that their shares repeat."""
+    work, pairs = found["repeated_work"], zip(found["names"], found["shares"], strict=True)
+    repeated = f"{work['rows']:.2f}x the rows of one trainer, {work['sampled_edges']:.2f}x its sampled edges"
+    adapted = f" after {count(len(found['changes']), 'change')}" if "changes" in found else ""
+    seeds = ", ".join(f"{name} {share}" for name, share in pairs)
+    ahead = f", prefetch {','.join(map(str, found['prefetch']))}" if found["prefetch"] else ""
+    return f"{seeds} seeds{adapted}, {found['sampling']} sampling{ahead}; {repeated}"
+
+
+def _algorithm(found: dict[str, Any]) -> str:
+    """Returns the traffic of all ranks, summed over all epochs."""
+    from a3gnn.training.step import Traffic
+
+    total = Traffic.sum([Traffic.from_dict(one) for one in found["ranks"]])
+    moved = f"{format_size(total.host_bytes)} from host memory, {format_size(total.gradient_bytes)} of gradients"
+    if total.activation_bytes:
+        moved += f", {format_size(total.activation_bytes)} of activations"
+    where = f"{found['name']} on {count(len(found['ranks']), 'rank')}"
+    return f"{where}: {total.beta:.1%} of the rows from the rank's own memory (beta), {moved}"
+
+
+def _adapted(found: dict[str, Any]) -> str:
+    """Returns the number of changes, and the final preparation of mini-batches."""
+    how, changes = found["preparation"], count(len(found["changes"]), "change")
+    ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
+    cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
+    return f"{changes}; in the end {how['mode']}{ahead}{cached}"

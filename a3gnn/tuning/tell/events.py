@@ -1,0 +1,62 @@
+"""Events of a running tune that a live display draws; importable without numba and torch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+#: Mark of the best trial so far.
+BEST = "★"
+#: Widths in characters of a line's columns.
+NAME, SPEED, GAIN, SIZE = 9, 11, 8, 9
+
+
+class TrialEvent(NamedTuple):
+    """A finished trial, as text.
+
+    Attributes:
+        name: `baseline`, or its number: `#7`.
+        best: Whether it is the best so far by the priority.
+        speed: Seconds to the target, or epochs per second.
+        gain: The speed over the baseline's; "" if one of them is not known.
+        memory: The peak.
+        changed: How its configuration differs from the baseline.
+        ended: Why it can't be the choice; "" if it can.
+        left: What is left of the budget.
+    """
+
+    name: str
+    best: bool
+    speed: str
+    gain: str
+    memory: str
+    changed: str
+    ended: str
+    left: str
+
+    @property
+    def line(self) -> str:
+        """The trial in columns, as in a log."""
+        ended = f" ({self.ended})" if self.ended else ""
+        columns = f"{self.name:<{NAME}}{BEST if self.best else ' '} {self.speed:>{SPEED}}{self.gain:>{GAIN}}"
+        return f"{columns}  {self.memory:>{SIZE}}  {self.changed}{ended} · {self.left}"
+
+
+class BeganEvent(NamedTuple):
+    """What has begun: the name of a trial or a step, and what it measures."""
+
+    name: str
+    what: str
+
+
+class HeadingEvent(NamedTuple):
+    """The headings of the columns of `TrialEvent.line`."""
+
+    line: str
+
+
+class PhaseEvent(NamedTuple):
+    """A phase of the tune has begun: `baseline`, `search` or `verify`; and the budget in seconds, if it has seconds."""
+
+    phase: str
+    total_s: float | None
+    left_s: float | None
