@@ -70,11 +70,11 @@ class TrainConfig:
         search=(1, 2, 4, 8), learns=ALWAYS, show=Phrase(5, "partitions {}"))
     bias_rate: float = knob(
         1.0, Real(1, "1 samples uniformly"), later=False,
-        help="Weight of a cached neighbour against an uncached one, >= 1; 1 samples uniformly.",
+        help="Weight of a cached neighbor against an uncached one, >= 1; 1 samples uniformly.",
         search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=(*DYNAMIC_POLICIES, "auto")),
         learns=ALWAYS, show=Phrase(4, "prefers cached neighbors x{:g}"))
     sampling_device: DeviceName = knob(
-        "cpu", OneOf(DEVICES), "Where neighbours are sampled: cpu or cuda.", later=False,
+        "cpu", OneOf(DEVICES), "Where neighbors are sampled: cpu or cuda.", later=False,
         at=at.only_where(at.has_device, otherwise=("cpu",)), idle=~where(trainers=1), learns=ALWAYS,
         show=Phrase(8, "sampling on {}"))
     num_workers: int = knob(
@@ -115,23 +115,23 @@ class TrainConfig:
         learns=ALWAYS, show=Phrase(7, "isolated stages"))
     seed_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
-        help="In-neighbours sampled per seed; None: as many as the task says. Evaluation takes all.",
+        help="In-neighbors sampled per seed; None: as many as the task says. Evaluation takes all.",
         search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "fanout {}"),
         idle_at=at.idle_as_the_last_of(1))
     deep_fanout: int | None = knob(
         None, WholeOrTask(1, "None is the task's"),
-        help="In-neighbours sampled per node at every further hop; None: as many as the task says.",
+        help="In-neighbors sampled per node at every further hop; None: as many as the task says.",
         search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deeper fanout {}"),
         idle_at=at.idle_as_the_last_of(2))
     compute_dtype: ComputeDtype = knob(
         "float32", OneOf(COMPUTE_DTYPES),
         help="What activations are, and the operands of dense products: float32 or bfloat16. Sums, sparse features, "
-        "weights and the optimiser are float32.",
+        "weights and the optimizer are float32.",
         at=at.only_where(at.gains_by_bfloat16, otherwise=("float32",)), learns=ALWAYS,
         show=Phrase(11, "{}", names=("fp32", "bf16")))
     input_aggregation: InputAggregation = knob(
         "sampled", OneOf(INPUT_AGGREGATIONS),
-        help="What the input layer aggregates: sampled neighbours, or all of them (full), once per graph, and kept "
+        help="What the input layer aggregates: sampled neighbors, or all of them (full), once per graph, and kept "
         "beside it; the last hop is then not sampled, and its fanout does not matter. For sage, gcn and gin.",
         at=at.only_where(at.has_a_small_table, otherwise=("sampled",)), learns=ALWAYS,
         show=Phrase(12, "{} first layer", names=("sampled", "exact")))
@@ -149,7 +149,7 @@ class TrainConfig:
     trainers: int = knob(
         1, Whole(1, "1 is one trainer"),
         help="Trainers of one process that share each mini-batch: one for each GPU, the others on the processors, "
-        "whose threads they divide. What is learnt is the same to rounding.",
+        "whose threads they divide. What is learned is the same to rounding.",
         search=(1, 2), at=at.with_the_processors, learns=ALWAYS, show=Phrase(15, "trainers {}"))
     prefetch_depth: int = knob(
         0, Whole(0, "0 leaves it to parallel_mode"),

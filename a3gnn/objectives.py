@@ -163,14 +163,14 @@ class Objectives:
         Columns: -log2 of epochs per second or log2 of seconds to accuracy, log2 of memory, -accuracy. No other code
         flips signs. Logarithms give a factor the same weight everywhere.
         """
-        return self._minimised(
+        return self._minimized(
             prediction.column(self.speed), prediction.column(self.memory), prediction.column("val_accuracy")
         )
 
     def measured_costs(self, figures: Sequence[Figures]) -> NDArray[np.float64]:
         """Returns the costs of measured `figures`, float64, shape (n, 3); infinite if the target is not reached."""
         speed = [getattr(one, self.speed) for one in figures]
-        return self._minimised(
+        return self._minimized(
             np.array([np.inf if value is None else value for value in speed], dtype=np.float64),
             np.array([getattr(one, self.memory) for one in figures], dtype=np.float64),
             np.array([one.val_accuracy or 0.0 for one in figures], dtype=np.float64),
@@ -211,7 +211,7 @@ class Objectives:
             costs = np.column_stack([costs[:, :2], np.maximum(costs[:, 2], -least)])
         return self.priority.score(costs)
 
-    def _minimised(
+    def _minimized(
         self, speed: NDArray[np.float64], memory: NDArray[np.float64], accuracy: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         sign = 1 if self.priority.time else -1

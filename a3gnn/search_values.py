@@ -55,7 +55,7 @@ def below_the_deep_fanouts(values: Values, setting: Setting) -> Values:
 
 
 def _below(values: Values, fanouts: tuple[int, ...]) -> Values:
-    """Returns None, and the values below the largest of `fanouts`; -1, all neighbours, is above every value."""
+    """Returns None, and the values below the largest of `fanouts`; -1, all neighbors, is above every value."""
     largest = math.inf if -1 in fanouts else max(fanouts, default=0)
     return (None, *(value for value in values if value is not None and value < largest))
 

@@ -146,7 +146,7 @@ class SearchSpace:
         rows = generator(seed, "space.sample").integers(0, self.nvec, size=(count, len(self.knobs)))
         return self.canonical(rows)
 
-    def neighbours(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def neighbors(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the canonical rows that differ from `row` in one knob: by a step, or by any value of a choice."""
         return np.unique(self.canonical(np.array(list(self._moves(row)), dtype=np.int64)), axis=0)
 

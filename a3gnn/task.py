@@ -42,7 +42,7 @@ NORMS: tuple[NormName, ...] = get_args(NormName)
 Takes = Literal["edge_index", "adjs"]
 #: How the input layer reduces in-neighbors' rows before any learned operation, if the model declares it.
 Aggregates = Literal["mean"]
-#: Which accuracies are computed from a fixed sample of in-neighbours, not from all.
+#: Which accuracies are computed from a fixed sample of in-neighbors, not from all.
 Sampled = Literal["none", "validation", "test", "all"]
 
 _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -101,7 +101,7 @@ class OwnModel:
         cost: Cost of a forward pass.
         repeats: Whether training the same mini-batches twice gave the same bits, as far as tried. If not,
             configurations with equal learning keys do not share curves.
-        sampled: Which accuracies of trials are computed from a fixed sample of in-neighbours, not from all.
+        sampled: Which accuracies of trials are computed from a fixed sample of in-neighbors, not from all.
         pass_bytes: Largest bytes of an evaluation pass in trials; 0 if no trials were planned.
 
     Raises:
@@ -154,7 +154,7 @@ class Task:
         weight_decay: Adam's L2 penalty.
         heads: Attention heads (gat, gatv2 and transformer only).
         precision: fp32.
-        seed: Decides initial weights, seed order, neighbours and dropout.
+        seed: Decides initial weights, seed order, neighbors and dropout.
         schema_version: Version of these fields.
         own: Facts about your own model, once it was built for a graph; None before that, and for built-in models.
         metric: Metric on validation and test nodes (`a3gnn.metric`).

@@ -125,7 +125,7 @@ _RIVALS = ("best predicted", "random", "untrained network", *SAMPLERS)
 
 
 def untrained(seed: int) -> Rule:
-    """Returns the rule of a network as it is initialised, without what trials are worth: those are no part of it."""
+    """Returns the rule of a network as it is initialized, without what trials are worth: those are no part of it."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         scorer = Scorer()

@@ -26,7 +26,7 @@ from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.search.baselines import Grid
-from a3gnn.search.run import NormalisedHypervolume, SearchResult, run_search
+from a3gnn.search.run import NormalizedHypervolume, SearchResult, run_search
 from a3gnn.search.searchable import Problem
 from a3gnn.search.searcher import ENGINES
 from a3gnn.space import SearchSpace
@@ -81,7 +81,7 @@ def compare(name: str, problem: Problem, options: argparse.Namespace) -> None:
     fronts = [result.costs for results in found.values() for result in results if result.feasible]
     everything = np.concatenate(fronts) if grid is None else grid.front_costs
     best = everything[non_dominated(everything)]
-    volume = NormalisedHypervolume.fit(best)
+    volume = NormalizedHypervolume.fit(best)
     whole = volume.measure(best)
     print(f"{name}: {problem.space.num_distinct:,} configurations, {len(best)} on the best known front")
     print(f"{'engine':12}{'budget':>8}{'taken':>8}{'ratio mean':>12}{'least':>9}{'seconds':>9}")

@@ -115,7 +115,7 @@ def unbalanced_graph(tiny_graph: Graph) -> Graph:
 def labels_graph(tiny_graph: Graph) -> Graph:
     """`tiny_graph` with four labels, of which nodes have their class's and the next two; some have none.
 
-    Every tenth test node is unlabelled.
+    Every tenth test node is unlabeled.
     """
     labels = sum(np.eye(4, k=after, dtype=np.int8) for after in range(3))[tiny_graph.labels]
     labels[200::7] = 0
@@ -125,7 +125,7 @@ def labels_graph(tiny_graph: Graph) -> Graph:
 
 @pytest.fixture(scope="session")
 def values_graph(tiny_graph: Graph) -> Graph:
-    """`tiny_graph` whose nodes have the value of their class and some noise; every tenth test node is unlabelled."""
+    """`tiny_graph` whose nodes have the value of their class and some noise; every tenth test node is unlabeled."""
     noise = np.random.default_rng(0).normal(scale=0.2, size=tiny_graph.num_nodes)
     values = (np.array([-3.0, 0.0, 2.0, 7.0])[tiny_graph.labels] + noise).astype(np.float32)
     values[tiny_graph.test_ids[::10]] = np.nan

@@ -33,7 +33,7 @@ class ToyProblem:
     Attributes:
         train_seeds: Seeds per epoch.
         row_kib: KiB per feature row.
-        reads_per_s: Sampled neighbours per second and thread.
+        reads_per_s: Sampled neighbors per second and thread.
         copy_gib_per_s: GiB of rows gathered per second.
         flops_share: Training time per seed, relative.
         cores: Cores.

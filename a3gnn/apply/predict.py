@@ -16,7 +16,7 @@ from a3gnn.errors import GraphError, ModelError
 from a3gnn.evaluation.evaluate import checked_outputs
 from a3gnn.evaluation.inference import Inference, Scratch
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, planned_outputs
-from a3gnn.graphs.as_graph import as_unlabelled, is_data
+from a3gnn.graphs.as_graph import as_unlabeled, is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import is_file
 from a3gnn.loader.seeds import InputNodes
@@ -78,7 +78,7 @@ def predict(
     saved = model if isinstance(model, SavedModel) else SavedModel.read(model)
     place = torch.device(checked_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
     compile_ahead(KernelSet(), notify)
-    graph = as_unlabelled(dataset)
+    graph = as_unlabeled(dataset)
     for note in graph.notes if is_data(dataset) or is_file(dataset) else ():
         notify(note)
     if graph.num_features != saved.num_features:

@@ -29,7 +29,7 @@ from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
-from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimiser_imports
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimizer_imports
 from a3gnn.training.curve import first_point
 from a3gnn.training.fit import run
 from a3gnn.training.progress import Progress, TargetAccuracy
@@ -179,7 +179,7 @@ def train(
         )
         interrupt, limit = us.interrupt(), us.limit(limit, notify)
         has_gpu = us.device != "cpu" if several is None else several.use_gpu
-        for module in optimiser_imports(request.task, has_gpu):
+        for module in optimizer_imports(request.task, has_gpu):
             import_module(module)  # before timing starts, because trials of a tune start with it imported
         before = perf_counter()
         stack.enter_context(watched(graph, notify, interrupt.check))

@@ -98,6 +98,6 @@ def _lines(found: Check) -> Iterator[str]:
     yield f"  {'layer':<7}{'pass':<10}{'kernel':<11}{'cycles':>9}{'modelled':>11}{'computing':>11}{'reading':>10}"
     for one in found.cycles:
         yield (
-            f"  {one.layer:<7}{one.direction:<10}{one.kernel:<11}{one.counted:>9,}{one.modelled:>11,.0f}"
+            f"  {one.layer:<7}{one.direction:<10}{one.kernel:<11}{one.counted:>9,}{one.modeled:>11,.0f}"
             f"{one.computing:>11,.0f}{one.reading:>10,}"
         )

@@ -127,7 +127,7 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
             f"{count(c.num_components, 'component')}, the largest has {c.largest_component:.1%} of the nodes",
         ),
         *(
-            (f"cached {fraction:.0%} of rows", f"{mass:.1%} of neighbour entries")
+            (f"cached {fraction:.0%} of rows", f"{mass:.1%} of neighbor entries")
             for fraction, mass in zip(CACHE_FRACTIONS, c.cached_edge_mass, strict=True)
         ),
         *(("note", note) for note in described.notes),

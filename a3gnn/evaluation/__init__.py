@@ -1,1 +1,1 @@
-"""Evaluates a model on nodes with their whole in-neighbourhoods, chunk by chunk."""
+"""Evaluates a model on nodes with their whole in-neighborhoods, chunk by chunk."""

@@ -1,4 +1,4 @@
-"""`aggregate_table`: the input layer's aggregation over all in-neighbours, computed once per graph."""
+"""`aggregate_table`: the input layer's aggregation over all in-neighbors, computed once per graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import ConfigError, GraphError
-from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.features.row_kernels import count_entries, locate, sum_rows
 from a3gnn.features.row_table import Aggregator, RowTable, aggregate, input_width, row_like, weigh
 from a3gnn.features.stored_rows import SparseRows, bits
@@ -37,17 +37,17 @@ _EDGE_BYTES = 64
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | SparseFeatures:
+def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighborhoods) -> DenseFeatures | SparseFeatures:
     """Returns the table of `aggregator` as memory maps: float32, shape (num_nodes, input_width), CSR if features are.
 
-    Rows are aggregated as in `a3gnn.features.row_table`, over all in-neighbours. For `mean`, a row holds the node's own
+    Rows are aggregated as in `a3gnn.features.row_table`, over all in-neighbors. For `mean`, a row holds the node's own
     features and the mean; `gcn` uses the whole graph's degrees. The table is stored beside the graph. The first call
     writes it in chunks, and notes the seconds.
 
     Args:
         graph: A graph on disk.
         aggregator: The aggregation of the input layer.
-        around: Neighbourhoods of the same graph. If its `on_chunk` raises an exception, no table is left.
+        around: Neighborhoods of the same graph. If its `on_chunk` raises an exception, no table is left.
 
     Raises:
         GraphError: The table is damaged or can't be written; the message contains the remedy.
@@ -59,7 +59,7 @@ def aggregate_table(graph: Graph, aggregator: Aggregator, around: Neighbourhoods
     return read_table(graph, folder)
 
 
-def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> DenseFeatures | None:
+def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighborhoods) -> DenseFeatures | None:
     """Returns `aggregate_table`, or None if it can't be stored: the graph is in RAM, or its folder is read-only.
 
     Args:
@@ -82,7 +82,7 @@ def table_if_kept(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) 
     return table
 
 
-def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> float:
+def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighborhoods) -> float:
     """Returns the seconds to make the table; afterwards the table is stored beside the graph and verified.
 
     For an existing table, it returns the noted seconds. If none were noted, it makes the table again. For arguments and
@@ -93,7 +93,7 @@ def table_seconds(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) 
 
 
 def row_starts(
-    graph: Graph, features: SparseFeatures, aggregator: Aggregator, around: Neighbourhoods
+    graph: Graph, features: SparseFeatures, aggregator: Aggregator, around: Neighborhoods
 ) -> NDArray[np.int64]:
     """Returns the table's row pointers, int64, shape (num_nodes + 1,); counts entries without computing them.
 
@@ -121,7 +121,7 @@ def sparse_pieces(
     graph: Graph,
     features: SparseFeatures,
     aggregator: Aggregator,
-    around: Neighbourhoods,
+    around: Neighborhoods,
     starts: NDArray[np.int64],
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
     """Yields the columns and values of the table's rows in order; `starts` is from `row_starts`."""
@@ -146,7 +146,7 @@ def _folder(graph: Graph, aggregator: Aggregator) -> Path:
     return graph.derived(f"table-{aggregator}")
 
 
-def _make(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> None:
+def _make(graph: Graph, aggregator: Aggregator, around: Neighborhoods) -> None:
     folder, columns = _folder(graph, aggregator), input_width(aggregator, graph.num_features)
     with noting_seconds(graph, folder):
         if isinstance(graph.features, DenseFeatures):
@@ -158,7 +158,7 @@ def _make(graph: Graph, aggregator: Aggregator, around: Neighbourhoods) -> None:
 
 
 def _pieces(
-    graph: Graph, features: DenseFeatures, aggregator: Aggregator, around: Neighbourhoods
+    graph: Graph, features: DenseFeatures, aggregator: Aggregator, around: Neighborhoods
 ) -> Iterator[NDArray[np.float32]]:
     """Yields the rows of a dense table in order."""
     columns = input_width(aggregator, graph.num_features)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.evaluation.evaluate import metric_of, tested, validated
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.labels import is_labelled
+from a3gnn.graphs.labels import is_labeled
 from a3gnn.metric import AUTO, METRIC_LABELS, MetricName
 from a3gnn.models.loss import check_loss
 from a3gnn.notify import detail
@@ -84,7 +84,7 @@ def majority_share(graph: GraphArrays) -> float:
 def _is_ranked(graph: GraphArrays, ids: NDArray[np.int32]) -> bool:
     """Returns whether ROC AUC is defined on `ids`: both of two classes occur, or some nodes lack a label of others."""
     labels = graph.labels[ids]
-    found = labels[is_labelled(labels)]
+    found = labels[is_labeled(labels)]
     if found.ndim == 2:
         return bool((found != found[:1]).any())
     return graph.num_classes == 2 and len(np.unique(found)) == 2

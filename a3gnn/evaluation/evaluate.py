@@ -1,4 +1,4 @@
-"""Evaluates a model on validation and test nodes by its task's metric, from all their in-neighbours."""
+"""Evaluates a model on validation and test nodes by its task's metric, from all their in-neighbors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from a3gnn.evaluation.inference import CHUNK_BYTES, Inference, Scratch
 from a3gnn.evaluation.tally import check_defined, new_tally
 from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.labels import is_labelled, label_spread
+from a3gnn.graphs.labels import is_labeled, label_spread
 from a3gnn.metric import ERRORS, Metric
 from a3gnn.models.loss import LESS_STEEP
 from a3gnn.models.model import Model
@@ -162,7 +162,7 @@ def validated(graph: Graph, task: Task) -> NDArray[np.int32]:
     Raises:
         GraphError: No validation node has a label, or the metric is not defined on the labels.
     """
-    ids = labelled(graph, graph.val_ids, "validation")
+    ids = labeled(graph, graph.val_ids, "validation")
     if len(ids) > MOST_VALIDATED:
         ids = np.sort(generator(task.seed, "validated").choice(ids, MOST_VALIDATED, replace=False))
     check_defined(task.metric, graph.labels[ids], "validation")
@@ -175,7 +175,7 @@ def tested(graph: Graph, task: Task) -> NDArray[np.int32]:
     Raises:
         GraphError: No test node has a label, or the metric is not defined on the labels.
     """
-    ids = labelled(graph, graph.test_ids, "test")
+    ids = labeled(graph, graph.test_ids, "test")
     check_defined(task.metric, graph.labels[ids], "test")
     return ids
 
@@ -214,13 +214,13 @@ def unlearnt(graph: Graph, task: Task) -> float:
     return found.quality()
 
 
-def labelled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:
+def labeled(graph: Graph, ids: NDArray[np.int32], name: str) -> NDArray[np.int32]:
     """Returns the labeled nodes among `ids`; `name` describes the nodes in the error message.
 
     Raises:
         GraphError: None has a label.
     """
-    found = ids[is_labelled(graph.labels[ids])]
+    found = ids[is_labeled(graph.labels[ids])]
     if not len(found):
-        raise GraphError(f"{graph.name} must have labelled {name} nodes, got none among {len(ids)}; change its split")
+        raise GraphError(f"{graph.name} must have labeled {name} nodes, got none among {len(ids)}; change its split")
     return found

@@ -1,4 +1,4 @@
-"""Full-neighbour inference, layer by layer, in bounded memory."""
+"""Full-neighbor inference, layer by layer, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from a3gnn.errors import A3GNNError
 from a3gnn.evaluation.aggregate_table import table_if_kept
-from a3gnn.evaluation.neighbourhoods import EDGE_BYTES, Neighbourhoods
+from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods
 from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
@@ -70,7 +70,7 @@ class Scratch:
 
 
 class Inference:
-    """Computes the logits of some nodes from all their in-neighbours; computes each layer once per needed node.
+    """Computes the logits of some nodes from all their in-neighbors; computes each layer once per needed node.
 
     If the input layer starts with an aggregation without weights, it can read a precomputed table
     (`a3gnn.evaluation.aggregate_table`). It does so if a dozen evaluations would aggregate at least as many edges as
@@ -118,7 +118,7 @@ class Inference:
         self._device = torch.device(device)
         self._scratch = scratch
         self._in_place = self._device.type == "cpu" if in_place is None else in_place
-        self._around = Neighbourhoods(graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk)
+        self._around = Neighborhoods(graph, self._device, chunk_bytes, in_place=self._in_place, on_chunk=on_chunk)
         self._kept: dict[tuple[int, str], Tensor] = {}
         self._needed = [ids]
         for _ in range(num_layers - 1):
@@ -191,7 +191,7 @@ class Inference:
         bounds = self._cut.within(outputs, inputs)
         done = bounds[self._cut.rank]
         for ids, rows in before:
-            hidden = functional.relu_(model.normalised(i, rows))
+            hidden = functional.relu_(model.normalized(i, rows))
             part = layer.sources(hidden, mapped)
             _put(self._matrix(i, "sources", self._graph.num_nodes, part.shape[1]), ids, part)
             if mapped:

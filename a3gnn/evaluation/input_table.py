@@ -12,7 +12,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.evaluation.aggregate_table import aggregate_table, table_seconds
 from a3gnn.evaluation.inference import CHUNK_BYTES
-from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
@@ -26,7 +26,7 @@ class InputTable(NamedTuple):
 
     Attributes:
         rows: A table of `a3gnn.evaluation.aggregate_table`.
-        degrees: Each node's number of in-neighbours other than itself, float32, shape (num_nodes,). None if no layer
+        degrees: Each node's number of in-neighbors other than itself, float32, shape (num_nodes,). None if no layer
             needs degrees.
     """
 
@@ -82,10 +82,10 @@ def _aggregator(model: Model, task: Task) -> Aggregator:
     if model.aggregator is None:
         raise ConfigError(
             "input_aggregation full needs a model whose input layer aggregates features before anything that is "
-            f"learnt (sage, gcn, gin), got {task.model}, whose attention is learnt; use sampled"
+            f"learned (sage, gcn, gin), got {task.model}, whose attention is learned; use sampled"
         )
     return model.aggregator
 
 
-def _around(graph: Graph, on_chunk: Callable[[], None]) -> Neighbourhoods:
-    return Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=on_chunk)
+def _around(graph: Graph, on_chunk: Callable[[], None]) -> Neighborhoods:
+    return Neighborhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=on_chunk)

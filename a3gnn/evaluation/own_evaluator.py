@@ -14,21 +14,21 @@ from torch import Tensor
 
 from a3gnn.evaluation.evaluate import metric_of, quality, tested, validated
 from a3gnn.evaluation.inference import CHUNK_BYTES
-from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.own.inputs import Extent, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel, seeded
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.seeding import derive
 from a3gnn.task import OwnModel, Sampled, Task
 from a3gnn.units import format_size
 
-#: Most total cost of mini-batches of full neighbourhoods, as a multiple of the whole graph's cost. Neighbourhoods
+#: Most total cost of mini-batches of full neighborhoods, as a multiple of the whole graph's cost. Neighborhoods
 #: overlap, so they may cost more than the graph. Guess.
 _MOST_REPEATED = 8
 #: Most nodes of a mini-batch. Guess.
 _MOST_NODES = 1024
-#: In-neighbours sampled per node in layers where training takes all. Guess.
+#: In-neighbors sampled per node in layers where training takes all. Guess.
 _SAMPLED_OF_ALL = 25
 
 
@@ -55,7 +55,7 @@ class EvaluationPlans(NamedTuple):
 
     @property
     def sampled(self) -> Sampled:
-        """The qualities that are computed from a fixed sample of in-neighbours."""
+        """The qualities that are computed from a fixed sample of in-neighbors."""
         validation, test = (plan.kind == "sampled" for plan in self)
         if validation:
             return "all" if test else "validation"
@@ -68,7 +68,7 @@ class EvaluationPlans(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A description of the neighbourhoods that qualities are computed from."""
+        """A description of the neighborhoods that qualities are computed from."""
         same = self.validation.kind == self.test.kind
         return self.validation.text if same else f"{self.validation.text}; that of test nodes from {self.test.text}"
 
@@ -116,7 +116,7 @@ class OwnEvaluator:
 
     @property
     def text(self) -> str:
-        """A description of the neighbourhoods that both qualities are computed from."""
+        """A description of the neighborhoods that both qualities are computed from."""
         return EvaluationPlans(self.plan, self._test_plan).text
 
     @cached_property
@@ -170,7 +170,7 @@ def planned_outputs(
         for ids in plan.batches:
             yield ids, found[torch.from_numpy(ids.astype(np.int64)).to(device)]
         return
-    sampler = NeighbourSampler(graph.indptr, graph.indices, plan.fanouts, seed=seed)
+    sampler = NeighborSampler(graph.indptr, graph.indices, plan.fanouts, seed=seed)
     for number, ids in enumerate(plan.batches):
         on_chunk()
         subgraph = sampler.sample(ids, 0, number)
@@ -187,13 +187,13 @@ class EvaluationPlan:
     It depends only on the graph, the task, the nodes and the memory limit, so it is the same in every evaluation.
 
     Attributes:
-        kind: whole: one pass over the graph; full: mini-batches with all in-neighbours; sampled: mini-batches with a
-            fixed sample of in-neighbours.
-        fanouts: In-neighbours per node in mini-batches, the seeds' hop first; -1 takes all.
+        kind: whole: one pass over the graph; full: mini-batches with all in-neighbors; sampled: mini-batches with a
+            fixed sample of in-neighbors.
+        fanouts: In-neighbors per node in mini-batches, the seeds' hop first; -1 takes all.
         batches: The nodes of each mini-batch, int32, ascending.
         cost: Cost of the evaluation, in the unit of `OwnCost.moved`.
         pass_bytes: Most bytes of one pass, by `OwnCost.bytes`.
-        text: A description of the neighbourhoods for users.
+        text: A description of the neighborhoods for users.
     """
 
     kind: Literal["whole", "full", "sampled"]
@@ -223,11 +223,11 @@ class EvaluationPlan:
         batches, total = _full_batches(graph, own, layers, ids, budget_bytes, _MOST_REPEATED * cost)
         if batches:
             count = "one mini-batch" if len(batches) == 1 else f"{len(batches):,} mini-batches"
-            return cls("full", (-1,) * layers, batches, total, budget_bytes, f"all in-neighbours, in {count}")
+            return cls("full", (-1,) * layers, batches, total, budget_bytes, f"all in-neighbors, in {count}")
         fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
         pieces, most = _sampled_batches(graph, own, fanouts, ids, budget_bytes)
         text = (
-            f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbours per node, not of all: the whole graph may "
+            f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbors per node, not of all: the whole graph may "
             f"take {format_size(round(whole))}, and {format_size(budget_bytes)} are for evaluation"
         )
         cost = own.cost.moved(*_sampled_extent(graph, own, fanouts, len(ids)))
@@ -237,11 +237,11 @@ class EvaluationPlan:
 def _full_batches(
     graph: Graph, own: OwnModel, layers: int, ids: NDArray[np.int32], most_bytes: float, most_cost: float
 ) -> tuple[tuple[NDArray[np.int32], ...], float]:
-    """Returns `ids` in pieces whose full neighbourhoods take at most `most_bytes` each, and their total cost.
+    """Returns `ids` in pieces whose full neighborhoods take at most `most_bytes` each, and their total cost.
 
     Returns no pieces if a single node takes more, or if the total cost exceeds `most_cost`.
     """
-    around = Neighbourhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=lambda: None)
+    around = Neighborhoods(graph, torch.device("cpu"), CHUNK_BYTES, in_place=True, on_chunk=lambda: None)
     due = [ids[start : start + _MOST_NODES] for start in range(0, len(ids), _MOST_NODES)][::-1]
     found: list[NDArray[np.int32]] = []
     total = 0.0
@@ -260,8 +260,8 @@ def _full_batches(
     return tuple(found), total
 
 
-def _full_extent(around: Neighbourhoods, own: OwnModel, layers: int, ids: NDArray[np.int32]) -> Extent:
-    """Returns the numbers of nodes and edges in a pass over the full neighbourhood of `ids`."""
+def _full_extent(around: Neighborhoods, own: OwnModel, layers: int, ids: NDArray[np.int32]) -> Extent:
+    """Returns the numbers of nodes and edges in a pass over the full neighborhood of `ids`."""
     nodes, edges = 0, 0
     for _ in range(layers):
         of_hop = around.count(ids)
@@ -282,7 +282,7 @@ def _sampled_batches(
 
 
 def _sampled_extent(graph: Graph, own: OwnModel, fanouts: tuple[int, ...], count: int) -> tuple[float, float]:
-    """Estimates the numbers of nodes and edges in passes over sampled neighbourhoods of `count` nodes.
+    """Estimates the numbers of nodes and edges in passes over sampled neighborhoods of `count` nodes.
 
     It assumes distinct nodes, and counts as `Extent` does.
     """

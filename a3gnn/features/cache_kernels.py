@@ -113,7 +113,7 @@ def log_not_sampled(
 ) -> NDArray[np.float64]:
     """Returns each node's log probability that no destination samples it, float64, shape (num_nodes,).
 
-    `expanded` is each destination's probability of being expanded. An expanded destination samples each in-neighbour
+    `expanded` is each destination's probability of being expanded. An expanded destination samples each in-neighbor
     with probability min(1, fanout / degree), or 1 if `fanout` is -1.
     """
     total = np.zeros(len(expanded), dtype=np.float64)

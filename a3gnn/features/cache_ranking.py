@@ -15,7 +15,7 @@ from a3gnn.features.cache_kernels import log_not_sampled
 from a3gnn.features.stored_rows import StoredRows, rows_of
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.seeding import derive, generator
 from a3gnn.storage.compiled import readonly
 
@@ -41,10 +41,10 @@ def cached_nodes(
     Args:
         graph: In RAM or on disk.
         cache_bytes: Most bytes of the cache, map included.
-        policy: A static one: degree (how often a node is an in-neighbour; PaGraph), access (the probability that a
+        policy: A static one: degree (how often a node is an in-neighbor; PaGraph), access (the probability that a
             mini-batch needs it, `expected_access`) or presample (how many presampled mini-batches need it,
             `most_needed_first`; GNNLab).
-        fanouts: For access and presample: in-neighbours sampled per node, the seeds' hop first.
+        fanouts: For access and presample: in-neighbors sampled per node, the seeds' hop first.
         batch_size: For access and presample: seeds per mini-batch.
         seed: For presample: seed of the random streams.
         seeds: For presample: seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
@@ -102,17 +102,17 @@ def presampled(
 ) -> Iterator[NDArray[np.int32]]:
     """Yields the nodes that each mini-batch of an epoch needs, int32, distinct.
 
-    Neighbours are sampled uniformly, over the whole graph, from random streams of `seed` that training does not use.
+    Neighbors are sampled uniformly, over the whole graph, from random streams of `seed` that training does not use.
 
     Args:
         graph: In RAM or on disk.
-        fanouts: In-neighbours sampled per node, the seeds' hop first.
+        fanouts: In-neighbors sampled per node, the seeds' hop first.
         batch_size: Seeds per mini-batch.
         seed: Seed of the random streams.
         seeds: Seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
         most: Largest number of mini-batches; 0 samples none, None all of them.
     """
-    sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
+    sampler = NeighborSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
     if seeds is None:
         order = generator(seed, "presample", "seeds").permutation(graph.train_ids)
         seeds = (order[start : start + batch_size] for start in range(0, len(order), batch_size))

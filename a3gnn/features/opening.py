@@ -54,7 +54,7 @@ def open_features(
             (which decides whether a table is needed), and `batch_size` for policies that sample mini-batches.
         parts: Each node's part, int32, shape (num_nodes,), for training part by part.
         device: Device of the training.
-        fanouts: In-neighbours sampled per node, the seeds' hop first, for policies that sample mini-batches.
+        fanouts: In-neighbors sampled per node, the seeds' hop first, for policies that sample mini-batches.
         seed: Seed of the random streams, for those policies.
         seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
         table: Rows to serve in place of the features, one per node, as memory maps; of `config.feature_dtype`.

@@ -95,7 +95,7 @@ def mean_rows(
     low: int,
     high: int,
 ) -> None:
-    """Writes the mean of each destination's in-neighbours to the first columns of `out`; 0 without in-neighbours."""
+    """Writes the mean of each destination's in-neighbors to the first columns of `out`; 0 without in-neighbors."""
     width, last = len(row_like), indptr[high]
     scratch = np.empty(width, dtype=np.float32)
     for i in range(low, high):
@@ -185,8 +185,8 @@ def symmetric_weights(
 ) -> None:
     """Writes GCN's weights of a block's edges and self loops: 1 / sqrt(d_source d_destination).
 
-    A node's degree d is one, for its self loop, plus its sampled in-neighbours other than itself. Nodes beyond the rows
-    of `indptr` have no sampled in-neighbours. An edge from a node to itself weighs 0, because the self loop replaces
+    A node's degree d is one, for its self loop, plus its sampled in-neighbors other than itself. Nodes beyond the rows
+    of `indptr` have no sampled in-neighbors. An edge from a node to itself weighs 0, because the self loop replaces
     it.
     """
     rows = len(own)
@@ -261,7 +261,7 @@ def count_entries(
     Args:
         nodes: The destinations' rows of the matrix.
         indptr: Start of each destination's in-edges.
-        indices: The in-neighbours' rows of the matrix.
+        indices: The in-neighbors' rows of the matrix.
         starts: The matrix's indptr.
         columns: The matrix's column numbers.
         width: Number of columns of the matrix.

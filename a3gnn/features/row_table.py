@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.features.row_kernels import copy_rows, locate, mean_rows, symmetric_weights, weigh_rows
 from a3gnn.threads import pool
 
-#: mean: mean of the in-neighbours, with the node's own row in further columns (GraphSAGE). sum: sum with the own row
+#: mean: mean of the in-neighbors, with the node's own row in further columns (GraphSAGE). sum: sum with the own row
 #: (GIN). gcn: symmetrically normalized sum with the own row.
 Aggregator = Literal["mean", "sum", "gcn"]
 AGGREGATORS: tuple[Aggregator, ...] = ("mean", "sum", "gcn")
@@ -78,7 +78,7 @@ def aggregate(
     indices: NDArray[np.int32],
     out: NDArray[Any],
 ) -> None:
-    """Writes the aggregate of each destination's in-neighbours and own row to `out`.
+    """Writes the aggregate of each destination's in-neighbors and own row to `out`.
 
     Args:
         aggregator: Name of the aggregation.
@@ -107,7 +107,7 @@ def weigh(
     own: NDArray[np.float32],
     out: NDArray[Any],
 ) -> None:
-    """Writes each destination's weighted sum to `out`: `own` times its row plus `weights` times in-neighbours' rows.
+    """Writes each destination's weighted sum to `out`: `own` times its row plus `weights` times in-neighbors' rows.
 
     Args:
         table: As for `aggregate`.

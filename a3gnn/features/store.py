@@ -88,7 +88,7 @@ class FeatureStore(Protocol):
         Args:
             ids: Global ids of the block's sources, int32.
             block: The block of the input layer.
-            aggregator: How each destination's in-neighbours are combined.
+            aggregator: How each destination's in-neighbors are combined.
             out: Memory for the aggregates: float32 or bfloat16, which rounds them, shape (num_dst, input_width),
                 contiguous. None allocates float32.
 

@@ -28,7 +28,7 @@ class GraphArrays:
 
     Attributes:
         name: Shown to users.
-        indptr: int64, shape (num_nodes + 1,). In-neighbours of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
+        indptr: int64, shape (num_nodes + 1,). In-neighbors of v: `indices[indptr[v]:indptr[v + 1]]`, ascending.
         indices: int32, shape (num_edges,).
         features: Dense or CSR rows, one per node.
         labels: Of one of three kinds (`a3gnn.graphs.labels`): classes, several labels per node, or values.

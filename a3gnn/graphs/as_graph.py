@@ -52,7 +52,7 @@ def as_graph(data: object, split: Split | None = None) -> Graph:
     raise UsageError(f"data must be a path or spec, an a3gnn Graph or a PyG Data, got {got}{remedy}; {FORMS}")
 
 
-def as_unlabelled(data: object) -> Graph:
+def as_unlabeled(data: object) -> Graph:
     """Returns `data` as a graph, for prediction; files and a `Data` need neither y nor masks.
 
     Raises:
@@ -60,8 +60,8 @@ def as_unlabelled(data: object) -> Graph:
         GraphError: The graph can't be read, or is not valid.
     """
     if is_file(data):
-        return Graph.load_unlabelled(data)  # type: ignore[arg-type]
-    return Graph.from_unlabelled(data) if is_data(data) else as_graph(data)
+        return Graph.load_unlabeled(data)  # type: ignore[arg-type]
+    return Graph.from_unlabeled(data) if is_data(data) else as_graph(data)
 
 
 def spec_of(data: object, graph: Graph, split: Split | None = None) -> str:

@@ -36,7 +36,7 @@ def assemble(
 
     Args:
         name: Shown to users.
-        edge_index: Integers, shape (2, E): an edge (s, t) makes s an in-neighbour of t.
+        edge_index: Integers, shape (2, E): an edge (s, t) makes s an in-neighbor of t.
         features: One row per node; its length is the number of nodes.
         labels: Of one of three kinds (`a3gnn.graphs.labels`), in any type of integers, booleans or floats.
         masks: `MASKS`, each bool of shape (N,).
@@ -47,7 +47,7 @@ def assemble(
         GraphError: The graph is not valid.
     """
     check(name, edge_index, features, labels, masks)
-    indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
+    indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0])
     rows, notes_on_features = canonical(features)
     judged, outputs, notes_on_labels = judged_labels(labels, masks)
     train_ids, val_ids, test_ids = (np.flatnonzero(masks[mask]).astype(np.int32) for mask in MASKS)
@@ -66,14 +66,14 @@ def assemble(
     )
 
 
-def assemble_unlabelled(
+def assemble_unlabeled(
     name: str, edge_index: NDArray[Any], features: DenseFeatures | SparseFeatures, notes: tuple[str, ...]
 ) -> GraphArrays:
     """Returns a graph without labels and split, for prediction only; otherwise as `assemble`."""
     with naming_graph(name):
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
-    indptr, indices, notes_on_edges = in_neighbours(edge_index, features.shape[0])
+    indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0])
     rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
     return GraphArrays(
@@ -122,7 +122,7 @@ def naming_graph(name: str) -> Iterator[None]:
         raise GraphError(f"{name}: {error}") from None
 
 
-def in_neighbours(
+def in_neighbors(
     edge_index: NDArray[Any], num_nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
     """Returns the CSR by destination (int64 indptr, int32 indices ascending in each row), and notes on the edges.

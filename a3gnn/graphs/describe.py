@@ -1,4 +1,4 @@
-"""A graph's characteristics, the statistics that the surrogate takes; and its nodes by falling neighbour entries."""
+"""A graph's characteristics, the statistics that the surrogate takes; and its nodes by falling neighbor entries."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
     degrees = np.diff(graph.indptr)
     p95, most, unevenness = float(np.percentile(degrees, 95)), int(degrees.max()), gini(degrees)
     del degrees
-    equal = labelled = 0
+    equal = labeled = 0
     if graph.target == "classes":
-        equal, labelled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
+        equal, labeled = equal_label_edges(graph.indptr, graph.indices, graph.labels)
     component_sizes = np.bincount(component_roots(graph.indptr, graph.indices))
     return GraphCharacteristics(
         name=graph.name,
@@ -39,10 +39,10 @@ def describe(graph: GraphArrays) -> GraphCharacteristics:
         num_val=len(graph.val_ids),
         num_test=len(graph.test_ids),
         label_rate=len(graph.train_ids) / graph.num_nodes,
-        homophily=equal / labelled if labelled else 0.0,
+        homophily=equal / labeled if labeled else 0.0,
         num_components=int(np.count_nonzero(component_sizes)),
         largest_component=float(component_sizes.max() / graph.num_nodes),
-        cached_edge_mass=cached_edge_mass(neighbour_entries(graph)),
+        cached_edge_mass=cached_edge_mass(neighbor_entries(graph)),
         target=graph.target,
         label_spread=label_spread(graph.labels, graph.train_ids),
     )
@@ -59,7 +59,7 @@ def gini(values: NDArray[np.int64]) -> float:
 
 
 def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
-    """Returns the share of neighbour `entries` that the hottest nodes take, at each of CACHE_FRACTIONS.
+    """Returns the share of neighbor `entries` that the hottest nodes take, at each of CACHE_FRACTIONS.
 
     The share is interpolated for a fraction between two node counts.
     """
@@ -75,14 +75,14 @@ def cached_edge_mass(entries: NDArray[np.int64]) -> tuple[float, ...]:
     return tuple(share(fraction * len(entries)) for fraction in CACHE_FRACTIONS)
 
 
-def neighbour_entries(graph: GraphArrays) -> NDArray[np.int64]:
-    """Returns the neighbour entries that each node takes (its out-degree), int64, shape (num_nodes,)."""
+def neighbor_entries(graph: GraphArrays) -> NDArray[np.int64]:
+    """Returns the neighbor entries that each node takes (its out-degree), int64, shape (num_nodes,)."""
     entries = np.zeros(graph.num_nodes, dtype=np.int64)
     count_entries(graph.indices, entries)
     return entries
 
 
 def hottest_first(graph: GraphArrays) -> NDArray[np.int32]:
-    """Returns all nodes by falling neighbour entries, ties by rising id, int32, shape (num_nodes,)."""
-    order: NDArray[np.int32] = by_falling_count(neighbour_entries(graph))
+    """Returns all nodes by falling neighbor entries, ties by rising id, int32, shape (num_nodes,)."""
+    order: NDArray[np.int32] = by_falling_count(neighbor_entries(graph))
     return order

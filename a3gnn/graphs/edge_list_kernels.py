@@ -15,18 +15,18 @@ _LONGEST_INSERTION_SORT = 48
 def equal_label_edges(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], labels: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Returns the number of edges between equal labels, and between two labelled nodes."""
+    """Returns the number of edges between equal labels, and between two labeled nodes."""
     equal = 0
-    labelled = 0
+    labeled = 0
     for v in range(len(indptr) - 1):
         if labels[v] < 0:
             continue
         for e in range(indptr[v], indptr[v + 1]):
             other = labels[indices[e]]
             if other >= 0:
-                labelled += 1
+                labeled += 1
                 equal += other == labels[v]
-    return equal, labelled
+    return equal, labeled
 
 
 @njit(nogil=True, cache=True)

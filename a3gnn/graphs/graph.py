@@ -21,8 +21,8 @@ from a3gnn.graphs.arrays import GraphArrays, row_slots
 from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
-from a3gnn.graphs.load import as_named, load_arrays, load_unlabelled, resplit
-from a3gnn.graphs.pyg import from_data, from_unlabelled, left_out, to_data
+from a3gnn.graphs.load import as_named, load_arrays, load_unlabeled, resplit
+from a3gnn.graphs.pyg import from_data, from_unlabeled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
 from a3gnn.storage.cache import cache_root
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(GraphArrays):
-    """An attributed, labelled, directed graph in CSR by destination (fields: `GraphArrays`).
+    """An attributed, labeled, directed graph in CSR by destination (fields: `GraphArrays`).
 
     Raises:
         GraphError: An array has a type or length other than the one in `GraphArrays`, or an invalid value.
@@ -67,13 +67,13 @@ class Graph(GraphArrays):
         return cls._of_checked(load_arrays(spec, Split.of(split, split_seed)))
 
     @classmethod
-    def load_unlabelled(cls, path: str | Path) -> Self:
+    def load_unlabeled(cls, path: str | Path) -> Self:
         """Returns the graph in an .npz or .pt file, for prediction; only features and edges are read.
 
         Raises:
             GraphError: It can't be read, or is not valid.
         """
-        return cls._of_checked(load_unlabelled(path))
+        return cls._of_checked(load_unlabeled(path))
 
     def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> Self:
         """Returns this graph with labeled nodes split anew as in `load`; the other arrays are shared.
@@ -90,7 +90,7 @@ class Graph(GraphArrays):
     ) -> Self:
         """Returns the graph in a PyG `Data` with x, edge_index, y and masks.
 
-        An edge (s, t) makes s an in-neighbour of t, as in PyG's message passing. Edge attributes, such as weights, are
+        An edge (s, t) makes s an in-neighbor of t, as in PyG's message passing. Edge attributes, such as weights, are
         not used; a warning and a note list them. y holds classes (integers, -1 for unlabeled), rows of 0 and 1 (several
         labels per node), or floats (values, NaN for unlabeled). x of a type other than float32 and float16 is stored as
         float32, and a note says so. `split` and `split_seed` are those of `load`. Without masks, train_idx, val_idx and
@@ -106,13 +106,13 @@ class Graph(GraphArrays):
         return graph
 
     @classmethod
-    def from_unlabelled(cls, data: Data, name: str = "pyg") -> Self:
+    def from_unlabeled(cls, data: Data, name: str = "pyg") -> Self:
         """Returns the graph in a PyG `Data`, for prediction; only x and edge_index are read.
 
         Raises:
             GraphError: The graph is not valid.
         """
-        return cls._of_checked(from_unlabelled(data, name))
+        return cls._of_checked(from_unlabeled(data, name))
 
     def to_pyg(self) -> Data:
         """Returns the graph as a PyG `Data`; its tensors are writable copies in RAM.
@@ -163,7 +163,7 @@ class Graph(GraphArrays):
 
     @property
     def is_parted(self) -> bool:
-        """Whether graph servers have the in-neighbours and features, which are read row by row (`PartedGraph`)."""
+        """Whether graph servers have the in-neighbors and features, which are read row by row (`PartedGraph`)."""
         return False
 
     def in_edges(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -179,7 +179,7 @@ class Graph(GraphArrays):
         return indptr.astype(np.int32), self.indices[slots]
 
     def other_degrees(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Returns the in-neighbours other than itself of each of `ids`, which ascend, int64."""
+        """Returns the in-neighbors other than itself of each of `ids`, which ascend, int64."""
         indptr, indices = self.in_edges(ids)
         counts = np.diff(indptr)
         loops = np.repeat(ids, counts) == indices

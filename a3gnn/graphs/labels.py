@@ -1,6 +1,6 @@
 """Three kinds of labels, told apart by dtype and shape, and functions that treat all of them alike.
 
-| target | array | unlabelled | a model's outputs per node |
+| target | array | unlabeled | a model's outputs per node |
 |---|---|---|---|
 | classes | int64, (num_nodes,), each below the number of classes | -1 | a logit per class |
 | labels | int8, (num_nodes, num_labels), each 0 or 1 | a row of -1 | a logit per label |
@@ -33,7 +33,7 @@ def target_of(labels: NDArray[Any]) -> Target:
     return "values" if labels.dtype.kind == "f" else "classes"
 
 
-def is_labelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+def is_labeled(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Returns which nodes have a label, bool, shape (n,)."""
     match target_of(labels):
         case "labels":
@@ -45,7 +45,7 @@ def is_labelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(found)
 
 
-def unlabelled(labels: NDArray[Any]) -> str:
+def unlabeled(labels: NDArray[Any]) -> str:
     """Returns the marker of an unlabeled node in `labels`: -1 or NaN."""
     return "NaN" if labels.dtype.kind == "f" else "-1"
 
@@ -95,7 +95,7 @@ def as_classes(labels: NDArray[Any], outputs: int) -> tuple[NDArray[np.int64], i
         labels: Of all nodes.
         outputs: The result of `num_outputs`.
     """
-    known = is_labelled(labels)
+    known = is_labeled(labels)
     match target_of(labels):
         case "classes":
             return labels, outputs

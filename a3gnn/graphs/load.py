@@ -38,10 +38,10 @@ _SUFFIXES: dict[str, Callable[[Path, Split | None], GraphArrays]] = {
     ".pt": pyg_sets.read,
     ".pth": pyg_sets.read,
 }
-_UNLABELLED: dict[str, Callable[[Path], GraphArrays]] = {
-    ".npz": npz.read_unlabelled,
-    ".pt": pyg_sets.read_unlabelled,
-    ".pth": pyg_sets.read_unlabelled,
+_UNLABELED: dict[str, Callable[[Path], GraphArrays]] = {
+    ".npz": npz.read_unlabeled,
+    ".pt": pyg_sets.read_unlabeled,
+    ".pth": pyg_sets.read_unlabeled,
 }
 
 
@@ -71,7 +71,7 @@ def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
         raise GraphError(f"{spec} can't be opened ({error}); {FORMS}") from error
 
 
-def load_unlabelled(path: str | os.PathLike[str]) -> GraphArrays:
+def load_unlabeled(path: str | os.PathLike[str]) -> GraphArrays:
     """Returns the graph in a file, for prediction; only features and edges are read, and a split in `path` is ignored.
 
     Raises:
@@ -79,11 +79,11 @@ def load_unlabelled(path: str | os.PathLike[str]) -> GraphArrays:
     """
     try:
         path = _file_of(path)
-        if path.suffix not in _UNLABELLED:
-            raise GraphError(f"{path} must be one of {', '.join(_UNLABELLED)} to be read without labels; {FORMS}")
+        if path.suffix not in _UNLABELED:
+            raise GraphError(f"{path} must be one of {', '.join(_UNLABELED)} to be read without labels; {FORMS}")
         if not path.is_file():
             raise GraphError(f"{path} must be a file, it is not{_meant(path)}; {FORMS}")
-        return converted_copy(path) or _UNLABELLED[path.suffix](path)
+        return converted_copy(path) or _UNLABELED[path.suffix](path)
     except OSError as error:
         raise GraphError(f"{path} can't be opened ({error}); {FORMS}") from error
 
@@ -94,7 +94,7 @@ def is_file(spec: object) -> bool:
         return False
     try:
         path = _file_of(spec)
-        return path.suffix in _UNLABELLED and path.is_file()
+        return path.suffix in _UNLABELED and path.is_file()
     except OSError:
         return False
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import assemble, assemble_unlabelled, naming_graph
+from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.split import IDS, MASKS, Split, masks_of
 from a3gnn.graphs.validate import num_rows
@@ -41,7 +41,7 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
     return assemble(name, arrays["edge_index"], features, labels, masks, (*notes, *others), source)
 
 
-def read_unlabelled(path: Path) -> GraphArrays:
+def read_unlabeled(path: Path) -> GraphArrays:
     """Returns the graph in edge_index and x of the .npz file at `path`, for prediction.
 
     Raises:
@@ -50,7 +50,7 @@ def read_unlabelled(path: Path) -> GraphArrays:
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {name: _array(name, archive) for name in _structure(archive.files, path)}
         notes = left_out(archive.files, arrays, ("y", *MASKS, *chain(*IDS)))
-    return assemble_unlabelled(printable(path.stem), arrays["edge_index"], features_in(arrays, path), notes)
+    return assemble_unlabeled(printable(path.stem), arrays["edge_index"], features_in(arrays, path), notes)
 
 
 @contextmanager

@@ -266,7 +266,7 @@ class BlockGraph(NamedTuple):
 
     Attributes:
         indptr: int64, shape (num_blocks + 1,).
-        indices: Neighbour blocks of each block except itself, int32, ascending.
+        indices: Neighbor blocks of each block except itself, int32, ascending.
         weights: Edges of the original graph between the two blocks, in both directions, int64.
         sizes: Nodes of each block, int32, shape (num_blocks,).
         train_sizes: Train nodes of each block, int64, shape (num_blocks,).
@@ -300,14 +300,14 @@ class BlockGraph(NamedTuple):
 def block_parts(graph: GraphArrays, num_parts: int, seed: int, affinity: BlockAffinity = "blocks") -> NDArray[np.int32]:
     """Returns the part of each node, int32, shape (num_nodes,).
 
-    In a directed graph, blocks grow from a node to its in-neighbours, as sampling does. Two blocks are neighbours if an
+    In a directed graph, blocks grow from a node to its in-neighbors, as sampling does. Two blocks are neighbors if an
     edge joins them in either direction.
 
     Args:
         graph: In RAM or on disk.
         num_parts: From 1 to the number of nodes.
         seed: Seed of the sources of blocks and of the random merges.
-        affinity: How the neighbourhood of a block and a part is counted; see `greedy_parts`.
+        affinity: How the neighborhood of a block and a part is counted; see `greedy_parts`.
     """
     coarse = coarsen(graph, num_parts, seed)
     part_of_block = greedy_parts(BlockGraph.of(graph, coarse.block_of, coarse.num_blocks), num_parts, affinity)
@@ -317,8 +317,8 @@ def block_parts(graph: GraphArrays, num_parts: int, seed: int, affinity: BlockAf
 def coarsen(graph: GraphArrays, num_parts: int, seed: int) -> Coarsening:
     """Returns some thousands of blocks.
 
-    Random sources claim unvisited in-neighbours, breadth first and all at once. A block is complete when it has
-    num_nodes / 1024 nodes (100,000 at most; fewer with more than 16 parts) or no unvisited in-neighbour. The remaining
+    Random sources claim unvisited in-neighbors, breadth first and all at once. A block is complete when it has
+    num_nodes / 1024 nodes (100,000 at most; fewer with more than 16 parts) or no unvisited in-neighbor. The remaining
     nodes start new blocks. Blocks with the top 10 % of sizes are large, at most four per source. The other blocks
     merge, larger ones first, into the large block from which they have most edges, unless it would exceed an eighth of
     a part. Blocks without such a large block merge at random.
@@ -360,14 +360,14 @@ def greedy_parts(blocks: BlockGraph, num_parts: int, affinity: BlockAffinity = "
 
     |P(i)| and |T(i)| are the nodes and train nodes of part i, and C and C_T their means over the parts. The
     intersection counts blocks, as in BGL ("the set of j-hop neighbor blocks"), each once. Three choices are ours. The
-    added 1 sends a block without assigned neighbours to the part with most room. A part that the block would overfill
+    added 1 sends a block without assigned neighbors to the part with most room. A part that the block would overfill
     is skipped, because two negative factors would make a high score. A block that would overfill every part goes to the
     part with the least excess. Ties go to the lower part.
 
     Args:
         blocks: The block graph.
         num_parts: Number of parts.
-        affinity: "blocks" is BGL's score; "edges" counts the edges to neighbour blocks instead, one hop only.
+        affinity: "blocks" is BGL's score; "edges" counts the edges to neighbor blocks instead, one hop only.
     """
     capacity = PartCapacity(*(max(float(sizes.sum()) / num_parts, 1.0) for sizes in (blocks.sizes, blocks.train_sizes)))
     order = np.argsort(-blocks.sizes, kind="stable")

@@ -16,7 +16,7 @@ def grow_blocks(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns the block of each node, int32, shape (num_nodes,), and the nodes of each block, int32.
 
-    A block claims unvisited in-neighbours, breadth first, until it has `max_nodes` nodes or no such neighbour is left.
+    A block claims unvisited in-neighbors, breadth first, until it has `max_nodes` nodes or no such neighbor is left.
 
     Args:
         indptr: The graph's.
@@ -106,7 +106,7 @@ def merge_into_large(
     """Sets `into` of each block of `order` to the large block with most edges into it, ties to the lower id.
 
     A block that has merged already counts as part of its large block. A large block is skipped if it would have more
-    than `max_nodes` nodes. A small block keeps -1 if no neighbour has room.
+    than `max_nodes` nodes. A small block keeps -1 if no neighbor has room.
 
     Args:
         indptr: The graph's.
@@ -161,21 +161,21 @@ def block_edges(
     counts = np.zeros(len(sizes), dtype=np.int64)
     touched = np.empty(len(sizes), dtype=np.int32)
     ends = np.zeros(len(sizes) + 1, dtype=np.int64)
-    neighbours, weights = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int64)
+    neighbors, weights = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int64)
     for b in range(len(sizes)):
         length = _count_by_target(indptr, indices, nodes[starts[b] : starts[b + 1]], block, itself, counts, touched)
         end = ends[b]
-        if end + length > len(neighbours):
-            neighbours = _longer(neighbours, end, 2 * (end + length))
+        if end + length > len(neighbors):
+            neighbors = _longer(neighbors, end, 2 * (end + length))
             weights = _longer(weights, end, 2 * (end + length))
         for i in range(length):
             if touched[i] != b:
-                neighbours[end] = touched[i]
+                neighbors[end] = touched[i]
                 weights[end] = counts[touched[i]]
                 end += 1
             counts[touched[i]] = 0
         ends[b + 1] = end
-    return ends, neighbours[: ends[-1]].copy(), weights[: ends[-1]].copy()
+    return ends, neighbors[: ends[-1]].copy(), weights[: ends[-1]].copy()
 
 
 @njit(nogil=True, cache=True)
@@ -263,7 +263,7 @@ def assign(
         order: All blocks.
         capacity: Target of nodes and train nodes per part.
         num_parts: Number of parts.
-        by_edges: Count the edges to neighbour blocks, not the blocks within two hops.
+        by_edges: Count the edges to neighbor blocks, not the blocks within two hops.
     """
     parts = np.full(len(sizes), -1, dtype=np.int32)
     seen, reach = np.full(len(sizes), -1, dtype=np.int32), np.empty(len(sizes), dtype=np.int32)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import assemble, assemble_unlabelled, naming_graph
+from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.split import MASKS, Split, masks_of
 from a3gnn.graphs.validate import check_edge_shape, check_in_float32, num_rows
@@ -28,7 +28,7 @@ def from_data(
     data: Data,
     name: str,
     source: str | None = None,
-    nan_is_unlabelled: bool = False,
+    nan_is_unlabeled: bool = False,
     split: Split | None = None,
 ) -> GraphArrays:
     """Returns the graph in `data`: x, edge_index, y, and masks from its masks and ids (`masks_of`).
@@ -38,7 +38,7 @@ def from_data(
             rows of 0 and 1.
         name: Shown to users.
         source: Identity of the file that `data` was read from.
-        nan_is_unlabelled: Whether y may hold classes as floats, NaN for unlabeled, as OGB writes it.
+        nan_is_unlabeled: Whether y may hold classes as floats, NaN for unlabeled, as OGB writes it.
         split: Replaces the graph's own split.
 
     Raises:
@@ -50,13 +50,13 @@ def from_data(
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, feature_notes = features_of(x)
-        labels = _labels(y, nan_is_unlabelled)
+        labels = _labels(y, nan_is_unlabeled)
         masks, mask_notes = masks_of(lambda kind: _optional(data, kind), labels, num_rows(features), split)
     notes = (*feature_notes, *mask_notes, *left_out(data))
     return assemble(name, edges, features, labels, masks, notes, source)
 
 
-def from_unlabelled(data: Data, name: str) -> GraphArrays:
+def from_unlabeled(data: Data, name: str) -> GraphArrays:
     """Returns the graph in x and edge_index of `data`; its nodes have no labels and no split.
 
     Raises:
@@ -68,7 +68,7 @@ def from_unlabelled(data: Data, name: str) -> GraphArrays:
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, notes = features_of(x)
-    return assemble_unlabelled(name, edges, features, (*notes, *left_out(data)))
+    return assemble_unlabeled(name, edges, features, (*notes, *left_out(data)))
 
 
 def to_data(graph: GraphArrays) -> Data:
@@ -247,7 +247,7 @@ def _stored(x: Tensor) -> NDArray[Any]:
     return values
 
 
-def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
+def _labels(y: Tensor, nan_is_unlabeled: bool) -> NDArray[Any]:
     """Returns `y` as integers or floats of one dimension, or rows. Floats that are whole may be measured: values."""
     import torch
 
@@ -258,7 +258,7 @@ def _labels(y: Tensor, nan_is_unlabelled: bool) -> NDArray[Any]:
     if y.layout != torch.strided:
         raise GraphError(f"y must be dense, got {y.layout}; use y.to_dense()")
     flat = y.reshape(-1) if y.ndim == 2 else y
-    if nan_is_unlabelled and flat.is_floating_point():
+    if nan_is_unlabeled and flat.is_floating_point():
         whole = torch.nan_to_num(flat, nan=-1.0)
         flat = whole.long() if torch.equal(whole, whole.round()) else flat
     if flat.dtype == torch.bool or flat.is_complex():

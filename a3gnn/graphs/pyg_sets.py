@@ -20,7 +20,7 @@ import numpy as np
 from a3gnn._imports import optional
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.pyg import from_data, from_unlabelled
+from a3gnn.graphs.pyg import from_data, from_unlabeled
 from a3gnn.graphs.pyg_names import PYG_NAMES
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.storage.cache import VARIABLE, cache_root
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Characters of another library's message that an error repeats. Guess.
 _MAX_CHARACTERS = 300
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _NETWORK = (urllib.error.URLError, ConnectionError, TimeoutError, ssl.SSLError)
 #: Error numbers of a folder that can't be written or has no room.
 _UNWRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -51,13 +51,13 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
     return from_data(data, printable(path.stem), source, split=split)
 
 
-def read_unlabelled(path: Path) -> GraphArrays:
+def read_unlabeled(path: Path) -> GraphArrays:
     """Returns the graph in x and edge_index of a saved PyG `Data`, for prediction.
 
     Raises:
         GraphError: The file is truncated, foreign, or its graph is not valid.
     """
-    return from_unlabelled(_unpickled(path)[0], printable(path.stem))
+    return from_unlabeled(_unpickled(path)[0], printable(path.stem))
 
 
 def _unpickled(path: Path) -> tuple[Data, str]:
@@ -177,7 +177,7 @@ def from_ogb_name(name: str) -> GraphArrays:
             chosen = np.zeros(data.num_nodes, dtype=bool)
             chosen[np.asarray(split[part])] = True
             data[mask] = _tensor(chosen)
-    return from_data(data, f"ogb:{name}", nan_is_unlabelled=True)
+    return from_data(data, f"ogb:{name}", nan_is_unlabeled=True)
 
 
 def pyg_classes() -> AbstractContextManager[None]:
@@ -217,7 +217,7 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
         raise GraphError(f"{spec}: the download to {folder} was declined") from stop
     except Exception as error:  # data set classes may raise anything
         what = "downloaded" if _of_network(error) else "loaded"
-        said = " ".join(_COLOURS.sub("", str(error)).split())[:_MAX_CHARACTERS]
+        said = " ".join(_COLORS.sub("", str(error)).split())[:_MAX_CHARACTERS]
         raise GraphError(
             f"{spec} can't be {what} ({type(error).__name__}: {said}); {_remedy(error, folder)}"
         ) from error

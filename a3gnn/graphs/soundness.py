@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import MAX_NODES, GraphArrays
 from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
-from a3gnn.graphs.labels import KINDS, is_labelled, unlabelled
+from a3gnn.graphs.labels import KINDS, is_labeled, unlabeled
 from a3gnn.units import count
 
 # Entries per check, so they stay in the processor's cache and a memory map of any size costs some MiB. Guess.
@@ -217,10 +217,10 @@ def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
         yield from wrong
         if not wrong:
             taken[ids] = True
-            missing = int(np.count_nonzero(~is_labelled(graph.labels[ids]))) if name == "train_ids" else 0
+            missing = int(np.count_nonzero(~is_labeled(graph.labels[ids]))) if name == "train_ids" else 0
             if missing:
                 yield Violation(
-                    name, f"{name} must be labelled nodes, got {missing} whose label is {unlabelled(graph.labels)}"
+                    name, f"{name} must be labeled nodes, got {missing} whose label is {unlabeled(graph.labels)}"
                 )
 
 

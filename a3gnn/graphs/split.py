@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.labels import is_labelled, target_of
+from a3gnn.graphs.labels import is_labeled, target_of
 from a3gnn.graphs.validate import check_kind
 from a3gnn.option_names import option
 from a3gnn.seeding import generator
@@ -93,11 +93,11 @@ class Split:
         Raises:
             GraphError: There are too few labeled nodes for one in each mask.
         """
-        order = generator(self.seed, "split").permutation(np.flatnonzero(is_labelled(labels)))
+        order = generator(self.seed, "split").permutation(np.flatnonzero(is_labeled(labels)))
         bounds = np.round(np.cumsum(self.shares) * len(order)).astype(int)
         parts = np.split(order, bounds)[: len(MASKS)]
         if not all(len(part) for part in parts):
-            of = count(len(order), "labelled node")
+            of = count(len(order), "labeled node")
             raise GraphError(
                 f"a split must have a train, a validation and a test node, got {', '.join(str(len(p)) for p in parts)} "
                 f"of {of}, which are split {self}; label more nodes, or give larger shares, such as "
@@ -108,7 +108,7 @@ class Split:
     def note(self, has: Sequence[str]) -> str:
         """Returns the note for a graph that has masks `has` and is split by these shares."""
         instead = f", in place of its {', '.join(has)}" if has else ""
-        return f"labelled nodes are split {self}{instead}"
+        return f"labeled nodes are split {self}{instead}"
 
 
 def masks_of(
@@ -147,7 +147,7 @@ def masks_of(
         judging = [known for name in names if (known := _as_mask(name, get(name), num_nodes)) is not None]
         return {**split.masks(of_judged(labels, judging))}, (split.note(names),)
     if not found:
-        return {**Split().masks(labels)}, (f"it had no masks; labelled nodes are split {Split()}",)
+        return {**Split().masks(labels)}, (f"it had no masks; labeled nodes are split {Split()}",)
     splits = max(mask.shape[1] if mask.ndim == 2 else 1 for mask in found.values())
     if splits > 1:
         notes.append(f"it had {splits} splits; the first is used")
@@ -155,22 +155,22 @@ def masks_of(
     if missing := [name for name in MASKS if name not in found]:
         found |= _filled(missing, found, labels)
         notes.append(
-            f"it had no {' and no '.join(missing)}; labelled nodes in no other mask are taken for that at random, seed "
-            f"0; {option('split', '0.6,0.2,0.2')} splits all labelled nodes"
+            f"it had no {' and no '.join(missing)}; labeled nodes in no other mask are taken for that at random, seed "
+            f"0; {option('split', '0.6,0.2,0.2')} splits all labeled nodes"
         )
     return found, tuple(notes)
 
 
 def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    free = is_labelled(of_judged(labels, list(found.values())))
+    free = is_labeled(of_judged(labels, list(found.values())))
     for mask in found.values():
         if mask.dtype == np.bool_ and mask.shape == free.shape:
             free = free & ~mask
     order = generator(0, "split").permutation(np.flatnonzero(free))
     if len(order) < len(missing):
         raise GraphError(
-            f"a graph must have {', '.join(MASKS)}, this one lacks {', '.join(missing)}, and {len(order)} labelled "
-            f"nodes are in no other mask; {option('split', '0.6,0.2,0.2')} splits all labelled nodes"
+            f"a graph must have {', '.join(MASKS)}, this one lacks {', '.join(missing)}, and {len(order)} labeled "
+            f"nodes are in no other mask; {option('split', '0.6,0.2,0.2')} splits all labeled nodes"
         )
     parts = np.array_split(order, len(missing))
     return {name: ids_mask(ids, len(labels)) for name, ids in zip(missing, parts, strict=True)}

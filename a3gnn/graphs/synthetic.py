@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.assemble import in_neighbours
+from a3gnn.graphs.assemble import in_neighbors
 from a3gnn.graphs.draft import EDGE_DISK_BYTES, Draft, EdgePieces, joined, write_adjacency, write_features
 from a3gnn.graphs.edge_list_kernels import draw_pairs, guide_of
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
@@ -44,7 +44,7 @@ def generate(parameters: str = "") -> GraphArrays:
     recipe = Recipe.parse(parameters)
     labels = _labels(recipe)
     pairs = np.concatenate([np.stack(ends) for ends in edge_pairs(recipe, labels)], axis=1)
-    indptr, indices, _ = in_neighbours(np.concatenate([pairs, pairs[::-1]], axis=1), recipe.nodes)
+    indptr, indices, _ = in_neighbors(np.concatenate([pairs, pairs[::-1]], axis=1), recipe.nodes)
     del pairs
     train_ids, val_ids, test_ids = _split(recipe)
     return GraphArrays(
@@ -195,8 +195,8 @@ def _sparse(recipe: Recipe, labels: NDArray[np.int64]) -> Iterator[SparseFeature
     """Yields CSR rows of words: each class prefers its own words, by a factor that falls with `noise`."""
     rng = generator(recipe.seed, "features")
     words = max(1, round(recipe.density * recipe.features))
-    favourites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes
-    odds = np.where(favourites, 1 + recipe.classes / recipe.noise, 1.0)
+    favorites = rng.random((recipe.classes, recipe.features)) < 1 / recipe.classes
+    odds = np.where(favorites, 1 + recipe.classes / recipe.noise, 1.0)
     steps = np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1) + np.arange(recipe.classes)[:, None]
     step = max(1, _VALUES_PER_PIECE // words)
     for start in range(0, recipe.nodes, step):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import MAX_NODES
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.graphs.labels import is_labelled, unlabelled
+from a3gnn.graphs.labels import is_labeled, unlabeled
 from a3gnn.units import count
 
 # Entries per check, so a memory map of any size costs tens of MiB. Guess.
@@ -60,8 +60,8 @@ def check_features(features: DenseFeatures | SparseFeatures) -> None:
 
 
 def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None:
-    """Checks that the masks are bool, one value per node, not empty, disjoint, and only on labelled nodes."""
-    unknown = ~is_labelled(labels)
+    """Checks that the masks are bool, one value per node, not empty, disjoint, and only on labeled nodes."""
+    unknown = ~is_labeled(labels)
     for name, mask in masks.items():
         _check_array(name, mask, "b", 1, "give one bool per node")
         if len(mask) != len(labels):
@@ -71,7 +71,7 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
         missing = int(np.count_nonzero(mask & unknown))
         if missing:
             raise GraphError(
-                f"{name} must select labelled nodes only, {missing} of its nodes have label {unlabelled(labels)}; drop "
+                f"{name} must select labeled nodes only, {missing} of its nodes have label {unlabeled(labels)}; drop "
                 "them from it"
             )
     names = list(masks)
@@ -93,8 +93,8 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
     """
     check_kind(labels)
     if len(labels) != num_nodes:
-        without = unlabelled(labels)
-        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabelled")
+        without = unlabeled(labels)
+        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabeled")
     if labels.ndim == 2:
         _check_rows(labels)
     elif labels.dtype.kind == "f":
@@ -175,11 +175,9 @@ def _check_values(name: str, values: NDArray[np.floating]) -> None:
 def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
     low, high = int(labels.min()), int(labels.max())
     if low < -1 or high >= max(num_nodes, 1):
-        raise GraphError(
-            f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabelled"
-        )
+        raise GraphError(f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabeled")
     if high < 0:
-        raise GraphError("a graph must have labelled nodes, got none (y is -1 throughout); label some to train on")
+        raise GraphError("a graph must have labeled nodes, got none (y is -1 throughout); label some to train on")
 
 
 def _check_label_values(labels: NDArray[Any]) -> None:
@@ -188,15 +186,15 @@ def _check_label_values(labels: NDArray[Any]) -> None:
     infinite = int(np.count_nonzero(np.isinf(labels)))
     if infinite:
         raise GraphError(
-            f"y must be finite in float32, or NaN where unlabelled, got {infinite} infinite; scale them, or use NaN"
+            f"y must be finite in float32, or NaN where unlabeled, got {infinite} infinite; scale them, or use NaN"
         )
     if np.isnan(labels).all():
-        raise GraphError("a graph must have labelled nodes, got none (y is NaN throughout); label some to train on")
+        raise GraphError("a graph must have labeled nodes, got none (y is NaN throughout); label some to train on")
 
 
 def _check_rows(labels: NDArray[Any]) -> None:
     step = max(1, _PIECE // labels.shape[1])
-    ones_and_more = labelled = 0
+    ones_and_more = labeled = 0
     for start in range(0, len(labels), step):
         piece = labels[start : start + step]
         without = np.isnan(piece) if piece.dtype.kind == "f" else piece == -1
@@ -207,16 +205,16 @@ def _check_rows(labels: NDArray[Any]) -> None:
             )
         if (without.any(axis=1) != without.all(axis=1)).any():
             raise GraphError(
-                "y must be known or unknown for a node as a whole, got rows that are unlabelled in part; fill in 0, or "
+                "y must be known or unknown for a node as a whole, got rows that are unlabeled in part; fill in 0, or "
                 "give whole rows of -1 (of NaN in floats)"
             )
         known = ~without[:, 0]
-        labelled += int(np.count_nonzero(known))
+        labeled += int(np.count_nonzero(known))
         ones_and_more += int(np.count_nonzero(piece[known].sum(axis=1) != 1))
-    if not labelled:
-        raise GraphError("a graph must have labelled nodes, got none (every row of y is unlabelled); label some")
+    if not labeled:
+        raise GraphError("a graph must have labeled nodes, got none (every row of y is unlabeled); label some")
     if not ones_and_more:
         raise GraphError(
             "y of 2 dimensions must have a row that is not one-hot, got one label in each; these are classes: "
-            "give y.argmax(axis=1), and -1 for unlabelled nodes"
+            "give y.argmax(axis=1), and -1 for unlabeled nodes"
         )

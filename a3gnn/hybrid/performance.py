@@ -203,7 +203,7 @@ class PerformanceModel:
             self.loading(assignment.shares, threads.loading),
             self.transfer(assignment.shares),
             self.training(assignment.shares, threads.training),
-            self.synchronisation(assignment.shares),
+            self.synchronization(assignment.shares),
         )
         return times.with_iteration(max(self.iteration(times), self.host_memory(assignment.shares)))
 
@@ -279,7 +279,7 @@ class PerformanceModel:
             for device, share in pairs
         )
 
-    def synchronisation(self, shares: tuple[int, ...]) -> float:
+    def synchronization(self, shares: tuple[int, ...]) -> float:
         """Returns T_sync: gradients to the host and back (Eq. 13); 0 with one trainer."""
         active = [device for device, share in zip(self.speeds.accelerators, shares[1:], strict=True) if share]
         if sum(share > 0 for share in shares) < 2:
@@ -383,7 +383,7 @@ def _predicted(
             *(model.training((share, *nobody), own)[0] for share, own in zip(here, threads, strict=True)),
             *model.training((0, *there), 1)[1:],
         ),
-        model.synchronisation((sum(here), *there)),
+        model.synchronization((sum(here), *there)),
     )
     memory = model.host_memory((0, *there)) + sum(model.host_memory((share, *nobody)) for share in here)
     return PredictedDivision(shares, times.with_iteration(max(model.iteration(times), memory)))

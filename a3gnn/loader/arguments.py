@@ -20,8 +20,8 @@ from a3gnn.tuned_file import tuned_config
 #: Knobs that only the trainer applies, and their replacement in a user's own training loop.
 _OF_THE_TRAINER = {
     "compute_dtype": "call the model under torch.autocast",
-    "input_aggregation": "sampled in-neighbours of the input layer's are in the mini-batches, as of the others'",
-    "learning_rate_scale": "multiply the optimiser's learning rate by it, after a warm-up where it is above 1",
+    "input_aggregation": "sampled in-neighbors of the input layer's are in the mini-batches, as of the others'",
+    "learning_rate_scale": "multiply the optimizer's learning rate by it, after a warm-up where it is above 1",
     "trainers": "a loop of your own is one trainer, on one device",
 }
 
@@ -43,7 +43,7 @@ def loader_config(
 ) -> tuple[TrainConfig, list[str]]:
     """Returns the configuration of a loader, and a warning for each knob that only the trainer applies.
 
-    `batch_size` and `num_workers` override `config` unless they are None. In-neighbours are sampled for every layer.
+    `batch_size` and `num_workers` override `config` unless they are None. In-neighbors are sampled for every layer.
 
     Raises:
         UsageError: A number is out of range.
@@ -85,7 +85,7 @@ def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
         raise UsageError(f"num_neighbors must be a list, one fanout per hop, got {num_neighbors!r}; such as [25, 10]")
     whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
     if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
-        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbours, got {num_neighbors!r}")
+        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbors, got {num_neighbors!r}")
     return tuple(map(int, num_neighbors))
 
 

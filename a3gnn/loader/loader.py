@@ -151,10 +151,10 @@ class Loader(SeedLoader):
 
     Args:
         data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of `Graph.load`.
-        num_neighbors: In-neighbours sampled per node, one number per hop, the seeds' hop first; -1 takes all.
+        num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all.
         input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes.
         input_time: Refused, as are `temporal_strategy` and `time_attr`: temporal sampling isn't supported.
-        replace: Whether an in-neighbour may be drawn more than once.
+        replace: Whether an in-neighbor may be drawn more than once.
         subgraph_type: directional has the sampled edges; bidirectional adds their reverses; induced has all edges
             between the sampled nodes.
         disjoint: Whether each seed has its own nodes; `batch` then maps each node to its seed.
@@ -177,7 +177,7 @@ class Loader(SeedLoader):
             demand. By default `config`'s.
         sampler: Yields places in `input_nodes`; replaces `shuffle`.
         batch_sampler: Yields lists of places in `input_nodes`; replaces `batch_size`, `shuffle` and `drop_last`.
-        seed: Determines order and neighbours, independently of torch's generator.
+        seed: Determines order and neighbors, independently of torch's generator.
         device: Device of the mini-batches' tensors: cuda or cpu. With cpu, tensors of a `Data` on a GPU stay there.
         adjs: Whether each `Data` also has `adjs`: every layer's adjacency, input layer first, sparse CSR with int64
             indices, shape (num_dst, num_src). PyG's convolutions are faster with it:
@@ -314,7 +314,7 @@ class Loader(SeedLoader):
     def __call__(self, index: Any) -> Any:
         """Returns the mini-batch of the seeds at `index`, a list of places in `input_nodes`.
 
-        Each call draws neighbours anew. The n-th calls of two loaders with the same seed draw the same neighbours.
+        Each call draws neighbors anew. The n-th calls of two loaders with the same seed draw the same neighbors.
 
         Raises:
             UsageError: A place is out of range, or there are several partitions.

@@ -218,9 +218,9 @@ def _is_finite(x: NDArray[np.floating]) -> bool:
 def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None) -> Graph:
     """Returns the graph of `edges`, without labels and training nodes."""
     nobody = np.empty(0, dtype=np.int32)
-    unlabelled = np.broadcast_to(np.int64(-1), edges.num_nodes)
+    unlabeled = np.broadcast_to(np.int64(-1), edges.num_nodes)
     features = DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)) if features is None else features
-    return Graph("pyg", *edges.distinct(), features, unlabelled, nobody, nobody, nobody, num_classes=0)
+    return Graph("pyg", *edges.distinct(), features, unlabeled, nobody, nobody, nobody, num_classes=0)
 
 
 def _are_stores(data: Any) -> bool:

@@ -18,7 +18,7 @@ from a3gnn.features.tensors import csr
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.storage.compiled import njit
 
-#: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbours.
+#: About the sizes of a mini-batch of the default configuration: input rows, features, hidden units, in-neighbors.
 _ROWS, _FEATURES, _HIDDEN, _FANOUT = 10_000, 128, 256, 10
 #: Larger than most last-level caches; rows of 400 bytes. Guess.
 _TABLE_BYTES, _ROW_FLOATS = 1 << 27, 100
@@ -171,14 +171,14 @@ def _batch_overhead() -> float:
     size = 8
     matrix, x, y = _block(size, 2), torch.ones(size, size), torch.zeros(size, dtype=torch.long)
     layers = nn.ModuleList([nn.Linear(size, size) for _ in range(4)])
-    optimiser = torch.optim.Adam(layers.parameters())
+    optimizer = torch.optim.Adam(layers.parameters())
 
     def step() -> None:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         hidden = torch.relu(layers[0](torch.sparse.mm(matrix, x)) + layers[1](x))
         logits = layers[2](torch.sparse.mm(matrix, hidden)) + layers[3](hidden)
         torch.autograd.backward(nn.functional.cross_entropy(logits, y))
-        optimiser.step()
+        optimizer.step()
 
     return fastest(step)
 

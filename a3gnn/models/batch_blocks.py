@@ -23,7 +23,7 @@ def blocks_of(batch: MiniBatch, *, with_degrees: bool, whole: Tensor | None = No
         batch: The mini-batch.
         with_degrees: Whether blocks have in-degrees. They count the whole sampled graph, as PyG does with a
             mini-batch's `edge_index`; nodes of the last hop have degree 0.
-        whole: If `x` holds rows of a table over full in-neighbourhoods, each node's number of in-neighbours other than
+        whole: If `x` holds rows of a table over full in-neighborhoods, each node's number of in-neighbors other than
             itself, float32, shape (num_nodes of the graph,). Nodes of the last hop get these in-degrees, as if one more
             hop had been sampled in full.
     """
@@ -71,7 +71,7 @@ def _placed(block: LayerBlock, whole: LayerBlock, places: Tensor) -> LayerBlock:
 
 
 def _in_degrees(part: TorchBlock) -> Tensor:
-    """Returns each source's number of sampled in-neighbours other than itself, float32, shape (num_src,)."""
+    """Returns each source's number of sampled in-neighbors other than itself, float32, shape (num_src,)."""
     if part.indptr.device.type == "cpu":
         degrees = torch.empty(part.num_src)
         count_in_edges(part.indptr.numpy(), part.indices.numpy(), degrees.numpy())

@@ -17,7 +17,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 
 #: The advice if training diverges.
-LESS_STEEP = "a smaller learning_rate or learning_rate_scale, or normalised features may help"
+LESS_STEEP = "a smaller learning_rate or learning_rate_scale, or normalized features may help"
 
 
 #: Takes the seeds' outputs, float32, (num_seeds, num_classes), and their labels; returns their mean loss.

@@ -95,7 +95,7 @@ class Model(nn.Module):
         """
         for i, block in zip(range(1, len(self.layers)), blocks, strict=True):
             # Sparse features are float32, and so is the input layer's output for them.
-            x = self._hidden(i, block, self.normalised(i, x.to(dtype)), seed)
+            x = self._hidden(i, block, self.normalized(i, x.to(dtype)), seed)
         return x.float() if x.dtype is torch.bfloat16 else x
 
     def _hidden(self, i: int, block: LayerBlock, x: Tensor, seed: int) -> Tensor:
@@ -110,13 +110,13 @@ class Model(nn.Module):
         x = relu_dropout(x, dropout)
         return self.with_shortcut(i, layer(block, x, None, drawn), block.destinations(x))
 
-    def normalised(self, i: int, x: Tensor) -> Tensor:
+    def normalized(self, i: int, x: Tensor) -> Tensor:
         """Returns the input of layer `i` before ReLU, from the previous layer's output `x`, which it may overwrite."""
         if not i or not self.norms:
             return x
-        from a3gnn.models.layers.norm import normalised  # PyG's, whose import takes 65 MiB
+        from a3gnn.models.layers.norm import normalized  # PyG's, whose import takes 65 MiB
 
-        return normalised(x, self.norms[i - 1])
+        return normalized(x, self.norms[i - 1])
 
     def with_shortcut(self, i: int, out: Tensor, own: Tensor) -> Tensor:
         """Returns the output of layer `i` with its residual connection, if it has one.
@@ -136,7 +136,7 @@ class Model(nn.Module):
         layer = self.layers[i]
         cost = layer.cost(work)
         if i and self.norms:
-            cost += work.normalise(layer.in_channels)
+            cost += work.normalize(layer.in_channels)
         if i and self.shortcuts:
             cost += work.add_own(layer.in_channels, layer.out_channels)
         return cost

@@ -19,9 +19,9 @@ from a3gnn.parts.protocol import (
     ASKED_BYTES,
     MAX_IDS,
     Key,
-    NeighbourDraw,
+    NeighborDraw,
     column_request,
-    neighbours_request,
+    neighbors_request,
     rows_request,
 )
 
@@ -76,12 +76,12 @@ class PartsClient:
         """Ends the connections."""
         self._close()
 
-    def neighbours(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
-        """Returns in-neighbours of `ids`, row by row, int32.
+    def neighbors(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighborDraw) -> NDArray[np.int32]:
+        """Returns in-neighbors of `ids`, row by row, int32.
 
         Args:
             ids: Nodes, in range.
-            counts: Number of in-neighbours per node, int64: all of them, or `draw.fanout` if that is less.
+            counts: Number of in-neighbors per node, int64: all of them, or `draw.fanout` if that is less.
             draw: Fanout and keys of the random draw.
 
         Raises:
@@ -91,14 +91,14 @@ class PartsClient:
         out = np.empty(int(counts.sum()), dtype=np.int32)
         asked = []
         for part, places in self._by_part(ids, 4 * counts):
-            request = neighbours_request(self._keys[part], draw, ids[places])
-            asked.append((part, places, self._links[part].ask("Neighbours", request)))
+            request = neighbors_request(self._keys[part], draw, ids[places])
+            asked.append((part, places, self._links[part].ask("Neighbors", request)))
         for part, places, answer in asked:
             expected = int(counts[places].sum())
             put_rows(self._array(part, answer.wait(), np.int32, expected), places, starts, counts, out)
         if len(out) and (out.min() < 0 or out.max() >= len(self.owners)):
             raise GraphServerError(
-                f"in-neighbours must be in [0, {len(self.owners)}), graph servers answered {out.min()} to {out.max()}; "
+                f"in-neighbors must be in [0, {len(self.owners)}), graph servers answered {out.min()} to {out.max()}; "
                 "are all of them of this version of a3gnn?"
             )
         return out

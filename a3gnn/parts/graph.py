@@ -1,4 +1,4 @@
-"""`PartedGraph`: labels and degrees are in this process; features and in-neighbours stay on graph servers.
+"""`PartedGraph`: labels and degrees are in this process; features and in-neighbors stay on graph servers.
 
 `check_over_parts` says which knobs work over parts, and the reasons for the others.
 """
@@ -21,7 +21,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
-from a3gnn.parts.protocol import NeighbourDraw
+from a3gnn.parts.protocol import NeighborDraw
 from a3gnn.task import Task
 from a3gnn.units import count, format_size
 
@@ -42,7 +42,7 @@ _FIXED = {
 
 
 class RemoteIndices:
-    """Stands for the in-neighbours of all nodes, which stay on the servers: knows their number, and raises on access.
+    """Stands for the in-neighbors of all nodes, which stay on the servers: knows their number, and raises on access.
 
     Args:
         num_edges: Directed edges.
@@ -56,10 +56,10 @@ class RemoteIndices:
         return self._num_edges
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise _whole(self._name, "all in-neighbours")
+        raise _whole(self._name, "all in-neighbors")
 
     def __getitem__(self, item: Any) -> NoReturn:
-        raise _whole(self._name, "all in-neighbours")
+        raise _whole(self._name, "all in-neighbors")
 
 
 class RemoteFeatures:
@@ -151,17 +151,17 @@ class PartedGraph(Graph):
         return True
 
     def counts(self, ids: NDArray[np.int32], fanout: int = -1) -> NDArray[np.int64]:
-        """Returns the number of in-neighbours that `fanout` takes of each of `ids`, int64; -1 takes all."""
+        """Returns the number of in-neighbors that `fanout` takes of each of `ids`, int64; -1 takes all."""
         degrees = self.indptr[ids.astype(np.int64) + 1] - self.indptr[ids]
         return degrees if fanout < 0 else np.minimum(degrees, fanout)
 
-    def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighbourDraw) -> NDArray[np.int32]:
-        """Returns in-neighbours of `ids`, row by row, `counts` of each (`counts(ids, draw.fanout)`): int32.
+    def draw(self, ids: NDArray[np.int32], counts: NDArray[np.int64], draw: NeighborDraw) -> NDArray[np.int32]:
+        """Returns in-neighbors of `ids`, row by row, `counts` of each (`counts(ids, draw.fanout)`): int32.
 
         Raises:
             GraphServerError: A server refuses, or can't be reached.
         """
-        return self.client.neighbours(ids, counts, draw)
+        return self.client.neighbors(ids, counts, draw)
 
     def in_edges(self, ids: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Returns the CSR of the in-edges of `ids`: indptr int32, shape (n + 1,), and indices int32, by node ids.
@@ -171,11 +171,11 @@ class PartedGraph(Graph):
         """
         counts = self.counts(ids)
         indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-        return indptr, self.draw(ids, counts, NeighbourDraw(-1))
+        return indptr, self.draw(ids, counts, NeighborDraw(-1))
 
     @cached_property
     def entries(self) -> NDArray[np.int64]:
-        """How often each node is an in-neighbour, int64; requested once."""
+        """How often each node is an in-neighbor, int64; requested once."""
         return self.client.column("entries", np.dtype(np.int64))
 
     @cached_property
@@ -184,7 +184,7 @@ class PartedGraph(Graph):
         return self.client.column("loops", np.dtype(np.uint8))
 
     def other_degrees(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Returns the number of in-neighbours other than itself of each of `ids`, int64."""
+        """Returns the number of in-neighbors other than itself of each of `ids`, int64."""
         return self.counts(ids) - self._loops[ids]
 
     @property

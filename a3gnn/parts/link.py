@@ -30,7 +30,7 @@ _LOOK_S = 1.0
 #: gRPC's code of an overloaded server.
 _BUSY = "RESOURCE_EXHAUSTED"
 #: gRPC's codes of failures after which the same request may succeed.
-_PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", _BUSY, "CANCELLED", "ABORTED")
+_PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", _BUSY, "CANCELED", "ABORTED")
 #: Remedies for other failures, by gRPC's code.
 _REMEDIES = {
     "UNAUTHENTICATED": f"set {TOKEN_VARIABLE} to the token that the server was started with",

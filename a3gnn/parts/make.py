@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from a3gnn.config import Partitioner
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.arrays import row_slots, row_spans
-from a3gnn.graphs.describe import neighbour_entries
+from a3gnn.graphs.describe import neighbor_entries
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
@@ -109,7 +109,7 @@ def _made(
             f"fewer parts, or another {option('partitioner')}"
         )
     about = _about(graph, parts, num_parts, partitioner, seed)
-    entries, made = neighbour_entries(graph), []
+    entries, made = neighbor_entries(graph), []
     try:
         with replacing(folder) as draft:
             need_room(draft.parent, graph.features.nbytes + 4 * graph.num_edges + 40 * graph.num_nodes)

@@ -44,13 +44,13 @@ class Part:
         about: Content of the folder's meta.json, on the cut (`cut`, `part`, `num_parts`, `partitioner`, `seed`) and on
             the whole graph (`graph`).
         nodes: The part's nodes, int32, ascending, shape (n,).
-        indptr: Their in-neighbours as CSR, int64, shape (n + 1,).
+        indptr: Their in-neighbors as CSR, int64, shape (n + 1,).
         indices: Node ids of the whole graph, int32, ascending in each row.
         x: Features, float32 or float16, shape (n, num_features).
         labels: The graph's labels, a row per node of the part.
         roles: Node set of each node (`ROLES`), uint8.
-        loops: Whether each node is its own in-neighbour, uint8.
-        entries: How often each node is an in-neighbour in the whole graph, int64.
+        loops: Whether each node is its own in-neighbor, uint8.
+        entries: How often each node is an in-neighbor in the whole graph, int64.
     """
 
     about: dict[str, Any]

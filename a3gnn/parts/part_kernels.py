@@ -22,14 +22,14 @@ def draw_rows(
     batch: np.uint64,
     hop: np.uint64,
 ) -> NDArray[np.int32]:
-    """Returns the in-neighbours that `sample_hops` draws for `nodes` in one hop, int32, row by row.
+    """Returns the in-neighbors that `sample_hops` draws for `nodes` in one hop, int32, row by row.
 
     Args:
         indptr: CSR of a part's rows.
-        indices: In-neighbours by their ids in the whole graph.
+        indices: In-neighbors by their ids in the whole graph.
         rows: Rows of `nodes` in the part, in range.
         nodes: Their ids in the whole graph, which key the random numbers.
-        fanout: In-neighbours per node; below 0 for all.
+        fanout: In-neighbors per node; below 0 for all.
         seed: Keys the random numbers.
         epoch: As `seed`.
         batch: As `seed`.

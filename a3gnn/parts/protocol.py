@@ -4,7 +4,7 @@
 |---|---|---|
 | About | nothing | JSON: the part, the graph, and the types of the columns |
 | Column | key, name (16 bytes), first row, end (uint64 each) | rows of a column of the part's nodes |
-| Neighbours | key, `NeighbourDraw`, node ids (int32) | sampled in-neighbours (int32), row by row, of known lengths |
+| Neighbors | key, `NeighborDraw`, node ids (int32) | sampled in-neighbors (int32), row by row, of known lengths |
 | Rows | key, 2 or 4 (bytes per value), node ids (int32) | feature rows, float16 or float32 |
 
 The key contains the cut and the part, so a server of another graph at the same address is never mistaken for it. Every
@@ -23,7 +23,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.units import count
 
 SERVICE = "a3gnn.Parts"
-METHODS = ("About", "Column", "Neighbours", "Rows")
+METHODS = ("About", "Column", "Neighbors", "Rows")
 #: Raised with each change of a message.
 PROTOCOL_VERSION = 1
 #: Name of the metadata with the token, as in HTTP.
@@ -61,8 +61,8 @@ class Key(NamedTuple):
         return _KEY.pack(self.cut, self.part)
 
 
-class NeighbourDraw(NamedTuple):
-    """A draw of in-neighbours: `fanout` per node, -1 for all, by random numbers that the other fields key."""
+class NeighborDraw(NamedTuple):
+    """A draw of in-neighbors: `fanout` per node, -1 for all, by random numbers that the other fields key."""
 
     fanout: int
     hop: int = 0
@@ -71,8 +71,8 @@ class NeighbourDraw(NamedTuple):
     batch: int = 0
 
 
-def neighbours_request(key: Key, draw: NeighbourDraw, ids: NDArray[np.int32]) -> bytes:
-    """Returns the request for in-neighbours of `ids`."""
+def neighbors_request(key: Key, draw: NeighborDraw, ids: NDArray[np.int32]) -> bytes:
+    """Returns the request for in-neighbors of `ids`."""
     return key.pack() + _DRAW.pack(*draw) + ids.tobytes()
 
 
@@ -99,13 +99,13 @@ def read_key(request: bytes) -> tuple[Key, memoryview]:
     return Key(*_KEY.unpack_from(request)), memoryview(request)[_KEY.size :]
 
 
-def read_draw(rest: memoryview) -> tuple[NeighbourDraw, NDArray[np.int32]]:
-    """Returns the draw and the ids of a `neighbours_request`, without its key.
+def read_draw(rest: memoryview) -> tuple[NeighborDraw, NDArray[np.int32]]:
+    """Returns the draw and the ids of a `neighbors_request`, without its key.
 
     Raises:
         RefusedError: The bytes are not such a request.
     """
-    draw = NeighbourDraw(*_unpacked(_DRAW, rest))
+    draw = NeighborDraw(*_unpacked(_DRAW, rest))
     if draw.fanout < 1 and draw.fanout != -1:
         raise RefusedError("INVALID_ARGUMENT", f"a fanout must be >= 1, or -1 for all, got {draw.fanout}")
     return draw, _ids(rest[_DRAW.size :])

@@ -20,8 +20,9 @@ from a3gnn.features.stored_rows import DenseRows
 from a3gnn.graphs.edge_list_kernels import by_falling_count
 from a3gnn.parts.graph import PartedGraph, RemoteFeatures
 from a3gnn.parts.part_kernels import put_rows
-from a3gnn.parts.protocol import NeighbourDraw
-from a3gnn.sampling.relabelling import forget, relabel
+from a3gnn.parts.protocol import NeighborDraw
+from a3gnn.sampling.relabeling import forget
+from a3gnn.sampling.relabeling import relabel
 from a3gnn.sampling.sample_kernels import MAX_EDGES, grown
 from a3gnn.sampling.sampler import PositionMaps, check_arguments, checked_seeds, repeated_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
@@ -29,14 +30,14 @@ from a3gnn.storage.compiled import readonly
 
 
 class PartedSampler:
-    """Samples hop by hop: each graph server draws for the nodes of its part. Mini-batches are `NeighbourSampler`'s.
+    """Samples hop by hop: each graph server draws for the nodes of its part. Mini-batches are `NeighborSampler`'s.
 
     Random numbers are keyed by seed, epoch, batch, hop and node, so they do not depend on the process that draws.
     Thread-safe; each concurrent call takes an int32 of scratch memory per node, which is reused by later calls.
 
     Args:
         graph: A graph by parts.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         seed: Any non-negative integer below 2**64.
 
     Raises:
@@ -49,7 +50,7 @@ class PartedSampler:
         self._positions = PositionMaps(graph.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
@@ -71,7 +72,7 @@ class PartedSampler:
                 raise too_many_edges()
             ends.append(total + np.cumsum(counts))
             total += drawn
-            found = graph.draw(nodes, counts, NeighbourDraw(fanout, hop, self._seed, epoch, batch))
+            found = graph.draw(nodes, counts, NeighborDraw(fanout, hop, self._seed, epoch, batch))
             n_id, first = grown(n_id[:count], min(count + drawn, num_nodes) + 1), count
             count = relabel(found, position, n_id, count)
             edges.append(found)

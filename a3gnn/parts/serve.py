@@ -191,7 +191,7 @@ class PartAnswers:
         self.methods = {
             "About": self.about,
             "Column": self.column,
-            "Neighbours": self.neighbours,
+            "Neighbors": self.neighbors,
             "Rows": self.rows,
         }
 
@@ -225,8 +225,8 @@ class PartAnswers:
         _bound(rows.nbytes, end - first)
         return rows.tobytes()
 
-    def neighbours(self, request: bytes) -> bytes:
-        """Returns sampled in-neighbours.
+    def neighbors(self, request: bytes) -> bytes:
+        """Returns sampled in-neighbors.
 
         Raises:
             RefusedError: A node is not in the part, the answer is too large, or the request is for another part.

@@ -68,7 +68,7 @@ class AdjustablePipeline(Pipeline):
         if preparation.cache_bytes != self.active.cache_bytes:
             if not self.can_resize:
                 raise UsageError(
-                    f"cache_bytes must stay {self.active.cache_bytes}, got {preparation.cache_bytes}: neighbours are "
+                    f"cache_bytes must stay {self.active.cache_bytes}, got {preparation.cache_bytes}: neighbors are "
                     "sampled towards the cache, or it is on a device"
                 )
             assert isinstance(self.store, HostStore), "others can't be resized"

@@ -1,4 +1,4 @@
-"""`MiniBatch`: a sampled neighbourhood with features and labels, passed from stage to stage; and its copy to a GPU."""
+"""`MiniBatch`: a sampled neighborhood with features and labels, passed from stage to stage; and its copy to a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TorchBlock(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MiniBatch:
-    """A sampled neighbourhood with its features and labels.
+    """A sampled neighborhood with its features and labels.
 
     Attributes:
         epoch: From 0.

@@ -30,10 +30,10 @@ _GOLDEN, _MIX_1, _MIX_2 = (_signed(int(word)) for word in (random.GOLDEN, random
 
 
 class DeviceSampler:
-    """Samples like `NeighbourSampler` with `two_bucket`, bit for bit, from an adjacency on a torch device.
+    """Samples like `NeighborSampler` with `two_bucket`, bit for bit, from an adjacency on a torch device.
 
     All rows of a hop are drawn at once, pick by pick. The adjacency takes 12 bytes per node and 4 per edge.
-    Safe to call from several threads. Takes the arguments of `NeighbourSampler`, and `device`.
+    Safe to call from several threads. Takes the arguments of `NeighborSampler`, and `device`.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class DeviceSampler:
         self._num_cached = _tensor(adjacency.num_cached, device) if biased else None
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
+        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`, on the host.
 
         Raises:
-            UsageError: Seeds are missing, out of range or repeated, or the neighbourhood exceeds 2**31 - 1 edges.
+            UsageError: Seeds are missing, out of range or repeated, or the neighborhood exceeds 2**31 - 1 edges.
         """
         known = self._checked(seeds)
         sizes, degrees, edges, room = [0, len(known)], [], [], MAX_EDGES
@@ -86,7 +86,7 @@ class DeviceSampler:
         return torch.from_numpy(seeds.astype(np.int64)).to(self._indptr.device)
 
     def _hop(self, nodes: torch.Tensor, fanout: int, key: int, room: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the number of in-neighbours drawn for each of `nodes`, and their global ids row by row, int64.
+        """Returns the number of in-neighbors drawn for each of `nodes`, and their global ids row by row, int64.
 
         Raises:
             UsageError: They are more than `room`.

@@ -225,7 +225,7 @@ def repeated_work(
 
 
 def side_by_side(parts: Sequence[Subgraph]) -> Subgraph:
-    """Returns one neighbourhood that contains all `parts`, without edges between them.
+    """Returns one neighborhood that contains all `parts`, without edges between them.
 
     Its seeds are the parts' seeds, in order; `a3gnn.sampling.share.cut` returns each part. A node that several parts
     reach occurs several times.

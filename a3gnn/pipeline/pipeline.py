@@ -36,7 +36,7 @@ from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
 from a3gnn.pipeline.stages import BufferPool, SampledBatch, Sampler, Stages
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
@@ -59,7 +59,7 @@ class PipelineOptions:
     """Further options of a `Pipeline`, besides its graph, configuration and fanouts.
 
     Attributes:
-        seed: Decides the order of seeds and the sampled neighbours.
+        seed: Decides the order of seeds and the sampled neighbors.
         device: Where mini-batches are trained: cpu or cuda.
         reuse_buffers: If True, a mini-batch's `x` is overwritten once the next one is requested. If False, its memory
             is reused only after no tensor uses it any more.
@@ -67,7 +67,7 @@ class PipelineOptions:
         shuffle: Whether to shuffle seeds, anew for every epoch.
         aggregator: The aggregator of the model's input layer. If the host can apply it while gathering, mini-batches
             contain the aggregates (see `MiniBatch.aggregator`); otherwise they contain the features.
-        table: The result of `aggregator` over each node's whole in-neighbourhood, as memory maps, for input_aggregation
+        table: The result of `aggregator` over each node's whole in-neighborhood, as memory maps, for input_aggregation
             full. Its rows are read in place of features, and the last hop of `fanouts` is not sampled.
         dtype: Type of dense features or aggregates: float32 or bfloat16. Sparse ones are float32.
         resources: Overrides the configuration's `resources`: an allocation, auto or free.
@@ -100,9 +100,9 @@ class Pipeline:
     at once or alternately (`OverlapPolicy`). Parts are trained one after the other, without overlap between them.
 
     Args:
-        graph: Provides seeds, neighbours, features and labels.
+        graph: Provides seeds, neighbors, features and labels.
         config: Every knob matters.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         options: Seeds, device, and further options.
 
     Attributes:
@@ -261,8 +261,8 @@ class Pipeline:
 
         Args:
             graph: The graph.
-            adjacency: Its in-neighbours as CSR, indptr and indices, within parts.
-            fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+            adjacency: Its in-neighbors as CSR, indptr and indices, within parts.
+            fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
             device: Where mini-batches are trained.
 
         Raises:
@@ -274,7 +274,7 @@ class Pipeline:
         if isinstance(graph, PartedGraph):
             if sampling is not None:
                 raise UsageError(
-                    "over parts, in-neighbours are drawn of distinct seeds, each once and in one tree; leave out "
+                    "over parts, in-neighbors are drawn of distinct seeds, each once and in one tree; leave out "
                     "replace, disjoint, an induced subgraph, seeds that are repeated and an order of your own"
                 )
             warm_up()
@@ -311,8 +311,8 @@ def open_sampler(
     """Returns a sampler of `adjacency` on `config.sampling_device`, or of the edges of `sampling` on the host.
 
     Args:
-        adjacency: In-neighbours as CSR, indptr and indices, within parts.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        adjacency: In-neighbors as CSR, indptr and indices, within parts.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         config: Its `bias_rate` and `sampling_device` are used.
         seed: Decides the random numbers.
         cached: Ids of cached nodes.
@@ -328,7 +328,7 @@ def open_sampler(
         return EdgeSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, replace=replace, disjoint=disjoint)
     if config.sampling_device == "cuda":
         return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
-    return NeighbourSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
+    return NeighborSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
 
 
 def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:
@@ -336,7 +336,7 @@ def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:
 
     Args:
         device: A string or a `torch.device`.
-        sampling_device: Where neighbours are sampled; checked too.
+        sampling_device: Where neighbors are sampled; checked too.
 
     Raises:
         UsageError: Mini-batches can't be on such a device.

@@ -23,11 +23,11 @@ _EPOCHS = 4
 
 
 class ProximityOrder:
-    """An order of seeds that keeps neighbours close and still mixes labels; a pure function of its arguments.
+    """An order of seeds that keeps neighbors close and still mixes labels; a pure function of its arguments.
 
     A breadth-first traversal from random roots is cut into sequences of equal length. The cuts, and where each
     sequence starts, are drawn for each epoch. Mini-batches take seeds from the sequences round-robin. Consecutive
-    mini-batches then visit the same neighbourhoods: nodes repeat within a mini-batch and from one to the next.
+    mini-batches then visit the same neighborhoods: nodes repeat within a mini-batch and from one to the next.
 
     The number of sequences is the smallest whose `shuffling_error` is at most `error_bound`. If labels still follow the
     graph, it is min(128, batch_size). A search by doubling and halving finds it. The bound is twice the error of random
@@ -40,7 +40,7 @@ class ProximityOrder:
     these regions only, and the model forgets the others. Sequences without common seeds end together.
 
     Args:
-        indptr: In-neighbours that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors that mini-batches are sampled from, as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
         labels: Classes, or substitutes for them (`a3gnn.graphs.labels.as_classes`), int64, shape (num_nodes,); -1 is
             unlabeled, and counts as one more class.
@@ -115,12 +115,12 @@ def breadth_first_order(
 
     Takes O(nodes + edges) time and 9 bytes per node of the graph. Stops reading edges once all `nodes` are found.
 
-    Edges are followed from a node to its in-neighbours. In an undirected graph a root reaches its whole component; in a
+    Edges are followed from a node to its in-neighbors. In an undirected graph a root reaches its whole component; in a
     directed one only its ancestors. The traversal then continues from the next random root among `nodes`, so in a
     directed graph nodes that only share an ancestor may end up far apart.
 
     Args:
-        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
         nodes: Distinct nodes, int32; roots are drawn from them, and other nodes are traversed but not returned.
         draw: Draws the roots.
@@ -259,8 +259,8 @@ class _LabelErrors:
     @classmethod
     def of(cls, labels: NDArray[np.int64], num_classes: int, seeds: _GroupedSeeds, batch_size: int) -> _LabelErrors:
         known = labels[seeds.ids]
-        with_unlabelled = np.where(known < 0, num_classes, known).astype(np.int32)
-        return cls(with_unlabelled, num_classes + 1, seeds.bounds, batch_size)
+        with_unlabeled = np.where(known < 0, num_classes, known).astype(np.int32)
+        return cls(with_unlabeled, num_classes + 1, seeds.bounds, batch_size)
 
     def error(self, order: Callable[[int], NDArray[np.int32]]) -> float:
         """Returns the mean shuffling error over a few epochs; `order` returns the places for an epoch."""

@@ -24,10 +24,10 @@ _SLACK = 1.1
 
 
 class Sampler(Protocol):
-    """Samples neighbourhoods."""
+    """Samples neighborhoods."""
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
+        """Returns the neighborhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,10 +14,10 @@ from a3gnn.errors import A3GNNError, TrainerError, TrainerStalledError
 from a3gnn.option_names import option
 from a3gnn.units import format_duration
 
-#: The work for each mini-batch: HyScale-GNN's four stages, with synchronisation and update apart from propagation.
-WatchedStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation", "update"]
+#: The work for each mini-batch: HyScale-GNN's four stages, with synchronization and update apart from propagation.
+WatchedStage = Literal["sampling", "loading", "transfer", "propagation", "synchronization", "update"]
 #: Stages in which a trainer waits for others.
-_TRAINING: tuple[WatchedStage, ...] = ("propagation", "synchronisation")
+_TRAINING: tuple[WatchedStage, ...] = ("propagation", "synchronization")
 #: Number of spans to keep: some thousand mini-batches of two trainers. Guess.
 _KEPT = 1 << 14
 

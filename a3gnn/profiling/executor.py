@@ -20,7 +20,7 @@ from a3gnn.process.memory import MemoryUse, oom_kills
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.request import DETAIL_CHARACTERS, PARTITIONING, TrialRequest
 from a3gnn.task import Task
-from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimiser_imports
+from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimizer_imports
 from a3gnn.units import format_duration, format_size
 
 
@@ -152,12 +152,12 @@ def imports_of(task: Task, has_device: bool) -> tuple[str, ...]:
         task: The task to train.
         has_device: Whether it trains on a device, which uses torch's Adam.
     """
-    optimiser = optimiser_imports(task, has_device)
+    optimizer = optimizer_imports(task, has_device)
     if task.is_own:
-        return optimiser
+        return optimizer
     norm = () if task.norm == "none" else ("torch_geometric.nn.resolver",)
     layers = {"gatv2": "edge_attention", "transformer": "edge_attention"}.get(task.model, task.model)
-    return (*optimiser, *((f"a3gnn.models.layers.{layers}", *norm) if task.uses_pyg else ()))
+    return (*optimizer, *((f"a3gnn.models.layers.{layers}", *norm) if task.uses_pyg else ()))
 
 
 def joined(found: Mapping[str, Any], peak: MemoryUse) -> Metrics:

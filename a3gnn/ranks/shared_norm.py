@@ -70,16 +70,16 @@ class SharedBatchNorm(nn.Module):
             return self._by_running(x)
         owned = self._statistics.owned[: len(x)]
         # Sums are over the difference to a recent mean, so that their squares lose few digits.
-        centre = module.running_mean.double()
-        rows = x.detach()[owned].double() - centre
+        center = module.running_mean.double()
+        rows = x.detach()[owned].double() - center
         sums = torch.cat([rows.sum(0), rows.square().sum(0), rows.new_full((1,), len(rows))])
         self._statistics.peers.sum(sums)
         off, squares, count = sums[: x.shape[1]], sums[x.shape[1] : -1], sums[-1]
         if count <= 1:
             return self._by_running(x)
         off, variance = off / count, (squares / count - (off / count).square()).clamp_min(0)
-        self._pending = centre + off, variance * (count / (count - 1))
-        scaled: Tensor = _Normalise.apply(x, module.weight, module.bias, self, (owned, centre + off, variance, count))  # type: ignore[no-untyped-call]
+        self._pending = center + off, variance * (count / (count - 1))
+        scaled: Tensor = _Normalize.apply(x, module.weight, module.bias, self, (owned, center + off, variance, count))  # type: ignore[no-untyped-call]
         return scaled
 
     def keep(self) -> None:
@@ -104,7 +104,7 @@ class SharedBatchNorm(nn.Module):
         )
 
 
-class _Normalise(torch.autograd.Function):
+class _Normalize(torch.autograd.Function):
     """Normalizes rows; a row has a gradient through its own values and, if owned, through the shared statistics."""
 
     @staticmethod

@@ -38,7 +38,7 @@ def front_figure(front: FrontRows, title: str = "") -> Figure:
     axes = figure.subplots()
     placed = [row for row in front.rows if not math.isnan(_speed(front, row))]
     within = [row for row in placed if row.compared]
-    colours = axes.scatter(
+    colors = axes.scatter(
         [_memory_mib(front, row) for row in within],
         [_speed(front, row) for row in within],
         c=[math.nan if (found := row.measured.val_accuracy) is None else front.metric.number(found) for row in within],
@@ -49,7 +49,7 @@ def front_figure(front: FrontRows, title: str = "") -> Figure:
     )
     _draw_others(axes, front, [row for row in placed if row.feasible and not row.compared])
     _draw_broken(axes, front, placed)
-    figure.colorbar(colours, ax=axes, label=f"validation {front.metric.label} ({front.metric.unit})")
+    figure.colorbar(colors, ax=axes, label=f"validation {front.metric.label} ({front.metric.unit})")
     _draw_front(axes, front, placed)
     _draw_ranges(axes, front)
     _mark(axes, front, placed)

@@ -1,1 +1,1 @@
-"""Locality-aware neighbour sampling: node ids only, no features and no torch."""
+"""Locality-aware neighbor sampling: node ids only, no features and no torch."""

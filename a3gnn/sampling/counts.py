@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 
 if TYPE_CHECKING:  # the kernels are slow to import, and simulations need none
-    from a3gnn.sampling.sampler import NeighbourSampler
+    from a3gnn.sampling.sampler import NeighborSampler
     from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -87,7 +87,7 @@ class CountCurve:
 
     @classmethod
     def sampled(
-        cls, sampler: NeighbourSampler, train: NDArray[np.int32], seeds: Sequence[int], repeats: int = 3
+        cls, sampler: NeighborSampler, train: NDArray[np.int32], seeds: Sequence[int], repeats: int = 3
     ) -> CountCurve:
         """Returns the mean counts of `sampler` over `repeats` mini-batches of random seeds from `train`.
 
@@ -110,7 +110,7 @@ class CountCurve:
 
     @classmethod
     def expected(cls, num_nodes: int, mean_degree: float, fanouts: Sequence[int], seeds: Sequence[int]) -> CountCurve:
-        """Returns the expected counts in a graph whose nodes have `mean_degree` in-neighbours and are equally popular.
+        """Returns the expected counts in a graph whose nodes have `mean_degree` in-neighbors and are equally popular.
 
         It serves graphs that are not available. Real graphs have hubs, so their mini-batches hold fewer distinct nodes.
         """
@@ -140,13 +140,13 @@ def _interpolated(curve: CountCurve, seeds: int) -> Counts:
     return Counts(between(curve.nodes), between(curve.edges))
 
 
-def _count(sampler: NeighbourSampler, train: NDArray[np.int32], seeds: int, repeat: int) -> Counts:
+def _count(sampler: NeighborSampler, train: NDArray[np.int32], seeds: int, repeat: int) -> Counts:
     picked = np.random.default_rng(repeat).permutation(len(train))[:seeds]
     found = sampler.sample(train[picked], epoch=0, batch=repeat)
     return counts_of(found)
 
 
 def counts_of(subgraph: Subgraph) -> Counts:
-    """Returns the counts of a sampled neighbourhood, or of a share of one."""
+    """Returns the counts of a sampled neighborhood, or of a share of one."""
     ends = [0, *(int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1])]
     return Counts(tuple(map(float, subgraph.hop_sizes)), tuple(float(end - begin) for begin, end in pairwise(ends)))

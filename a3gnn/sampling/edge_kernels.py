@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import below, fold, hop_key, uniform
-from a3gnn.sampling.relabelling import forget, know, relabel
+from a3gnn.sampling.relabeling import forget
+from a3gnn.sampling.relabeling import know
+from a3gnn.sampling.relabeling import relabel
 from a3gnn.sampling.sample_kernels import (
     CHUNK,
     MAX_EDGES,
@@ -32,10 +34,10 @@ class EdgeDraw(NamedTuple):
     """Parameters of the draw of one hop's edges.
 
     Attributes:
-        fanout: In-neighbours per row; below 0 for all.
+        fanout: In-neighbors per row; below 0 for all.
         key: Key of the hop's random numbers.
-        bias: Weight of a cached in-neighbour; others weigh 1.
-        replace: Whether an in-neighbour may be drawn more than once.
+        bias: Weight of a cached in-neighbor; others weigh 1.
+        replace: Whether an in-neighbor may be drawn more than once.
     """
 
     fanout: int
@@ -45,7 +47,7 @@ class EdgeDraw(NamedTuple):
 
 
 class EdgeRow(NamedTuple):
-    """One row of a hop: its start in `indices`, its degree and its cached in-neighbours, which come first."""
+    """One row of a hop: its start in `indices`, its degree and its cached in-neighbors, which come first."""
 
     begin: int
     degree: int
@@ -173,7 +175,7 @@ def _sample_rows(
     edges: NDArray[np.int32],
     places: NDArray[np.int64],
 ) -> int:
-    """Samples a hop's `rows`: writes local in-neighbours to `edges`, their places to `places`, rows' ends to `indptr`.
+    """Samples a hop's `rows`: writes local in-neighbors to `edges`, their places to `places`, rows' ends to `indptr`.
 
     Arguments and result are the same as for `sample_kernels.sample_rows`; `salt` is the same as for `_pick_rows`.
     """
@@ -224,9 +226,9 @@ def sample_edges(
         indices: Of an `Adjacency`.
         num_cached: Of an `Adjacency`.
         weights: Per edge; empty if all weigh the same.
-        fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
-        bias: Weight of a cached in-neighbour; others weigh 1.
-        replace: Whether an in-neighbour may be drawn more than once.
+        fanouts: In-neighbors per node, the seeds' hop first; below 0 for all.
+        bias: Weight of a cached in-neighbor; others weigh 1.
+        replace: Whether an in-neighbor may be drawn more than once.
         disjoint: Whether each seed has its own tree.
         seed: Keys the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.

@@ -1,4 +1,4 @@
-"""`EdgeSampler`: neighbour sampling that reports edge ids: with replacement, by weight, in disjoint trees."""
+"""`EdgeSampler`: neighbor sampling that reports edge ids: with replacement, by weight, in disjoint trees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.sampling.edge_kernels import induced_edges, is_by_target, places_by_target, sample_edges, take_ids
 from a3gnn.sampling.sample_kernels import cached_first
-from a3gnn.sampling.sampler import NeighbourSampler, checked_seeds, too_many_edges
+from a3gnn.sampling.sampler import NeighborSampler, checked_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.compiled import readonly
 
@@ -86,8 +86,8 @@ class Edges:
         return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
 
 
-class EdgeSampler(NeighbourSampler):
-    """Samples as `NeighbourSampler` does, and reports each edge's id.
+class EdgeSampler(NeighborSampler):
+    """Samples as `NeighborSampler` does, and reports each edge's id.
 
     Uniform sampling without replacement draws the same mini-batches, bit for bit. A draw depends only on seed, epoch,
     batch, hop and node, and with `disjoint` on the tree. Seeds may be repeated: each has a row.
@@ -95,11 +95,11 @@ class EdgeSampler(NeighbourSampler):
     Args:
         edges: The edges to sample. Weighted sampling without replacement follows A-Res (Efraimidis and Spirakis, 2006);
             a row gives fewer than `fanout` edges if fewer of its weights are above 0.
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all.
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         seed: Any non-negative integer below 2**64.
-        bias_rate: Weight of a cached in-neighbour, >= 1; above 1 it needs edges without weights and no replacement.
+        bias_rate: Weight of a cached in-neighbor, >= 1; above 1 it needs edges without weights and no replacement.
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing.
-        replace: Whether an in-neighbour may be drawn more than once; a row then gives `fanout` edges, or none.
+        replace: Whether an in-neighbor may be drawn more than once; a row then gives `fanout` edges, or none.
         disjoint: Whether each seed has its own tree, which shares no node with other trees.
 
     Raises:
@@ -130,7 +130,7 @@ class EdgeSampler(NeighbourSampler):
         self._disjoint = disjoint
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range, or there are more than 2**31 - 1 edges.

@@ -1,8 +1,8 @@
 """Compiled kernels of the sampler: adjacency by cache, bounds of rows, hops, picks. All release the GIL.
 
-A hop is sampled in chunks of rows, in passes over bounds, in-neighbours and the relabeling map. Each pass prefetches
-the data of the next one, so reads that are far apart overlap instead of waiting for each other. A cached in-neighbour
-weighs `bias`, any other 1. A row's cached in-neighbours come first, so two counts describe the whole row (two buckets).
+A hop is sampled in chunks of rows, in passes over bounds, in-neighbors and the relabeling map. Each pass prefetches
+the data of the next one, so reads that are far apart overlap instead of waiting for each other. A cached in-neighbor
+weighs `bias`, any other 1. A row's cached in-neighbors come first, so two counts describe the whole row (two buckets).
 
 A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample_hops` takes
 none. numba's cache pickles the classes of a kernel's arguments, and fails to load after one is renamed. So kernels that
@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import below, fold, hop_key, uniform
-from a3gnn.sampling.relabelling import forget, relabel
+from a3gnn.sampling.relabeling import forget
+from a3gnn.sampling.relabeling import relabel
 from a3gnn.storage.compiled import njit
 from a3gnn.storage.intrinsics import prefetch
 
@@ -31,7 +32,7 @@ CHUNK = 32
 
 
 class RowBounds(NamedTuple):
-    """The start of each row of a hop in `indices` (int64), its degree and its cached in-neighbours (int32)."""
+    """The start of each row of a hop in `indices` (int64), its degree and its cached in-neighbors (int32)."""
 
     begin: NDArray[np.int64]
     degree: NDArray[np.int32]
@@ -42,9 +43,9 @@ class HopDraw(NamedTuple):
     """Parameters of the draw of one hop.
 
     Attributes:
-        fanout: In-neighbours per row; below 0 for all.
+        fanout: In-neighbors per row; below 0 for all.
         key: Key of the hop's random numbers.
-        bias: Weight of a cached in-neighbour; others weigh 1.
+        bias: Weight of a cached in-neighbor; others weigh 1.
     """
 
     fanout: int
@@ -67,10 +68,10 @@ def cached_first(
     values: NDArray[Integer],
     out: NDArray[Integer],
 ) -> NDArray[np.int32]:
-    """Copies `values`, one per edge, to `out`, each row's cached in-neighbours first; both kinds keep their order.
+    """Copies `values`, one per edge, to `out`, each row's cached in-neighbors first; both kinds keep their order.
 
     Returns:
-        The number of cached in-neighbours per row, int32, shape (num_nodes,).
+        The number of cached in-neighbors per row, int32, shape (num_nodes,).
     """
     counts = np.zeros(len(indptr) - 1, dtype=np.int32)
     for v in range(len(counts)):
@@ -98,7 +99,7 @@ def row_bounds(
     """Fills `bounds` for each of `nodes`; an empty `num_cached` means that none is cached.
 
     Returns:
-        The number of in-neighbours that `fanout` takes of all `nodes` together.
+        The number of in-neighbors that `fanout` takes of all `nodes` together.
     """
     begin, degree, cached = bounds
     biased = len(num_cached) > 0
@@ -126,7 +127,7 @@ def pick_rows(
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
 ) -> None:
-    """Picks in-neighbours of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`."""
+    """Picks in-neighbors of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`."""
     begin, degree, cached = bounds
     for i in range(rows.low, rows.high):
         size = degree[i] if draw.fanout < 0 else min(draw.fanout, degree[i])
@@ -153,7 +154,7 @@ def sample_rows(
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
 ) -> int:
-    """Samples one hop: writes each row's local in-neighbours to `edges` and its end to `indptr[1:]`.
+    """Samples one hop: writes each row's local in-neighbors to `edges` and its end to `indptr[1:]`.
 
     `indptr[0]` is the number of edges from earlier hops. `position` is the relabeling map; unseen nodes are appended to
     `n_id` from `count` on.
@@ -192,7 +193,7 @@ def sample_hops(
         indptr: Of an `Adjacency`.
         indices: Of an `Adjacency`.
         num_cached: Of an `Adjacency`.
-        fanouts: In-neighbours per node, the seeds' hop first; below 0 for all.
+        fanouts: In-neighbors per node, the seeds' hop first; below 0 for all.
         bias: As in `HopDraw`.
         seed: Keys the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.
@@ -258,7 +259,7 @@ def pick_two_bucket(
 ) -> None:
     """Fills `picks`, int32, shape (fanout,), with distinct offsets in [0, degree), and prefetches `indices` there.
 
-    The row begins at `begin`; its first `cached` in-neighbours are the cached ones. It samples as A3GNN's Algorithm 2,
+    The row begins at `begin`; its first `cached` in-neighbors are the cached ones. It samples as A3GNN's Algorithm 2,
     with O(fanout) random draws. Each pick draws its bucket, by the remaining weight in each; the members of a bucket
     are then a uniform subset of it. The order of picks is not random. Needs degree > fanout.
     """

@@ -1,4 +1,4 @@
-"""Multi-hop neighbour sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
+"""Multi-hop neighbor sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from a3gnn.storage.compiled import readonly
 
 
 class PositionMaps:
-    """A pool of relabeling maps (`a3gnn.sampling.relabelling`), one per concurrent call, all zero. Thread-safe.
+    """A pool of relabeling maps (`a3gnn.sampling.relabeling`), one per concurrent call, all zero. Thread-safe.
 
     A call that fails midway returns no map, so all maps in the pool are zero.
 
@@ -43,12 +43,12 @@ class PositionMaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjacency:
-    """In-neighbours as CSR.
+    """In-neighbors as CSR.
 
     Attributes:
         indptr: int64, shape (num_nodes + 1,).
-        indices: int32, shape (num_edges,); each row's cached in-neighbours come first.
-        num_cached: Cached in-neighbours per row, int32, shape (num_nodes,); empty if nothing is cached.
+        indices: int32, shape (num_edges,); each row's cached in-neighbors come first.
+        num_cached: Cached in-neighbors per row, int32, shape (num_nodes,); empty if nothing is cached.
     """
 
     indptr: NDArray[np.int64]
@@ -62,7 +62,7 @@ class Adjacency:
 
     @classmethod
     def by_cache(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_]) -> Self:
-        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbours first.
+        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbors first.
 
         It takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
 
@@ -79,20 +79,20 @@ class Adjacency:
         return len(self.indptr) - 1
 
 
-class NeighbourSampler:
-    """Samples in-neighbours without replacement; a cached one has `bias_rate` times the weight of an uncached one.
+class NeighborSampler:
+    """Samples in-neighbors without replacement; a cached one has `bias_rate` times the weight of an uncached one.
 
-    A row with at most `fanout` in-neighbours gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
+    A row with at most `fanout` in-neighbors gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
     node, so a mini-batch is the same from any thread, in any order, on any machine. Thread-safe; each concurrent call
     takes an int32 of scratch memory per node, which is reused by later calls.
 
     Args:
-        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
-        fanouts: In-neighbours sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
             returned.
         seed: Any non-negative integer below 2**64.
-        bias_rate: Weight of a cached in-neighbour, >= 1; 1 samples uniformly.
+        bias_rate: Weight of a cached in-neighbor, >= 1; 1 samples uniformly.
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and `indices` is
             copied in its order.
 
@@ -123,7 +123,7 @@ class NeighbourSampler:
         self._positions = PositionMaps(self._adjacency.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
 
         Raises:
             UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
@@ -155,7 +155,7 @@ def warm_up() -> None:
     """Compiles every kernel of the sampler, or loads it from numba's cache, before any timing."""
     indptr, indices = np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32)
     cached = np.array([False, True, False, False])
-    sampler = NeighbourSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached)
+    sampler = NeighborSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached)
     sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
 
 

@@ -1,6 +1,6 @@
 """Cuts a mini-batch by its seeds, so shares trained beside each other give the result of the whole mini-batch.
 
-A node's in-neighbours are drawn at the hop that discovers it. Sampled alone, a share's seeds would discover some nodes
+A node's in-neighbors are drawn at the hop that discovers it. Sampled alone, a share's seeds would discover some nodes
 later than the whole mini-batch does, and draw others. So the whole mini-batch is sampled, and each share takes the
 whole rows that its seeds reach.
 """
@@ -107,7 +107,7 @@ class CutSampler:
         self._sampler, self._shares = sampler, shares
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the share of the neighbourhood of `seeds`, which are all seeds of the mini-batch."""
+        """Returns the share of the neighborhood of `seeds`, which are all seeds of the mini-batch."""
         whole = self._sampler.sample(seeds, epoch, batch)
         return cut(whole, *self._shares.bounds(whole.num_seeds))
 

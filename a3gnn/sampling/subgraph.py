@@ -1,4 +1,4 @@
-"""`Subgraph`: a mini-batch's sampled neighbourhood, one CSR for all layers."""
+"""`Subgraph`: a mini-batch's sampled neighborhood, one CSR for all layers."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Share:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subgraph:
-    """A sampled neighbourhood: nodes in order of discovery, and the in-neighbours of all but the last hop's nodes.
+    """A sampled neighborhood: nodes in order of discovery, and the in-neighbors of all but the last hop's nodes.
 
-    Each node's in-neighbours are sampled once, at the hop after the one that discovered it (PyG's NeighborLoader
+    Each node's in-neighbors are sampled once, at the hop after the one that discovered it (PyG's NeighborLoader
     semantics). So the block of every layer is a prefix of this CSR and needs no copy.
 
     Attributes:
         n_id: Global ids, int32, shape (num_nodes,): the seeds, then hop by hop. They are distinct, except for repeated
             seeds and nodes of several trees.
         indptr: int32, shape (num_rows + 1,); row i is node `n_id[i]`.
-        indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
+        indices: In-neighbors as positions in `n_id`, int32, shape (num_edges,).
         hop_sizes: Nodes known after each hop, beginning with the seeds; `num_rows` is the last but one.
         e_id: Each edge's id, int64, shape (num_edges,); None if the sampler doesn't report it.
         tree: Index of the seed in whose tree each node is, int64, shape (num_nodes,); None for a single tree of all

@@ -51,8 +51,8 @@ class LocalSearch:
         """Returns `count` new rows, neighbors, bred or random ones; fewer only if the space is exhausted."""
         if self._random_left > 0:
             return self._candidates.draw(count)
-        neighbours = self._neighbours(count) if self._gain < _STALLED else self._archive.rows[:0]
-        rows = np.concatenate([neighbours, self._children(count - len(neighbours))])
+        neighbors = self._neighbors(count) if self._gain < _STALLED else self._archive.rows[:0]
+        rows = np.concatenate([neighbors, self._children(count - len(neighbors))])
         return np.concatenate([rows, self._candidates.draw(count - len(rows))])
 
     def tell(self, rows: NDArray[np.int64], prediction: Prediction) -> None:
@@ -68,12 +68,12 @@ class LocalSearch:
             return self._archive.rows[:0]
         return self._candidates.take(self._evolution.breed(_OFFSPRING_PER_REQUEST * count), count)
 
-    def _neighbours(self, count: int) -> NDArray[np.int64]:
+    def _neighbors(self, count: int) -> NDArray[np.int64]:
         """Returns up to `count` new neighbors of the archive's rows, expanding one row after the other."""
         found = self._archive.rows[:0]
         for i in np.flatnonzero(~self._archive.expanded):
             wanted = count - len(found)
-            fresh = self._candidates.take(self._problem.space.neighbours(self._archive.rows[i]), wanted)
+            fresh = self._candidates.take(self._problem.space.neighbors(self._archive.rows[i]), wanted)
             found = np.concatenate([found, fresh])
             if len(fresh) == wanted:  # the row may have more neighbors
                 break

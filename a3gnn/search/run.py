@@ -119,7 +119,7 @@ def _hypervolumes(
     scale = true_front if len(true_front) else np.concatenate([front, random_front])
     if not len(scale):
         return 0.0, 0.0, 0.0
-    volume = NormalisedHypervolume.fit(scale[non_dominated(scale)])
+    volume = NormalizedHypervolume.fit(scale[non_dominated(scale)])
     return volume.measure(front), volume.measure(random_front), volume.measure(true_front)
 
 
@@ -133,7 +133,7 @@ def play(searcher: Searcher, cache: EvaluationCache, evaluations: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class NormalisedHypervolume:
+class NormalizedHypervolume:
     """Measures the hypervolume of fronts in costs scaled by the ideal and nadir points of a comparison front.
 
     Attributes:
@@ -172,7 +172,7 @@ class SearchResult:
         configurations: Number of distinct configurations in the space.
         evaluations: Number of distinct evaluated configurations, including those of training a policy.
         seconds: Wall-clock seconds of the search, without predicting an enumerable space once in advance.
-        hypervolume: Hypervolume of the front by `NormalisedHypervolume`; 0 if nothing is feasible.
+        hypervolume: Hypervolume of the front by `NormalizedHypervolume`; 0 if nothing is feasible.
         hypervolume_ratio: `hypervolume` over the exhaustive front's; None without an exhaustive front (space too large,
             nothing feasible).
         random_hypervolume: Hypervolume of random search with as many evaluations, on the same scale; None if it was not

@@ -47,7 +47,7 @@ class Space(Protocol):
         """Returns `count` canonical rows drawn uniformly from the grid."""
         ...
 
-    def neighbours(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def neighbors(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the canonical rows that differ from `row` in one column."""
         ...
 

@@ -86,7 +86,7 @@ class QueueWorker(threading.Thread):
         if self._running:
             for number in self._jobs.stops_asked(list(self._running)):
                 self._running[number].stop()
-        self._summarise()
+        self._summarize()
         for job in self._jobs.waiting():
             if job.id not in self._running and self._has_room(job):
                 self._begin(job)
@@ -142,7 +142,7 @@ class QueueWorker(threading.Thread):
         self._jobs.update(job.id, status=outcome.status, error=outcome.error, ended=ended, stop_asked=False)
         self._home.of(job).events.append("status", status=outcome.status, error=outcome.error)
 
-    def _summarise(self) -> None:
+    def _summarize(self) -> None:
         """Writes the summaries of running jobs with new events."""
         for number, running in self._running.items():
             size = running.folder.events.size

@@ -1,6 +1,6 @@
 """Memory maps of a graph's files: find an array's map, bring it into large pages, read scattered rows ahead.
 
-In a map of 4 KiB pages nearly every in-neighbour that a sampler reads costs a look-up in the page tables. Linux avoids
+In a map of 4 KiB pages nearly every in-neighbor that a sampler reads costs a look-up in the page tables. Linux avoids
 that on file systems that keep files in pages of 2 MiB (ext4, XFS, Btrfs). On others these calls do no harm.
 """
 

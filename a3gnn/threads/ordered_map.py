@@ -29,7 +29,7 @@ def ordered_map(
 
     At most `ahead` results are in progress or waiting while the caller holds one. A worker's exception is raised as
     soon as it happens, with the worker's traceback, before results that were due earlier. When the iteration ends
-    (exhausted, closed, or by an exception), items that have not begun are cancelled and every thread has ended.
+    (exhausted, closed, or by an exception), items that have not begun are canceled and every thread has ended.
 
     No worker ever waits for the caller. An iteration that is left suspended, such as by the end of a script, therefore
     blocks nothing: Python joins a pool's threads before it closes suspended generators.

@@ -31,7 +31,7 @@ from a3gnn.task import Task
 
 
 class BuiltIn:
-    """A `Learner` for a built-in model, evaluated layer by layer from all in-neighbours.
+    """A `Learner` for a built-in model, evaluated layer by layer from all in-neighbors.
 
     Args:
         graph: Provides features, labels and splits.
@@ -53,7 +53,7 @@ class BuiltIn:
         GraphError: The table is damaged, or can't be written.
     """
 
-    evaluation = "all in-neighbours, layer by layer"
+    evaluation = "all in-neighbors, layer by layer"
 
     def __init__(
         self,
@@ -143,11 +143,11 @@ class BuiltIn:
         return self._evaluator.cost(self.evaluated)
 
     def validate(self) -> float:
-        """Returns the quality on validation nodes, from all neighbours in the whole graph."""
+        """Returns the quality on validation nodes, from all neighbors in the whole graph."""
         return self._evaluator.validate(self.evaluated)
 
     def test(self) -> float:
-        """Returns the quality on test nodes, from all neighbours in the whole graph."""
+        """Returns the quality on test nodes, from all neighbors in the whole graph."""
         return self._evaluator.test(self.evaluated)
 
     def check(self) -> None:

@@ -218,7 +218,7 @@ def _small_config(config: TrainConfig) -> TrainConfig:
     ).canonical()
 
 
-def optimiser_imports(task: Task, has_device: bool) -> tuple[str, ...]:
+def optimizer_imports(task: Task, has_device: bool) -> tuple[str, ...]:
     """Returns the modules that training imports with its optimizer; none if it uses `a3gnn.models.adam`.
 
     Args:

@@ -22,7 +22,7 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
     """Provides Lightning's Trainer with a tuned configuration's mini-batches, each a PyG `Data`.
 
     The first `batch.batch_size` nodes are the seeds. Training uses the configuration and the task's seed. Validation,
-    test and prediction use only its batch size: they sample `eval_neighbors` in-neighbours per node, uniformly. A
+    test and prediction use only its batch size: they sample `eval_neighbors` in-neighbors per node, uniformly. A
     warning lists the knobs that only a3gnn's trainer applies.
 
     Examples:
@@ -33,7 +33,7 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
         config: A tuned configuration, or the path of its tuned.json or its folder.
         data: A graph, a PyG `Data` with train_mask, val_mask and test_mask, or an argument of `Graph.load`; by default
             the graph of the tune.
-        num_neighbors: In-neighbours sampled per node, the seeds' hop first; by default the task's. In training, fanouts
+        num_neighbors: In-neighbors sampled per node, the seeds' hop first; by default the task's. In training, fanouts
             of the configuration override it.
         eval_neighbors: The same for validation, test and prediction; by default the task's. -1 takes all.
         others: Arguments of `Loader` for all loaders, such as adjs, num_workers and device.

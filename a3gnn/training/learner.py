@@ -46,7 +46,7 @@ class Learner(Protocol):
 
     @property
     def evaluation(self) -> str:
-        """Which neighbours the evaluation uses, as text for people."""
+        """Which neighbors the evaluation uses, as text for people."""
 
     def restart(self) -> None:
         """Resets the model to its initial weights, which the seed decides."""

@@ -95,7 +95,7 @@ class Own:
 
     @property
     def evaluation(self) -> str:
-        """Which neighbours the evaluation uses, as text."""
+        """Which neighbors the evaluation uses, as text."""
         return self._evaluator.text
 
     def restart(self) -> None:

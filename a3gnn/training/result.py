@@ -56,7 +56,7 @@ class TrainResult:
         stolen_share: Share of its cores' time that the hypervisor gave to other machines while this call trained and
             evaluated, in [0, 1]. Seconds and throughput include it, unlike the seconds and throughput of a tune.
         folder: The folder with model.pt, metrics.jsonl, checkpoint.pt and result.json.
-        evaluation: A description of the neighbourhoods that qualities were computed from.
+        evaluation: A description of the neighborhoods that qualities were computed from.
         config: The configuration.
         task: The trained task.
         graph: The graph's name.

@@ -2,7 +2,7 @@
 
 with Trainer(graph, config, task) as trainer:
     for step in trainer.steps(epoch=0): ...  # trains; yields a `Step` after each whole mini-batch
-    trainer.validate()                       # quality on validation nodes by the task's metric, from all neighbours
+    trainer.validate()                       # quality on validation nodes by the task's metric, from all neighbors
     trainer.test()                           # quality on test nodes by the same metric: once, at the end
 
 Profilers time `steps`: it waits for the device before it yields a step. Callers may leave its loop early;
@@ -216,7 +216,7 @@ class Trainer:
         self._replica.optimizer = self._learner.fresh_optimizer()
 
     def validate(self) -> float:
-        """Returns the model's quality on validation nodes; `evaluation` says which neighbours it uses.
+        """Returns the model's quality on validation nodes; `evaluation` says which neighbors it uses.
 
         Raises:
             MemoryLimitError: Memory exceeded the limit.
@@ -250,7 +250,7 @@ class Trainer:
 
     @property
     def evaluation(self) -> str:
-        """Which neighbours `validate` and `test` use, as text for people."""
+        """Which neighbors `validate` and `test` use, as text for people."""
         return self._learner.evaluation
 
     @property

@@ -125,7 +125,7 @@ class EmulatedGraph:
         return knob_points(as_columns(configs), self.setting)
 
     def _inputs(self, cost: int) -> NDArray[np.bool_]:
-        """Returns the points on which a cost depends: what is learnt does not depend on how mini-batches are made."""
+        """Returns the points on which a cost depends: what is learned does not depend on how mini-batches are made."""
         return np.asarray(self._varied & LEARNING_POINTS if cost in (ACCURACY, WORK) else self._varied)
 
     def measure(self, config: TrainConfig, plan: TrialPlan, known: LearningCurve | None) -> Measurement:

@@ -132,9 +132,9 @@ def simulated_priors(measurements: Sequence[Measurement], count: int = 2_000) ->
 
 
 def _design(space: SearchSpace, count: int, seed: int) -> list[TrainConfig]:
-    """Returns about `count` configurations without the default, of which many share a learning key, as neighbours do.
+    """Returns about `count` configurations without the default, of which many share a learning key, as neighbors do.
 
-    Draws of all knobs, each with others of the knobs that do not change what is learnt.
+    Draws of all knobs, each with others of the knobs that do not change what is learned.
     """
     drawn = space.sample(count, seed)
     keys = np.arange(count) // SETTINGS_PER_KEY * SETTINGS_PER_KEY

@@ -57,7 +57,7 @@ class Suggester:
 
         Args:
             row: The configuration.
-            score: What is to be maximised.
+            score: What is to be maximized.
             over: By how much it breaks each limit; negative where it keeps it.
         """
         params = dict(zip(self.space.names, row.tolist(), strict=True))

@@ -36,7 +36,7 @@ class Subject:
         return sum(self.spec.encode())
 
 
-# Between the graphs: 8 to 8,192 features, dense and sparse, 2 to 300 neighbours, up to a million nodes.
+# Between the graphs: 8 to 8,192 features, dense and sparse, 2 to 300 neighbors, up to a million nodes.
 # The built-in graph and those that benchmarks/tuned_gain tells of are not among them.
 # Model, width, cores and limits of the last thirteen are drawn (`random.Random(0)`), never crossed; the first eighteen
 # have the default task.

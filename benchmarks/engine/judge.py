@@ -37,7 +37,7 @@ RESIDENT_BYTES = {"PyG": 3.7e9, "DGL": 3.2e9}
 def scaled_ms(row: str, graph: str, peer: str, reads_per_s: float, copy_bytes_per_s: float) -> float | None:
     """Returns a peer's milliseconds on this machine as its limits suggest, or None where the design has no figure.
 
-    The sampler's part grows as random reads are slower here, the rest as copies are: a judgement, not a measurement.
+    The sampler's part grows as random reads are slower here, the rest as copies are: a judgment, not a measurement.
 
     Args:
         row: Key of the row.

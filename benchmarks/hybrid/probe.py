@@ -71,13 +71,13 @@ def _fastest(model: PerformanceModel, shares: list[tuple[int, ...]], sampled: li
     there = np.array([model.accelerator_sampling(seeds) for seeds in sampled])[:, None]
     loading = table([[model.loading(one, max(n, 1)) for n in counts] for one in shares], "loading")
     idle = [[np.inf if one[0] and not n else max(model.training(one, max(n, 1))) for n in counts] for one in shares]
-    synchronised = np.array([model.synchronisation(one) for one in shares])[:, None]
+    synchronized = np.array([model.synchronization(one) for one in shares])[:, None]
     transfer = np.array([max(model.transfer(one)) for one in shares])[:, None]
     stages: dict[PipelineStage, NDArray[np.float64]] = {
         "sampling": np.maximum(here, there)[None],
         "loading": loading[:, None],
         "transfer": np.broadcast_to(transfer, loading.shape)[:, None],
-        "propagation": (table(idle, "training") + synchronised + model.speeds.overhead_s)[:, None],
+        "propagation": (table(idle, "training") + synchronized + model.speeds.overhead_s)[:, None],
     }
     memory = np.array([model.host_memory(one) for one in shares])[:, None, None]
     seconds = np.maximum(model.schedule.iteration_seconds(stages), memory)

@@ -37,7 +37,7 @@ from benchmarks.hybrid.platform import (
 )
 
 #: Each stage, and the part of propagation that exchanges gradients.
-MeasuredStage = Literal["sampling", "loading", "transfer", "propagation", "synchronisation"]
+MeasuredStage = Literal["sampling", "loading", "transfer", "propagation", "synchronization"]
 
 #: Bytes of a gradient.
 _VALUE = 4.0
@@ -134,7 +134,7 @@ class BatchInFlight:
             self.seconds[("loading", None)],
             of("transfer"),
             of("propagation"),
-            self.seconds.get(("synchronisation", None), 0.0),
+            self.seconds.get(("synchronization", None), 0.0),
             iteration,
         )
 
@@ -243,9 +243,9 @@ class StageWork:
                 parts.append(self._timed("propagation", batch, place + 1, done))
         yield self._clock.all_of(self._clock.start(part) for part in parts)
         if len(parts) > 1:
-            yield from self._synchronisation(batch)
+            yield from self._synchronization(batch)
 
-    def _synchronisation(self, batch: BatchInFlight) -> Process:
+    def _synchronization(self, batch: BatchInFlight) -> Process:
         """Gathers the gradients on the host, averages them, and sends the average back (Eq. 13's two copies)."""
         begin, size = self._clock.now, _VALUE * self._model.parameters
         active = [place for place, share in enumerate(batch.assignment.shares[1:]) if share]
@@ -253,7 +253,7 @@ class StageWork:
         load = self._platform.processor.load_bytes_per_s
         yield self._clock.flow(size * (len(active) + 1), load, {self._memory: 1.0})
         yield self._clock.all_of([self._sent("to", place, size) for place in active])
-        self._measure("synchronisation", batch, None, begin)
+        self._measure("synchronization", batch, None, begin)
 
     def _sent(self, way: Literal["to", "from"], place: int, size: float) -> ClockEvent:
         """Returns the event at which `size` bytes have passed the link to or from accelerator `place`."""

@@ -85,7 +85,7 @@ def add_peers_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def pyg_python(peers_dir: Path) -> Path | None:
-    """Returns the interpreter of the environment `pyg`, or None if there is none or it can't sample neighbours."""
+    """Returns the interpreter of the environment `pyg`, or None if there is none or it can't sample neighbors."""
     python = peers_dir / "pyg" / "bin" / "python"
     if not python.is_file() or subprocess.run([python, "-c", _CHECK], capture_output=True, check=False).returncode:
         return None

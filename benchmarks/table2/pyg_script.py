@@ -3,7 +3,7 @@
     python pyg_script.py FOLDER --epochs E [--seeds 0 1 ...] [...]
 
 FOLDER holds the .npy files of a converted graph. It needs torch and torch_geometric, and not a3gnn. It trains E epochs
-with each seed, evaluates from all neighbours, and answers with one line of JSON per seed.
+with each seed, evaluates from all neighbors, and answers with one line of JSON per seed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def train_step(model: GraphSAGE, optimizer: torch.optim.Optimizer, batch: Data) 
 
 @torch.no_grad()
 def evaluate(model: GraphSAGE, data: Data) -> dict[str, float]:
-    """Returns the accuracies on validation and test nodes, from all neighbours."""
+    """Returns the accuracies on validation and test nodes, from all neighbors."""
     size = (data.num_nodes, data.num_nodes)
     indptr = functional.pad(data.edge_index[1].bincount(minlength=data.num_nodes).cumsum(0), (1, 0))
     adj = torch.sparse_csr_tensor(indptr, data.edge_index[0], torch.ones(data.num_edges), size, check_invariants=False)

@@ -14,7 +14,7 @@ from a3gnn.figures import Spread
 from benchmarks.engine.client import Resident
 from benchmarks.table2.ours import Trained
 
-#: The row of each side, by what it is; those of tunes by their priority. A3GNN's T*, M* and A* favour one objective.
+#: The row of each side, by what it is; those of tunes by their priority. A3GNN's T*, M* and A* favor one objective.
 NAMES = {
     "pyg": "PyG",
     "default": "default",

@@ -1,4 +1,4 @@
-"""Episodes of an environment in batches: the arithmetic that an environment and its vectorised form share."""
+"""Episodes of an environment in batches: the arithmetic that an environment and its vectorized form share."""
 
 from __future__ import annotations
 

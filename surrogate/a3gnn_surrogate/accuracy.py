@@ -35,7 +35,7 @@ _SINGLE_STEP_LOSS = 0.25
 _SEEDS_EXPONENT = 0.6
 #: They fall with the learning rate to this power, and the more so the larger the mini-batch.
 _RATE_EXPONENT, _RATE_SEEDS_EXPONENT = 0.35, 0.15
-#: They grow as fewer neighbours are sampled, to these powers: the seeds' own, and those of further hops.
+#: They grow as fewer neighbors are sampled, to these powers: the seeds' own, and those of further hops.
 _SEED_FANOUT_EXPONENT, _DEEP_FANOUT_EXPONENT = 0.15, 0.25
 #: Logarithm of the factor on epochs that makes up for a drop of 1; a point of accuracy costs a fifth more.
 _EPOCHS_PER_DROP = 20.0
@@ -109,15 +109,15 @@ def log_epochs_to_learn(columns: Columns, volume: BatchVolume, task: Task, graph
     seeds = np.log(np.maximum(volume.seeds, 1.0) / default_seeds(graph))
     rate = np.log(columns["learning_rate_scale"])
     changed = _SEEDS_EXPONENT * seeds - (_RATE_EXPONENT + _RATE_SEEDS_EXPONENT * seeds) * rate
-    first, *further = _fewer_neighbours(columns, task, graph)
+    first, *further = _fewer_neighbors(columns, task, graph)
     changed = changed + _SEED_FANOUT_EXPONENT * first
     if further:
         changed = changed + _DEEP_FANOUT_EXPONENT * np.mean(further, axis=0)
     return np.asarray(changed)
 
 
-def _fewer_neighbours(columns: Columns, task: Task, graph: GraphCharacteristics) -> list[Array]:
-    """Returns log(neighbours sampled by the default / those of each configuration) per hop, float64, (n_configs,).
+def _fewer_neighbors(columns: Columns, task: Task, graph: GraphCharacteristics) -> list[Array]:
+    """Returns log(neighbors sampled by the default / those of each configuration) per hop, float64, (n_configs,).
 
     It is for a node of mean degree; an input layer that reads a table misses no neighbors.
     """

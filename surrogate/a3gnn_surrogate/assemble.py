@@ -33,24 +33,24 @@ def default_epochs(curves: KnownCurves, default: KnownDefault, throughput: float
 
 
 def metrics_of(
-    centre: Array, half_width: Array, default: KnownDefault, default_epochs: float, setting: Setting
+    center: Array, half_width: Array, default: KnownDefault, default_epochs: float, setting: Setting
 ) -> Prediction:
     """Returns the metrics from the intervals of the outputs.
 
     Args:
-        centre: Centers of the intervals of `OUTPUTS`, float64, shape (n_configs, n_outputs).
+        center: Centers of the intervals of `OUTPUTS`, float64, shape (n_configs, n_outputs).
         half_width: Half-widths of the intervals, same shape.
         default: Known results of the default configuration.
         default_epochs: Its seconds to the target times its epochs per second.
         setting: The task, the graph and the machine.
     """
-    mean, low, high = (np.exp(bound) for bound in (centre, centre - half_width, centre + half_width))
+    mean, low, high = (np.exp(bound) for bound in (center, center - half_width, center + half_width))
     for bound in (mean, low, high):
         bound[:, HOST_BYTES] += setting.hardware.profile.idle_host_bytes
     if not setting.hardware.has_device:
         for bound in (mean, low, high):
             bound[:, METRICS.index("peak_device_bytes")] = 0.0
-    graph, lost, off = setting.graph, centre[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
+    graph, lost, off = setting.graph, center[:, ACCURACY_DROP], half_width[:, ACCURACY_DROP]
     # Without a measured reference, guess that predictions are right about as often as neighbors agree. If labels are
     # not classes, guess half.
     guess = max(graph.homophily, 1 / max(graph.num_classes, 1)) if graph.target == "classes" else 0.5
@@ -59,7 +59,7 @@ def metrics_of(
     mean[:, _ACCURACY] = np.clip(reference - from_log_points(lost), 0, 1)
     low[:, _ACCURACY] = 0.0 if unknown else np.clip(reference - from_log_points(lost + off), 0, 1)
     high[:, _ACCURACY] = 1.0 if unknown else np.clip(reference - from_log_points(lost - off), 0, 1)
-    seconds = np.log(default_epochs) + centre[:, EPOCHS] - centre[:, THROUGHPUT]
+    seconds = np.log(default_epochs) + center[:, EPOCHS] - center[:, THROUGHPUT]
     off = np.hypot(half_width[:, EPOCHS], half_width[:, THROUGHPUT])
     for bound, sign in ((mean, 0), (low, -1), (high, 1)):
         bound[:, _SECONDS] = np.exp(seconds + sign * off)

@@ -13,7 +13,7 @@ from a3gnn.setting import Setting, setting_key
 TRAIN_TERMS: tuple[str, ...] = ("matrix_products", "sparse_products", "activations", "optimiser", "overhead")
 #: The terms of a trial's peak of host memory above that of an idle one, in the order of `Calibration.memory`.
 MEMORY_TERMS: tuple[str, ...] = (
-    *("features", "cache", "adjacency", "relabelling", "batches", "activations", "weights", "evaluation"),
+    *("features", "cache", "adjacency", "relabeling", "batches", "activations", "weights", "evaluation"),
     *("evaluated_rows", "modules", "kernels"),
 )
 

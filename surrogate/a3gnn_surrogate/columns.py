@@ -26,7 +26,7 @@ KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 #: others. The analytic model uses them, and so does the Gaussian process over the rows of a setting (`points`).
 UNVARIED = ("trainers", "prefetch_depth", "adapt")
 
-#: Stands for a fanout of all neighbours in logarithms. Guess.
+#: Stands for a fanout of all neighbors in logarithms. Guess.
 FULL_FANOUT = 100
 #: The hops whose fanouts a knob decides.
 _HOPS = {"seed_fanout": slice(0, 1), "deep_fanout": slice(1, None)}
@@ -70,7 +70,7 @@ def knob_values(knob: Knob, columns: Columns, task: Task) -> Array:
 
 
 def fanouts(columns: Columns, task: Task) -> list[Array]:
-    """Returns the in-neighbours that are sampled per node at each hop, the seeds' first, as `TrainConfig.fanouts` does.
+    """Returns the in-neighbors that are sampled per node at each hop, the seeds' first, as `TrainConfig.fanouts` does.
 
     Each is float64, shape (n_configs,); infinite where all are taken.
     """

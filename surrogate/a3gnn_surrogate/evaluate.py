@@ -182,7 +182,7 @@ def _some_of_each(graphs: NDArray[np.str_], among: NDArray[np.bool_], count: int
 def _measured(rows: Sequence[Measurement], curves: KnownCurves) -> Array:
     """Returns `METRICS` of the rows of one setting, float64, shape (n, n_metrics); NaN where unknown."""
     found = []
-    for row, learnt in zip(rows, curves.learnt(rows), strict=True):
+    for row, learned in zip(rows, curves.learned(rows), strict=True):
         assert row.metrics is not None
         metrics, fixed_epochs = row.metrics, row.metrics.val_accuracy
         sizes = [
@@ -190,7 +190,7 @@ def _measured(rows: Sequence[Measurement], curves: KnownCurves) -> Array:
             metrics.peak_device_bytes,
             training_peak(metrics, row.setting.hardware),
         ]
-        found.append([*sizes, learnt.val_accuracy if fixed_epochs is None else fixed_epochs, learnt.seconds])
+        found.append([*sizes, learned.val_accuracy if fixed_epochs is None else fixed_epochs, learned.seconds])
     return np.array(found, dtype=np.float64)
 
 

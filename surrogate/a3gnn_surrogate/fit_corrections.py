@@ -96,7 +96,7 @@ class CorrectionFit:
     def _own_scales(self, key: str, correction: LocalCorrection) -> Array:
         """Returns scales from the errors on the setting's own rows, each fold predicted from all other rows.
 
-        A quantile of few errors is uncertain, so it is shrunk towards the scale learnt from other graphs: halfway at
+        A quantile of few errors is uncertain, so it is shrunk towards the scale learned from other graphs: halfway at
         the minimum number of rows.
         """
         rows, general = self.source.rows(), self.source.calibrations()

@@ -144,7 +144,7 @@ class KnownCurves:
             return cls(curves, known, throughput, reference)
         return cls(curves, known, throughput, Reference.of(metrics, known.curve, _MAX_DROP))
 
-    def learnt(self, measurements: Sequence[Measurement]) -> list[Learnt]:
+    def learned(self, measurements: Sequence[Measurement]) -> list[Learnt]:
         """Returns what each of the setting's rows learned, at its own pace, by the known curve of its key."""
         by_key = {known.knobs: known for known in self.curves}
         return [_learnt(row.metrics, by_key.get(learning_values(row.config)), self) for row in measurements]

@@ -65,8 +65,8 @@ class MeasuredSetting:
         setting, columns = rows[0].setting, as_columns([row.config for row in rows])
         found = [(row, row.metrics) for row in rows if row.metrics is not None]
         measured = [
-            _measured(row, metrics, learnt, curves, references.get(_reference_key(row), np.nan))
-            for (row, metrics), learnt in zip(found, curves.learnt(rows), strict=True)
+            _measured(row, metrics, learned, curves, references.get(_reference_key(row), np.nan))
+            for (row, metrics), learned in zip(found, curves.learned(rows), strict=True)
         ]
         stages = [metrics.stage_seconds for _, metrics in found]
         return cls(
@@ -100,14 +100,14 @@ def _reference_key(row: Measurement) -> ReferenceKey:
 
 
 def _measured(
-    row: Measurement, metrics: Metrics, learnt: Learnt, curves: KnownCurves, fixed_epochs: float
+    row: Measurement, metrics: Metrics, learned: Learnt, curves: KnownCurves, fixed_epochs: float
 ) -> list[float]:
     """Returns the measured `OUTPUTS` of a row; a device peak of 0 means that there is no device.
 
     Args:
         row: The measurement.
         metrics: The metrics of the row.
-        learnt: What the row learned; a curve that ended early counts with its expectation.
+        learned: What the row learned; a curve that ended early counts with its expectation.
         curves: The curves of its setting.
         fixed_epochs: The reference for its accuracy after a fixed number of epochs.
     """
@@ -120,8 +120,8 @@ def _measured(
     seconds = curves.default_seconds()
     if curves.reference is None or seconds is None:
         return [*logs, np.nan, np.nan]
-    ratio = learnt.expected_s * metrics.throughput_epochs_per_s / (seconds * curves.throughput)
-    drop = curves.reference.val_accuracy - learnt.expected_accuracy
+    ratio = learned.expected_s * metrics.throughput_epochs_per_s / (seconds * curves.throughput)
+    drop = curves.reference.val_accuracy - learned.expected_accuracy
     return [*logs, float(log_points(drop)), float(np.log(ratio))]
 
 

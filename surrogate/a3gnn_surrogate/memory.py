@@ -77,7 +77,7 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     adjacency = np.where(reordered, 4.0 * graph.num_edges * volume.kept_edges, 0.0)
     workers = columns["num_workers"].astype(np.float64)
     overlapped = columns["parallel_mode"] != "sequential"
-    relabelling = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
+    relabeling = 4.0 * graph.num_nodes * np.where(overlapped, workers, 1.0)
     trains = 0.0 if hardware.has_device else 1.0
     activations = trains * _activation_bytes(cost)
     weights = columns["trainers"] * trains * _weight_bytes(cost)
@@ -87,7 +87,7 @@ def memory_terms(columns: Columns, volume: BatchVolume, cost: ModelCost, setting
     modules = np.full_like(activations, float(_MODULE_BYTES * setting.task.uses_pyg))
     kernels = trains * _KERNEL_BYTES * (columns["compute_dtype"] == "bfloat16")
     batches = _in_flight(columns, volume, cost)
-    training = [features, cache, adjacency, relabelling, batches, activations, weights]
+    training = [features, cache, adjacency, relabeling, batches, activations, weights]
     return np.stack([*training, evaluation, evaluated_rows, modules, kernels], axis=1)
 
 

@@ -12,7 +12,7 @@ from a3gnn.setting import Setting
 from a3gnn_surrogate.calibration import TRAIN_TERMS
 from a3gnn_surrogate.columns import Array, Columns
 from a3gnn_surrogate.model_cost import ModelCost, model_cost
-from a3gnn_surrogate.stage_seconds import OPTIMISER_BYTES, train_terms
+from a3gnn_surrogate.stage_seconds import OPTIMIZER_BYTES, train_terms
 from a3gnn_surrogate.volume import BatchVolume, batch_volume
 
 #: Number of the first `TRAIN_TERMS`, which grow with seeds. Each trainer pays the others in full, whatever its share.
@@ -88,7 +88,7 @@ def _summed_bytes(on_processors: Array, hardware: Hardware) -> Array:
     if hardware.has_device:
         traffic_per_sent = limits.device_traffic_bytes_per_s / max(limits.host_to_device_bytes_per_s, 1.0)
         return np.full_like(on_processors, _SUMMED_BYTES * traffic_per_sent)
-    return _SUMMED_BYTES * on_processors + OPTIMISER_BYTES * (on_processors - 1)
+    return _SUMMED_BYTES * on_processors + OPTIMIZER_BYTES * (on_processors - 1)
 
 
 def _put(before: Array, several: NDArray[np.bool_], values: Array) -> Array:

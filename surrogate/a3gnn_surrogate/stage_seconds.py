@@ -25,7 +25,7 @@ _PAIRWISE_SHARE = 0.1
 #: Exponent of the norm between sum (1) and maximum (infinity) of stages that overlap. Guess.
 _OVERLAP_NORM = 4.0
 #: Bytes that Adam reads and writes per parameter: reads weight, gradient and two moments, writes all but the gradient.
-OPTIMISER_BYTES = 28.0
+OPTIMIZER_BYTES = 28.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class PredictedStageSeconds:
     """Seconds of work per mini-batch in each stage, each float64, shape (n_configs,).
 
     Attributes:
-        sample: Sampling neighbours.
+        sample: Sampling neighbors.
         gather: Gathering feature rows.
         transfer: Copying the mini-batch to the device.
-        train: Forward, backward and optimiser.
+        train: Forward, backward and optimizer.
     """
 
     sample: Array
@@ -93,7 +93,7 @@ def train_terms(cost: ModelCost, hardware: Hardware) -> Array:
     speed = np.where(cost.narrow & (narrow > 0), narrow, flops)
     # Activations are written and read at the rate of a copy, or on a device at the rate of its sparse products.
     copied = traffic if hardware.has_device else limits.copy_bytes_per_s
-    constant = [OPTIMISER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
+    constant = [OPTIMIZER_BYTES * cost.parameters / traffic, limits.batch_overhead_s]
     varying = [cost.gemm_flops / speed, cost.spmm_bytes / traffic, cost.activation_bytes / copied]
     return np.stack([*varying, *(np.full(len(cost.gemm_flops), seconds) for seconds in constant)], axis=1)
 

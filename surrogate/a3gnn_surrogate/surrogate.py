@@ -182,15 +182,15 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self._check_fitted()
         own, default_columns = as_columns(configs), as_columns([TrainConfig()])
         columns = {name: np.concatenate([default_columns[name], values]) for name, values in own.items()}
-        centre = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
-        widths = np.empty_like(centre)
-        for start in range(0, len(centre), _CHUNK):
+        center = np.empty((len(columns["batch_size"]), len(OUTPUTS)))
+        widths = np.empty_like(center)
+        for start in range(0, len(center), _CHUNK):
             rows = slice(start, start + _CHUNK)
             part = {name: values[rows] for name, values in columns.items()}
-            centre[rows], widths[rows] = self.intervals(part, setting)
+            center[rows], widths[rows] = self.intervals(part, setting)
         curves, default = self._curves(setting), self.known_default(setting, reference)
-        epochs = default_epochs(curves, default, float(np.exp(centre[0, THROUGHPUT])))
-        found = metrics_of(centre[1:], widths[1:], default, epochs, setting)
+        epochs = default_epochs(curves, default, float(np.exp(center[0, THROUGHPUT])))
+        found = metrics_of(center[1:], widths[1:], default, epochs, setting)
         return with_known_curves(found, own, curves, default)
 
     def knows_curve(self, configs: Sequence[TrainConfig] | Columns, setting: Setting) -> NDArray[np.bool_]:
@@ -232,7 +232,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         return self.known_curves_.get(setting_key(setting), KnownCurves())
 
     def intervals(self, columns: Columns, setting: Setting) -> tuple[Array, Array]:
-        """Returns centres and half-widths of `OUTPUTS` for canonical `columns`, float64, (n_configs, n_outputs) each.
+        """Returns centers and half-widths of `OUTPUTS` for canonical `columns`, float64, (n_configs, n_outputs) each.
 
         Raises:
             NotFittedError: `fit` was not called.
@@ -240,12 +240,12 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self._check_fitted()
         analytic = analytic_metrics(columns, setting, self.calibrations_.of(setting))
         features = self._visible(feature_matrix(columns, setting, analytic))
-        centre = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
+        center = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
         for output, model in enumerate(self.residual_models_):
-            centre[:, output] += model.predict(features)
+            center[:, output] += model.predict(features)
         points = knob_points(columns, setting)
         corrected = self.setting_corrections_.correct(setting_key(setting), points, self.residual_models_)
-        return centre + corrected.mean, corrected.half_width
+        return center + corrected.mean, corrected.half_width
 
     def save(self, folder: str | Path) -> Path:
         """Writes the fitted surrogate into `folder` (boosters as UBJ, the rest as JSON) and returns it.
@@ -440,12 +440,12 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
         NotFittedError: `surrogate` is not fitted.
     """
     key, columns = setting_key(setting), as_columns([TrainConfig()])
-    centre, _ = surrogate.intervals(columns, setting)
+    center, _ = surrogate.intervals(columns, setting)
     known = surrogate.setting_corrections_
     if key in known.corrections:
         return surrogate
     residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
-    residuals[0, _BY_DEFINITION] = -centre[0, _BY_DEFINITION]
+    residuals[0, _BY_DEFINITION] = -center[0, _BY_DEFINITION]
     variances = [model.variances for model in surrogate.residual_models_]  # the scales were found by these
     own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances, RELEVANT)
     scales = dict(known.own_scales)

@@ -67,7 +67,7 @@ class BatchVolume:
             shares.
         sampling_reads: Edges and nodes of the whole mini-batch, which is sampled once.
         hit_rate: Share of the input nodes that are cached.
-        cached_mass: Share p of neighbour entries that are cached.
+        cached_mass: Share p of neighbor entries that are cached.
         kept_edges: Share of the edges that partitioning keeps.
     """
 
@@ -131,7 +131,7 @@ def batch_volume(columns: Columns, task: Task, graph: GraphCharacteristics) -> B
 def _proximity_nodes(columns: Columns, covered: Array, graph: GraphCharacteristics) -> Array:
     """Returns the share of its nodes that a mini-batch still needs under its seed order.
 
-    Seeds by proximity share neighbours. But hubs are in every mini-batch wherever its seeds are, and a mini-batch that
+    Seeds by proximity share neighbors. But hubs are in every mini-batch wherever its seeds are, and a mini-batch that
     covers most of its part can save little.
 
     Args:
@@ -181,7 +181,7 @@ class _HotnessClasses:
         nodes: Nodes of each class that a part holds.
         degree: Mean in-degree inside a part.
         draw_share: Probability that one unbiased draw picks one given node.
-        mass: Share p of neighbour entries that are cached, shape (n_configs, 1).
+        mass: Share p of neighbor entries that are cached, shape (n_configs, 1).
     """
 
     nodes: _ByCache

@@ -142,7 +142,7 @@ def test_what_differs_from_training_is_said(trained, package, small_folder_graph
     result, lines = trained(task), []
     monkeypatch.setattr("a3gnn.apply.predict.evaluation_bytes", lambda limit: 100_000)
     predict(result.folder, small_folder_graph, notify=lines.append)
-    assert [line.split(" in-neighbours")[0] for line in lines] == [
+    assert [line.split(" in-neighbors")[0] for line in lines] == [
         "predictions are computed from a fixed sample of 10, 5"
     ]
     package.write("widths", "HIDDEN = 32  # as before\n")

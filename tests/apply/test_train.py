@@ -13,7 +13,7 @@ from torch_geometric.nn.models import GraphSAGE
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
-from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.process import memory_guard as memory
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
@@ -118,7 +118,7 @@ def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_
     train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "whole")
     # The first evaluation finds the nodes that layers need and takes a chunk in each of two layers; gcn counts degrees.
     last = {"sage": 4, "gcn": 5}[model]
-    taken, chunks = [], Neighbourhoods.chunks
+    taken, chunks = [], Neighborhoods.chunks
 
     def interrupt_the_last(self, *arguments):
         for chunk in chunks(self, *arguments):
@@ -128,7 +128,7 @@ def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_
             yield chunk
 
     with monkeypatch.context() as patch:
-        patch.setattr(Neighbourhoods, "chunks", interrupt_the_last)
+        patch.setattr(Neighborhoods, "chunks", interrupt_the_last)
         with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epoch and .* resume=True goes on from there"):
             train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
     assert len(taken) == last

@@ -65,4 +65,4 @@ def test_a_tuned_configuration_is_trained_on_the_tunes_split(
     assert graph["fingerprint"] == Graph.load(file, SPLIT, 3).fingerprint == Graph.load(graph["spec"]).fingerprint
     capsys.readouterr()
     assert run("train", "--config", out / "tuned.json", "--epochs", 1, "--out", tmp_path / "run") == 0
-    assert "labelled nodes are split 50/20/30 at random, seed 3" in capsys.readouterr().err
+    assert "labeled nodes are split 50/20/30 at random, seed 3" in capsys.readouterr().err

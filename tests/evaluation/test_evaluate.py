@@ -10,7 +10,7 @@ from torch import Tensor
 from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.evaluation.evaluate import Evaluator, validated
 from a3gnn.evaluation.inference import Inference, Scratch
-from a3gnn.evaluation.neighbourhoods import chunks
+from a3gnn.evaluation.neighborhoods import chunks
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.model import Model, build_model
@@ -56,7 +56,7 @@ def test_half_precision_features_equal_pyg(hidden, tiny_graph, tmp_path):
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_accuracies_leave_out_unlabelled_nodes(tiny_graph, tmp_path):
+def test_accuracies_leave_out_unlabeled_nodes(tiny_graph, tmp_path):
     labels = tiny_graph.labels.copy()
     labels[tiny_graph.test_ids[::2]] = -1
     graph = dataclasses.replace(tiny_graph, labels=labels)
@@ -128,7 +128,7 @@ def test_an_evaluation_can_be_ended_before_any_chunk_and_done_again(model, aggre
 def test_a_split_without_a_label_is_refused(split, tiny_graph, tmp_path):
     labels = tiny_graph.labels.copy()
     labels[tiny_graph.test_ids if split == "test" else tiny_graph.val_ids] = -1
-    with pytest.raises(GraphError, match=f"labelled {split} nodes"):
+    with pytest.raises(GraphError, match=f"labeled {split} nodes"):
         Evaluator(dataclasses.replace(tiny_graph, labels=labels), Task(), scratch=Scratch(tmp_path))
 
 

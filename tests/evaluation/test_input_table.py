@@ -1,4 +1,4 @@
-"""Training whose input layer reads a table of whole in-neighbourhoods (input_aggregation full)."""
+"""Training whose input layer reads a table of whole in-neighborhoods (input_aggregation full)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from a3gnn.config import COMPUTE_DTYPES, DYNAMIC_POLICIES, STATIC_POLICIES, Trai
 from a3gnn.errors import ConfigError, GraphError
 from a3gnn.evaluation.aggregate_table import aggregate_table
 from a3gnn.evaluation.inference import Inference, Scratch
-from a3gnn.evaluation.neighbourhoods import Neighbourhoods
+from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.features.row_table import AGGREGATORS
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
@@ -90,7 +90,7 @@ def expected_table(graph: Graph, aggregator: str) -> np.ndarray:
 def test_a_table_holds_what_its_definition_says(form, aggregator, chunk_bytes, graphs) -> None:
     graph = graphs[form]
     shutil.rmtree(graph.folder / "derived", ignore_errors=True)
-    around = Neighbourhoods(graph, torch.device("cpu"), chunk_bytes, in_place=True, on_chunk=lambda: None)
+    around = Neighborhoods(graph, torch.device("cpu"), chunk_bytes, in_place=True, on_chunk=lambda: None)
     table = aggregate_table(graph, aggregator, around)
     assert table.is_sparse == graph.features.is_sparse
     np.testing.assert_allclose(dense(table), expected_table(graph, aggregator), rtol=1e-4, atol=1e-5)
@@ -130,7 +130,7 @@ def test_training_then_sees_what_evaluation_sees(form, model, fanouts, graphs, t
 @DEPTHS
 @pytest.mark.parametrize("model", ["sage", "gin"])  # of GCN's sampled graph, nodes of the last hop have no degree
 @pytest.mark.parametrize("form", ["dense-float32", "sparse-float32"])
-def test_full_is_what_sampling_all_neighbours_is(form, model, fanouts, graphs, tmp_path) -> None:
+def test_full_is_what_sampling_all_neighbors_is(form, model, fanouts, graphs, tmp_path) -> None:
     task = Task(model=model, hidden_channels=8, fanouts=fanouts)
     runs = []
     for config in (FULL, FULL.replace(input_aggregation="sampled")):
@@ -224,7 +224,7 @@ def test_a_cache_holds_rows_of_the_table(graphs, tmp_path) -> None:
         assert any(step.hits for step in trainer.steps(0))
 
 
-def test_parts_are_trained_on_whole_neighbourhoods(graphs, tmp_path) -> None:
+def test_parts_are_trained_on_whole_neighborhoods(graphs, tmp_path) -> None:
     graph = graphs["dense-float32"]
     config = FULL.replace(num_partitions=3, partitioner="random")
     with Trainer(graph, config, Task(model="gin", hidden_channels=8), TrainerOptions(scratch=tmp_path)) as trainer:

@@ -1,6 +1,6 @@
 """The pattern of PyG's examples/reddit.py, on the `Data` in the file that is named.
 
-It trains on sampled neighbours, and infers layer by layer from all of them, by a loader whose data lose x and y.
+It trains on sampled neighbors, and infers layer by layer from all of them, by a loader whose data lose x and y.
 """
 
 import copy

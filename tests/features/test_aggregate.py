@@ -35,8 +35,8 @@ def expected(aggregator: str, x: np.ndarray, block: Block) -> np.ndarray:
     adjacency[np.arange(block.num_dst), np.arange(block.num_dst)] = 0
     degree = np.ones(block.num_src)
     degree[: block.num_dst] += adjacency.sum(axis=1)
-    normalised = adjacency / np.sqrt(np.outer(degree[: block.num_dst], degree))
-    return normalised @ x + own / degree[: block.num_dst, None]
+    normalized = adjacency / np.sqrt(np.outer(degree[: block.num_dst], degree))
+    return normalized @ x + own / degree[: block.num_dst, None]
 
 
 @settings(max_examples=60, deadline=None)

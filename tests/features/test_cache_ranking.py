@@ -10,7 +10,7 @@ from a3gnn.features.opening import open_features
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 
 HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -38,7 +38,7 @@ def test_a_cache_that_cannot_hold_its_map_is_empty(tiny_graph: Graph) -> None:
 
 def test_expected_access_is_what_sampling_does(small_graph: Graph) -> None:
     fanouts, batch_size, rounds = (4, 3), 40, 400
-    sampler = NeighbourSampler(small_graph.indptr, small_graph.indices, fanouts, seed=3)
+    sampler = NeighborSampler(small_graph.indptr, small_graph.indices, fanouts, seed=3)
     draw = np.random.default_rng(0)
     seen = np.zeros(small_graph.num_nodes)
     for batch in range(rounds):
@@ -47,7 +47,7 @@ def test_expected_access_is_what_sampling_does(small_graph: Graph) -> None:
     expected = expected_access(small_graph, fanouts, batch_size)
     assert expected.min() >= 0
     assert expected.max() <= 1
-    # The formula takes hops and in-neighbours as independent, which costs about a tenth.
+    # The formula takes hops and in-neighbors as independent, which costs about a tenth.
     assert expected.sum() == pytest.approx(seen.sum() / rounds, rel=0.15)
     assert np.corrcoef(expected, seen / rounds)[0, 1] > 0.95
 

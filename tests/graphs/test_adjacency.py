@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from a3gnn.graphs.assemble import edge_notes, in_neighbours
+from a3gnn.graphs.assemble import edge_notes, in_neighbors
 from a3gnn.graphs.draft import write_adjacency
 from a3gnn.graphs.edge_list_kernels import guide_of, search
 from a3gnn.graphs.synthetic import edge_pairs
@@ -48,7 +48,7 @@ def test_any_pieces_and_any_budget_give_the_rows_in_ram(
 
     folder, scratch = tmp_path_factory.mktemp("csr"), tmp_path_factory.mktemp("scratch")
     counts = write_adjacency(pieces(), num_edges, nodes, folder, scratch, memory_bytes, ConversionProgress())
-    indptr, indices, notes = in_neighbours(edges, nodes)
+    indptr, indices, notes = in_neighbors(edges, nodes)
     np.testing.assert_array_equal(np.load(folder / "indptr.npy"), indptr)
     np.testing.assert_array_equal(np.load(folder / "indices.npy"), indices)
     assert edge_notes(*counts) == notes

@@ -63,7 +63,7 @@ _VALUES: list[tuple[str, Change, str]] = [
     ("indptr", put((-1, 10**6)), "do not fit each other: indptr must rise from 0 to .*got 0 to 1000000"),
     ("labels", put((5, 4)), r"labels must be in \[-1, 4\), got 0 to 4"),
     ("labels", put((5, -2)), r"labels must be in \[-1, 4\), got -2 to 3"),
-    ("labels", lambda a: np.full_like(a, -1), "train_ids must be labelled nodes, got 90 whose label is -1"),
+    ("labels", lambda a: np.full_like(a, -1), "train_ids must be labeled nodes, got 90 whose label is -1"),
     ("train_ids", put((-1, 300)), r"train_ids must be in \[0, 300\), got .* to 300"),
     ("val_ids", put((0, -5)), r"val_ids must be in \[0, 300\), got -5 to"),
     ("test_ids", lambda a: a[::-1], "test_ids must be ascending and distinct"),
@@ -234,10 +234,10 @@ _CRASH = """
 import sys, numpy as np
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 graph = Graph.load(sys.argv[1])
 rows = (graph.indptr, graph.indices) if sys.argv[2] == "whole" else restrict_to_parts(graph, partition(graph, 2))
-NeighbourSampler(*rows, (5, 5), seed=0).sample(graph.train_ids, 0, 0)
+NeighborSampler(*rows, (5, 5), seed=0).sample(graph.train_ids, 0, 0)
 """
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.characteristics import CACHE_FRACTIONS
-from a3gnn.graphs.describe import cached_edge_mass, gini, hottest_first, neighbour_entries
+from a3gnn.graphs.describe import cached_edge_mass, gini, hottest_first, neighbor_entries
 from a3gnn.graphs.graph import Graph
 
 Arrays = dict[str, np.ndarray]
@@ -35,17 +35,17 @@ def test_against_plain_python(arrays: Arrays, npz: Callable[..., Path], data: st
     c = graph.characteristics()
     y = arrays["y"]
     in_degrees = [sum(t == v for _, t in edges) for v in range(6)]
-    labelled = [(s, t) for s, t in edges if y[s] >= 0 and y[t] >= 0]
+    labeled = [(s, t) for s, t in edges if y[s] >= 0 and y[t] >= 0]
     components = _components(6, edges)
     assert (c.num_nodes, c.num_edges, c.max_degree) == (6, len(edges), max(in_degrees))
     assert c.mean_degree == pytest.approx(len(edges) / 6)
-    assert c.homophily == pytest.approx(sum(y[s] == y[t] for s, t in labelled) / max(len(labelled), 1))
+    assert c.homophily == pytest.approx(sum(y[s] == y[t] for s, t in labeled) / max(len(labeled), 1))
     assert c.num_components == len(components)
     assert c.largest_component == pytest.approx(max(map(len, components)) / 6)
     differences = sum(abs(a - b) for a in in_degrees for b in in_degrees)
     assert c.degree_gini == pytest.approx(differences / (2 * 6 * sum(in_degrees)))
     out_degrees = [sum(s == v for s, _ in edges) for v in range(6)]
-    assert neighbour_entries(graph).tolist() == out_degrees
+    assert neighbor_entries(graph).tolist() == out_degrees
     assert hottest_first(graph).tolist() == sorted(range(6), key=lambda v: (-out_degrees[v], v))
 
 
@@ -92,5 +92,5 @@ def test_real_graphs_are_as_their_notes_say(data_folder: Path, name: str) -> Non
     assert (c.num_train, c.num_val, c.num_test) == (said["train"], said["val"], said["test"])
     assert (c.max_degree, c.num_components) == (said["max_degree"], said["components"])
     assert c.largest_component == pytest.approx(said["largest_component_fraction"], abs=1e-4)
-    assert c.homophily == pytest.approx(said["edge_homophily"] or 0, abs=1e-3)  # nell: no edge joins labelled nodes
+    assert c.homophily == pytest.approx(said["edge_homophily"] or 0, abs=1e-3)  # nell: no edge joins labeled nodes
     assert c.sparse_features == ("csr" in said["feature_format"].lower())

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.as_graph import as_unlabelled
+from a3gnn.graphs.as_graph import as_unlabeled
 from a3gnn.graphs.convert import convert
 from a3gnn.graphs.graph import Graph
 from a3gnn.option_names import as_flags
@@ -109,7 +109,7 @@ _WRONG_LABELS = [
     (np.array(1), r"y must be integers of 1 dimension .* got int64 of shape \(\); give one per node"),
     (np.zeros((6, 0), np.int64), r"y of 2 dimensions must have 2 columns or more, .* got shape \(6, 0\)"),
     (np.zeros((6, 2, 2), np.int64), r"y must be integers of 1 dimension .* got int64 of shape \(6, 2, 2\)"),
-    (np.zeros(5, np.int64), "y must have one label per node, got 5 for 6; -1 is unlabelled"),
+    (np.zeros(5, np.int64), "y must have one label per node, got 5 for 6; -1 is unlabeled"),
 ]
 
 
@@ -144,7 +144,7 @@ def test_a_graph_to_predict_on_that_can_not_be_read_is_said(
         path: "^noy: a graph must have an edge",
     }.items():
         with pytest.raises(GraphError, match=message):
-            Graph.load_unlabelled(spec)
+            Graph.load_unlabeled(spec)
 
 
 def test_a_graph_to_predict_on_is_found_in_the_home_folder_and_behind_a_split(
@@ -153,8 +153,8 @@ def test_a_graph_to_predict_on_is_found_in_the_home_folder_and_behind_a_split(
     monkeypatch.setenv("HOME", str(tmp_path))
     path = npz(arrays, "noy", y=None)
     for spec in ("~/noy.npz", Path("~/noy.npz"), f"split:0.6,0.2,0.2:0:{path}", "split:0.6,0.2,0.2:0:~/noy.npz"):
-        assert as_unlabelled(spec).num_nodes == 6
-    assert Graph.load_unlabelled("~/noy.npz").num_nodes == 6
+        assert as_unlabeled(spec).num_nodes == 6
+    assert Graph.load_unlabeled("~/noy.npz").num_nodes == 6
 
 
 def test_arrays_that_are_not_used_are_said(arrays: Arrays, npz: Callable[..., Path]) -> None:

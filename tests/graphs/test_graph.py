@@ -89,7 +89,7 @@ def test_pyg_and_npz_give_the_same_graph(drawn: Arrays, npz: Callable[..., Path]
     assert_same(expected, Graph.from_pyg(Data(**tensors), name="ring"))
 
 
-def test_edges_point_to_the_node_whose_in_neighbours_they_are(arrays: Arrays, npz: Callable[..., Path]) -> None:
+def test_edges_point_to_the_node_whose_in_neighbors_they_are(arrays: Arrays, npz: Callable[..., Path]) -> None:
     graph = Graph.load(npz(arrays))
     assert graph.indices[graph.indptr[3] : graph.indptr[4]].tolist() == [0, 2]
     assert graph.num_edges == 7
@@ -344,10 +344,10 @@ def test_a_split_leaves_out_a_class_for_unknown_of_any_integers(
     assert max(*graph.train_ids, *graph.val_ids, *graph.test_ids) < 20
 
 
-def test_too_few_labelled_nodes_for_a_split_are_counted(arrays: Arrays, npz: Callable[..., Path]) -> None:
+def test_too_few_labeled_nodes_for_a_split_are_counted(arrays: Arrays, npz: Callable[..., Path]) -> None:
     path = npz(arrays)
     words = (
-        r"ring: a split must have a train, a validation and a test node, got 4, 1, 0 of 5 labelled nodes, which are "
+        r"ring: a split must have a train, a validation and a test node, got 4, 1, 0 of 5 labeled nodes, which are "
         r"split 90/5/5 at random, seed 0; label more nodes, or give larger shares"
     )
     for split in (lambda: Graph.load(path, "0.9,0.05,0.05"), lambda: Graph.load(path).resplit("0.9,0.05,0.05")):

@@ -17,7 +17,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import GraphError
 from a3gnn.graphs.convert import convert
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.labels import as_classes, is_labelled, label_spread
+from a3gnn.graphs.labels import as_classes, is_labeled, label_spread
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 
 _KINDS = ["labels_graph", "values_graph"]
@@ -29,7 +29,7 @@ def arrays_of(graph: Graph, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
     masks = {f"{name}_mask": np.zeros(graph.num_nodes, dtype=bool) for name in ("train", "val", "test")}
     for name, mask in masks.items():
         mask[getattr(graph, name.replace("mask", "ids"))] = True
-    masks["test_mask"] &= is_labelled(labels)  # whoever is in a mask has a label
+    masks["test_mask"] &= is_labeled(labels)  # whoever is in a mask has a label
     return {"edge_index": np.stack([graph.indices, targets]), "x": graph.features.arrays()["x"], "y": labels, **masks}
 
 
@@ -61,7 +61,7 @@ def test_rows_of_any_type_are_stored_alike(labels_graph: Graph, dtype: type, tmp
     np.testing.assert_array_equal(Graph.load(tmp_path / "graph.npz").labels, labels)
 
 
-def test_rows_of_nan_are_unlabelled(labels_graph: Graph, tmp_path: Path) -> None:
+def test_rows_of_nan_are_unlabeled(labels_graph: Graph, tmp_path: Path) -> None:
     labels = np.where(labels_graph.labels < 0, np.nan, labels_graph.labels)
     np.savez(tmp_path / "graph.npz", **arrays_of(labels_graph, labels))
     np.testing.assert_array_equal(Graph.load(tmp_path / "graph.npz").labels, labels_graph.labels)
@@ -79,7 +79,7 @@ def test_a_train_node_without_a_label_is_refused(kind: str, request: pytest.Fixt
     graph: Graph = request.getfixturevalue(kind)
     labels = graph.labels.copy()
     labels[graph.train_ids[:2]] = np.nan if kind == "values_graph" else -1
-    with pytest.raises(GraphError, match="train_ids must be labelled nodes, got 2 whose label is"):
+    with pytest.raises(GraphError, match="train_ids must be labeled nodes, got 2 whose label is"):
         dataclasses.replace(graph, labels=labels)
 
 

@@ -37,7 +37,7 @@ def test_a_path_of_blocks_by_hand() -> None:
 def test_blocks_two_hops_away_count() -> None:
     # Blocks of one node fill up the total, so that nothing is full: C = 20.
     blocks = _blocks([10, 10, 5, 1, *[1] * 14], [0] * 18, {(1, 3): 1, (3, 2): 1})
-    # 2: its neighbour 3 has no part yet; behind it is 1, in part 1: 2 * 1/2 against 1 * 1/2.
+    # 2: its neighbor 3 has no part yet; behind it is 1, in part 1: 2 * 1/2 against 1 * 1/2.
     assert greedy_parts(blocks, 2)[2] == 1
     assert greedy_parts(blocks, 2, "edges")[2] == 0  # one hop shows nothing: a tie
 
@@ -57,7 +57,7 @@ def test_a_block_that_fits_nowhere_overfills_by_the_least() -> None:
 
 
 def test_train_nodes_are_dealt_out_like_nodes() -> None:
-    # All are neighbours. C = 5, C_T = 2: with 0 and its two train nodes part 0 takes no more of them.
+    # All are neighbors. C = 5, C_T = 2: with 0 and its two train nodes part 0 takes no more of them.
     everyone = {(a, b): 1 for b in range(6) for a in range(b)}
     parts = greedy_parts(_blocks([2, 2, 2, 2, 1, 1], [2, 1, 1, 0, 0, 0], everyone), 2)
     np.testing.assert_array_equal(np.bincount(parts, [2, 2, 2, 2, 1, 1]), [5, 5])

@@ -48,14 +48,14 @@ def test_blocks_grow_together_round_by_round() -> None:
     np.testing.assert_array_equal(sizes, [4, 4])
 
 
-def test_a_full_block_leaves_its_neighbours_to_new_ones() -> None:
+def test_a_full_block_leaves_its_neighbors_to_new_ones() -> None:
     path = _graph([(v, v + 1) for v in range(7)], 8)
     block, sizes = grow_blocks(path.indptr, path.indices, _int32(3, 0, 1, 2, 4, 5, 6, 7), 1, 3)
     np.testing.assert_array_equal(block, [1, 1, 0, 0, 0, 2, 2, 2])
     np.testing.assert_array_equal(sizes, [3, 2, 3])
 
 
-def test_blocks_grow_to_in_neighbours() -> None:
+def test_blocks_grow_to_in_neighbors() -> None:
     path = _graph([(0, 1), (1, 2)], 3, both_ways=False)
     block, _ = grow_blocks(path.indptr, path.indices, _int32(1, 0, 2), 1, 3)
     np.testing.assert_array_equal(block, [0, 0, 1])

@@ -35,7 +35,7 @@ def test_a_saved_data_is_read_back(data: Data, tmp_path: Path) -> None:
     assert graph.name == "ring"
     assert graph.fingerprint == Graph.from_pyg(data).fingerprint
     assert graph.train_ids.tolist() == [0, 4, 8]
-    assert graph.indices.tolist() == [11, *range(11)]  # node v's only in-neighbour is v - 1
+    assert graph.indices.tolist() == [11, *range(11)]  # node v's only in-neighbor is v - 1
 
 
 def test_a_converted_data_file_opens_from_its_copy(data: Data, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_something_else_that_was_saved_is_said(tmp_path: Path) -> None:
         Graph.load(tmp_path / "model.pt")
 
 
-def test_without_masks_labelled_nodes_are_split_and_it_is_said(data: Data) -> None:
+def test_without_masks_labeled_nodes_are_split_and_it_is_said(data: Data) -> None:
     data.y[3] = -1
     graph = Graph.from_pyg(data)
     assert "split 60/20/20" in graph.notes[0]
@@ -93,12 +93,12 @@ def test_missing_masks_are_filled_from_nodes_in_no_other_mask_and_it_is_said(dat
 def test_a_class_for_unknown_is_not_split_nor_judged(data: Data) -> None:
     data.y = torch.tensor([0, 1, 0, 1, 0, 1, 2, 2, 2, 2, 2, 2])
     data.train_mask, data.test_mask = torch.arange(12) < 4, (torch.arange(12) >= 4) & (torch.arange(12) < 6)
-    with pytest.raises(GraphError, match=r"this one lacks val_mask, and 0 labelled nodes are in no other mask; split="):
+    with pytest.raises(GraphError, match=r"this one lacks val_mask, and 0 labeled nodes are in no other mask; split="):
         Graph.from_pyg(data)
     graph = Graph.from_pyg(data, split="0.4,0.3,0.3", split_seed=5)
     assert graph.num_classes == 2
     assert graph.labels[6:].tolist() == [-1] * 6
-    assert "class 2 is in no mask; its 6 nodes are unlabelled" in graph.notes
+    assert "class 2 is in no mask; its 6 nodes are unlabeled" in graph.notes
 
 
 _WRONG_IDS = [torch.arange(12) < 4, torch.tensor([]), torch.tensor([0, 99])]
@@ -119,11 +119,11 @@ def test_classes_in_no_mask_are_counted_in_good_grammar(data: Data) -> None:
     data.y = torch.tensor([0, 1, 0, 1, 0, 1, 2, 0, 0, 1, 0, 1])
     data.train_mask, data.val_mask = torch.arange(12) < 3, (torch.arange(12) >= 3) & (torch.arange(12) < 5)
     data.test_mask = torch.arange(12) == 5
-    assert "class 2 is in no mask; its 1 node is unlabelled" in Graph.from_pyg(data).notes
+    assert "class 2 is in no mask; its 1 node is unlabeled" in Graph.from_pyg(data).notes
     few = Data(x=torch.ones(40, 2), edge_index=torch.arange(80).reshape(2, 40) % 40, y=torch.arange(40) % 20)
     few.train_mask, few.val_mask, few.test_mask = (torch.arange(40) == place for place in range(3))
     named = ", ".join(map(str, range(3, 13)))
-    assert f"classes {named} and 7 more are in no mask; their 34 nodes are unlabelled" in Graph.from_pyg(few).notes
+    assert f"classes {named} and 7 more are in no mask; their 34 nodes are unlabeled" in Graph.from_pyg(few).notes
 
 
 def test_ids_are_taken_for_masks(data: Data, tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: P
 def test_nodes_without_features_are_not_lost_without_a_word(data: Data, tmp_path: Path) -> None:
     data.num_nodes = 15
     torch.save(data, tmp_path / "more.pt")
-    for load in (lambda: Graph.load(tmp_path / "more.pt"), lambda: Graph.from_unlabelled(data)):
+    for load in (lambda: Graph.load(tmp_path / "more.pt"), lambda: Graph.from_unlabeled(data)):
         with pytest.raises(GraphError, match=r"x must have one row per node, got 12 rows for num_nodes 15; append"):
             load()
 

@@ -98,7 +98,7 @@ def test_a_data_set_of_many_graphs_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def ring() -> Data:
-    """As OGB makes them: labels in a column, NaN for unlabelled."""
+    """As OGB makes them: labels in a column, NaN for unlabeled."""
     nodes = torch.arange(12)
     y = (nodes % 3).float()[:, None]
     y[11] = torch.nan

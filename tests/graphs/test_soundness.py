@@ -73,7 +73,7 @@ def test_a_sound_graph_is_made() -> None:
         ),
         ({"num_classes": 1.5}, "num_classes must be an integer >= 0, got 1.5"),
         ({"train_ids": np.array([3], dtype=np.int32)}, r"train_ids must be in \[0, 3\), got 3 to 3"),
-        ({"train_ids": np.array([2], dtype=np.int32)}, "train_ids must be labelled nodes, got 1 whose label is -1"),
+        ({"train_ids": np.array([2], dtype=np.int32)}, "train_ids must be labeled nodes, got 1 whose label is -1"),
         ({"train_ids": np.array([1, 0], dtype=np.int32)}, "train_ids must be ascending and distinct"),
         ({"test_ids": np.array([0], dtype=np.int32)}, "test_ids must share no node with the other sets, got 1"),
         ({"val_ids": np.array([1])}, "val_ids must be int32"),

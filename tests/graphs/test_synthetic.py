@@ -59,7 +59,7 @@ def test_degrees_have_a_power_law_tail(power: float) -> None:
     assert hill == pytest.approx(power, abs=0.35)
 
 
-def test_neighbours_tell_more_than_a_nodes_own_features(default: Graph) -> None:
+def test_neighbors_tell_more_than_a_nodes_own_features(default: Graph) -> None:
     x, y = default.features.arrays()["x"], default.labels
     targets = np.repeat(np.arange(default.num_nodes), np.diff(default.indptr))
     mean = np.zeros_like(x)

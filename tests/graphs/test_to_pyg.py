@@ -11,7 +11,7 @@ from torch_geometric.nn import SAGEConv
 
 from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.labels import is_labelled
+from a3gnn.graphs.labels import is_labeled
 from a3gnn.loader.loader import Loader
 
 KINDS = ["tiny_graph", "tiny_folder_graph", "sparse_graph", "labels_graph", "values_graph", "unbalanced_graph"]
@@ -20,7 +20,7 @@ KINDS = ["tiny_graph", "tiny_folder_graph", "sparse_graph", "labels_graph", "val
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_graph_comes_back(kind: str, request: pytest.FixtureRequest) -> None:
     graph: Graph = request.getfixturevalue(kind)
-    known = graph.test_ids[is_labelled(graph.labels[graph.test_ids])]  # others are refused in a mask
+    known = graph.test_ids[is_labeled(graph.labels[graph.test_ids])]  # others are refused in a mask
     graph = dataclasses.replace(graph, test_ids=known, known=None)
     data = graph.to_pyg()
     data.validate()
@@ -65,7 +65,7 @@ def test_halves_come_as_what_layers_take(kind: str, request: pytest.FixtureReque
     assert SAGEConv(graph.num_features, 2)(data.x.to_dense(), data.edge_index).isfinite().all()
 
 
-def test_the_unlabelled_stay_unlabelled(labels_graph: Graph) -> None:
+def test_the_unlabeled_stay_unlabeled(labels_graph: Graph) -> None:
     y = labels_graph.to_pyg().y
     assert y.shape == (300, 4)
     assert (y[labels_graph.test_ids[::10]] == -1).all()

@@ -103,11 +103,11 @@ def test_a_pipelined_trainer_costs_the_slower_of_aggregation_and_update(model, s
     assert piped.training((224, 400, 400), 3)[1] == pytest.approx(expected)
 
 
-def test_graphsage_updates_and_synchronises_twice_as_much(model):
+def test_graphsage_updates_and_synchronizes_twice_as_much(model):
     sage = dataclasses.replace(model, shape=ModelShape("sage", SHAPE.widths))
-    assert sage.synchronisation((224, 400, 400)) == 2 * model.synchronisation((224, 400, 400))
-    assert model.synchronisation((224, 400, 400)) == pytest.approx(2 * 4 * (100 * 64 + 64 * 10) / 1e10)  # Eq. 13
-    assert model.synchronisation((1024, 0, 0)) == 0.0
+    assert sage.synchronization((224, 400, 400)) == 2 * model.synchronization((224, 400, 400))
+    assert model.synchronization((224, 400, 400)) == pytest.approx(2 * 4 * (100 * 64 + 64 * 10) / 1e10)  # Eq. 13
+    assert model.synchronization((1024, 0, 0)) == 0.0
 
 
 def test_a_fused_gather_sends_rows_of_destinations_and_leaves_out_the_first_aggregation(model):

@@ -38,12 +38,12 @@ def data(tiny_graph: Graph) -> Data:
     )
 
 
-def in_neighbours(graph: Graph, node: int) -> set[int]:
+def in_neighbors(graph: Graph, node: int) -> set[int]:
     return set(graph.indices[graph.indptr[node] : graph.indptr[node + 1]].tolist())
 
 
 @pytest.mark.parametrize("fanouts", [[4, 3], [-1, 2], [1, 1, 1]])
-def test_a_batch_is_a_directional_neighbourhood(fanouts: list[int], tiny_graph: Graph) -> None:
+def test_a_batch_is_a_directional_neighborhood(fanouts: list[int], tiny_graph: Graph) -> None:
     for batch in Loader(tiny_graph, fanouts, batch_size=50, shuffle=True):
         batch.validate(raise_on_error=True)
         n_id, (sources, targets) = batch.n_id, batch.edge_index
@@ -58,18 +58,18 @@ def test_a_batch_is_a_directional_neighbourhood(fanouts: list[int], tiny_graph: 
         ends = np.cumsum(batch.num_sampled_nodes)
         for hop, fanout in enumerate(fanouts):
             for row in range(0 if hop == 0 else ends[hop - 1], ends[hop]):
-                taken, known = n_id[sources[targets == row]].tolist(), in_neighbours(tiny_graph, int(n_id[row]))
+                taken, known = n_id[sources[targets == row]].tolist(), in_neighbors(tiny_graph, int(n_id[row]))
                 assert set(taken) <= known
                 assert len(taken) == len(set(taken)) == (len(known) if fanout == -1 else min(fanout, len(known)))
         assert targets.max() < ends[-2]
 
 
-def test_every_neighbour_is_as_likely(tiny_graph: Graph) -> None:
+def test_every_neighbor_is_as_likely(tiny_graph: Graph) -> None:
     node = int(np.argmax(np.diff(tiny_graph.indptr)))
-    known = sorted(in_neighbours(tiny_graph, node))
+    known = sorted(in_neighbors(tiny_graph, node))
     loader, fanout, epochs = Loader(tiny_graph, [3], [node], batch_size=1), 3, 600
     taken = np.concatenate([next(iter(loader)).n_id[1:].numpy() for _ in range(epochs)])
-    counts = np.array([np.count_nonzero(taken == neighbour) for neighbour in known if neighbour != node])
+    counts = np.array([np.count_nonzero(taken == neighbor) for neighbor in known if neighbor != node])
     expected = epochs * fanout / len(known)
     # Without replacement the variance is smaller than a multinomial's, so its bound holds: mean + 5 deviations.
     assert ((counts - expected) ** 2 / expected).sum() < len(known) + 5 * (2 * len(known)) ** 0.5

@@ -14,10 +14,10 @@ from a3gnn.parts.protocol import (
     MAX_IDS,
     METHODS,
     Key,
-    NeighbourDraw,
+    NeighborDraw,
     RefusedError,
     column_request,
-    neighbours_request,
+    neighbors_request,
     rows_request,
 )
 from a3gnn.parts.serve import PartAnswers
@@ -60,7 +60,7 @@ def test_foreign_nodes_are_refused(served: PartAnswers, part: Part, key: Key) ->
     for ids in (foreign, [-1], [2**31 - 1], [int(part.nodes[0]), *foreign]):
         array = np.array(ids, dtype=np.int32)
         for method, request in (
-            ("Neighbours", neighbours_request(key, NeighbourDraw(3), array)),
+            ("Neighbors", neighbors_request(key, NeighborDraw(3), array)),
             ("Rows", rows_request(key, FLOAT32, array)),
         ):
             code, message = refused(served, method, request)
@@ -68,12 +68,12 @@ def test_foreign_nodes_are_refused(served: PartAnswers, part: Part, key: Key) ->
             assert "ids must be nodes of part 1" in message
 
 
-@pytest.mark.parametrize("method", ["Column", "Neighbours", "Rows"])
+@pytest.mark.parametrize("method", ["Column", "Neighbors", "Rows"])
 def test_another_part_and_another_cut_are_refused(served: PartAnswers, part: Part, key: Key, method: str) -> None:
     for other in (Key(part.cut, 2), Key(bytes(16), part.number)):
         requests = {
             "Column": column_request(other, "nodes", 0, 1),
-            "Neighbours": neighbours_request(other, NeighbourDraw(3), part.nodes[:1]),
+            "Neighbors": neighbors_request(other, NeighborDraw(3), part.nodes[:1]),
             "Rows": rows_request(other, FLOAT32, part.nodes[:1]),
         }
         assert refused(served, method, requests[method])[0] == "FAILED_PRECONDITION"
@@ -85,7 +85,7 @@ def test_too_much_is_refused(served: PartAnswers, part: Part, key: Key, monkeypa
     monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 100)
     ids = part.nodes[:50]
     for method, request in (
-        ("Neighbours", neighbours_request(key, NeighbourDraw(-1), ids)),
+        ("Neighbors", neighbors_request(key, NeighborDraw(-1), ids)),
         ("Rows", rows_request(key, FLOAT32, ids)),
         ("Column", column_request(key, "labels", 0, 50)),
     ):
@@ -99,8 +99,8 @@ def test_too_much_is_refused(served: PartAnswers, part: Part, key: Key, monkeypa
         ("Column", b"labels" + bytes(10) + b"\0" * 8 + b"\xff" * 8, "rows in"),
         ("Column", b"password" + bytes(24), "a column must be one of nodes"),
         ("Column", b"", "32 bytes more"),
-        ("Neighbours", b"", "32 bytes more"),
-        ("Neighbours", bytes(36), "a fanout must be >= 1"),
+        ("Neighbors", b"", "32 bytes more"),
+        ("Neighbors", bytes(36), "a fanout must be >= 1"),
         ("Rows", bytes(8), "with 2 to 4 bytes"),
         ("Rows", b"\4\0\0\0" + b"abc", "ids of 4 bytes"),
     ],

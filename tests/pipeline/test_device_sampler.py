@@ -10,7 +10,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline import device_sampler as device_random
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling import random
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.subgraph import Subgraph
 
 HOW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -45,7 +45,7 @@ def test_samples_what_the_kernels_sample(fanouts, bias, share, seed, tiny_graph:
     cached = draw.random(tiny_graph.num_nodes) < share
     seeds = draw.choice(tiny_graph.num_nodes, size=20, replace=False).astype(np.int32)
     arguments = (tiny_graph.indptr, tiny_graph.indices, fanouts)
-    host = NeighbourSampler(*arguments, seed=seed, bias_rate=bias, cached=cached)
+    host = NeighborSampler(*arguments, seed=seed, bias_rate=bias, cached=cached)
     device = DeviceSampler(*arguments, seed=seed, bias_rate=bias, cached=cached)
     assert same(host.sample(seeds, 1, 2), device.sample(seeds, 1, 2))
 
@@ -77,7 +77,7 @@ def test_wrong_seeds_are_refused(seeds: list[int], message: str, tiny_graph: Gra
 def test_cuda_samples_what_the_kernels_sample(small_graph: Graph) -> None:
     arguments = (small_graph.indptr, small_graph.indices, (5, -1, 4))
     knobs = {"seed": 2, "bias_rate": 4.0, "cached": np.arange(small_graph.num_nodes) % 3 == 0}
-    host, device = NeighbourSampler(*arguments, **knobs), DeviceSampler(*arguments, **knobs, device="cuda")
+    host, device = NeighborSampler(*arguments, **knobs), DeviceSampler(*arguments, **knobs, device="cuda")
     assert same(host.sample(small_graph.train_ids[:64], 0, 0), device.sample(small_graph.train_ids[:64], 0, 0))
 
 

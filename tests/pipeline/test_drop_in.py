@@ -80,7 +80,7 @@ def test_induced_edges_are_all_between_the_nodes(data: Data) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whole_neighbourhoods_give_the_whole_graphs_output(kind: str, data: Data) -> None:
+def test_whole_neighborhoods_give_the_whole_graphs_output(kind: str, data: Data) -> None:
     torch.manual_seed(0)
     whole = data.clone()
     # Edges in both directions with equal weights, once each: what a bidirectional subgraph adds changes nothing then.

@@ -64,11 +64,9 @@ def test_what_only_the_trainer_applies_is_named(tiny_graph: Graph) -> None:
         loader = Loader(tiny_graph, [9, 4], config=config)
     knobs = ["compute_dtype", "input_aggregation", "learning_rate_scale"]
     assert [str(one.message).split(" is applied")[0] for one in found] == knobs
-    assert "config has full: sampled in-neighbours of the input layer's are in the mini-batches" in str(
-        found[1].message
-    )
+    assert "config has full: sampled in-neighbors of the input layer's are in the mini-batches" in str(found[1].message)
     assert len(next(iter(loader)).num_sampled_nodes) == 3
-    assert "config has 2.0: multiply the optimiser's learning rate by it" in str(found[2].message)
+    assert "config has 2.0: multiply the optimizer's learning rate by it" in str(found[2].message)
     assert found[0].filename == __file__
 
 

@@ -1,4 +1,4 @@
-"""Proximity-aware orders: permutations that keep neighbours close, with as many sequences as labels need."""
+"""Proximity-aware orders: permutations that keep neighbors close, with as many sequences as labels need."""
 
 from itertools import groupby
 
@@ -110,7 +110,7 @@ def mean_distance(graph: csr_array, permutation: np.ndarray) -> float:
     return float(np.minimum(apart, NODES - apart).mean())
 
 
-def test_neighbours_come_closer_together_than_at_random(ring_of_cliques: csr_array) -> None:
+def test_neighbors_come_closer_together_than_at_random(ring_of_cliques: csr_array) -> None:
     mixed = np.random.default_rng(0).integers(0, 4, size=NODES)
     order = ring_order(ring_of_cliques, mixed)
     assert order.num_sequences == 1

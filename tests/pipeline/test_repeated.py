@@ -5,9 +5,9 @@ import pytest
 
 from a3gnn.pipeline.divided import repeated_work
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 
-#: Seeds 0 to 3 have the in-neighbour 4, and that one has 5.
+#: Seeds 0 to 3 have the in-neighbor 4, and that one has 5.
 INDPTR = np.array([0, 1, 2, 3, 4, 5, 5], dtype=np.int64)
 INDICES = np.array([4, 4, 4, 4, 5], dtype=np.int32)
 
@@ -16,7 +16,7 @@ INDICES = np.array([4, 4, 4, 4, 5], dtype=np.int32)
     ("weights", "shared", "rows"), [((1,), 5 / 5, 6 / 6), ((2, 2), 6 / 5, 8 / 6), ((3, 0, 1), 6 / 5, 8 / 6)]
 )
 def test_what_shares_reach_together_is_counted_in_each(weights, shared, rows):
-    sampler = NeighbourSampler(INDPTR, INDICES, (2, 2), seed=0)
+    sampler = NeighborSampler(INDPTR, INDICES, (2, 2), seed=0)
     planned = [PlannedBatch(0, 0, np.arange(4, dtype=np.int32))]
     cut = repeated_work(sampler, planned, weights, independent=False)
     assert (cut.sampled_edges, cut.trained_edges, cut.rows) == (1.0, shared, rows)
@@ -25,6 +25,6 @@ def test_what_shares_reach_together_is_counted_in_each(weights, shared, rows):
 
 
 def test_a_graph_without_edges_repeats_nothing():
-    sampler = NeighbourSampler(np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), (2,), seed=0)
+    sampler = NeighborSampler(np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), (2,), seed=0)
     found = repeated_work(sampler, [PlannedBatch(0, 0, np.arange(4, dtype=np.int32))], (1, 1), independent=True)
     assert (found.sampled_edges, found.trained_edges, found.rows) == (1.0, 1.0, 1.0)

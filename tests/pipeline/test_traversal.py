@@ -13,7 +13,7 @@ from a3gnn.pipeline.proximity import breadth_first_order
 
 
 def random_csr(seed: int, nodes: int, edges: int) -> csr_array:
-    """In-neighbours of a directed graph, ascending in each row."""
+    """In-neighbors of a directed graph, ascending in each row."""
     draw = np.random.default_rng(seed)
     ends = draw.integers(0, nodes, size=(2, edges))
     made = coo_array((np.ones(edges), (ends[0], ends[1])), shape=(nodes, nodes)).tocsr()
@@ -67,5 +67,5 @@ def test_roots_depend_on_the_draw_alone() -> None:
     orders = {tuple(order_of(ring, np.arange(30), seed)) for seed in range(5)}
     assert len(orders) > 1
     assert tuple(order_of(ring, np.arange(30), 2)) in orders
-    for order in orders:  # each node's only in-neighbour is the next one
+    for order in orders:  # each node's only in-neighbor is the next one
         assert set(np.diff(order) % 30) == {1}

@@ -36,7 +36,7 @@ def build_model(argument):
     return {"imported": sorted(set(sys.modules) - before), "threads": threads}
 
 
-def optimise(argument):
+def optimize(argument):
     import sys
 
     import torch
@@ -45,9 +45,9 @@ def optimise(argument):
 
     modules, before = set(sys.modules), process_memory(os.getpid()).anonymous_bytes
     layer = torch.nn.Linear(4, 4)
-    optimiser = torch.optim.Adam(layer.parameters())
+    optimizer = torch.optim.Adam(layer.parameters())
     torch.autograd.backward(layer(torch.ones(2, 4)).sum())
-    optimiser.step()
+    optimizer.step()
     more = process_memory(os.getpid()).anonymous_bytes - before
     return {"imported": sorted(set(sys.modules) - modules), "before": before, "more": more}
 

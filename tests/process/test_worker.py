@@ -71,8 +71,8 @@ def test_torch_threads_work_after_the_fork(worker: Worker) -> None:
     assert ended.result["threads"] >= 2
 
 
-def test_what_an_optimiser_imports_is_there_before_a_trial_and_in_its_memory(worker: Worker) -> None:
-    ended = worker.run("chores:optimise", {}, imports=["torch._dynamo"])
+def test_what_an_optimizer_imports_is_there_before_a_trial_and_in_its_memory(worker: Worker) -> None:
+    ended = worker.run("chores:optimize", {}, imports=["torch._dynamo"])
     assert ended.result is not None
     assert len(ended.result["imported"]) < 10  # torch._dynamo and what it takes along are hundreds
     assert ended.result["more"] < 10 * MIB
@@ -214,7 +214,7 @@ def test_a_script_without_a_guard_that_is_killed_leaves_nothing_behind(tmp_path:
         process.kill()
         process.wait()
     assert wait_until(lambda: not alive(int(pid.read_text())))
-    # Beside it lies a folder that torch makes per user, when what its optimisers need is imported.
+    # Beside it lies a folder that torch makes per user, when what its optimizers need is imported.
     assert len(list(temporary.glob("a3gnn-work-*"))) == 1
     sweep(temporary)  # as the next worker does
     assert not list(temporary.glob("a3gnn-*"))

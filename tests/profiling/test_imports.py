@@ -25,7 +25,7 @@ def test_what_a_model_imports_is_there(model: str) -> None:
     assert all(find_spec(name) for name in imports_of(Task(model=model, norm="batch"), False))
 
 
-def test_of_a_model_of_the_users_only_its_optimiser_is_known() -> None:
+def test_of_a_model_of_the_users_only_its_optimizer_is_known() -> None:
     assert imports_of(Task(model="my_models:make_model"), False) == ("torch._dynamo",)
 
 

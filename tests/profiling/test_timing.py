@@ -133,7 +133,7 @@ def test_the_median_of_the_windows_is_the_throughput() -> None:
     assert timing.throughput == 1 / 4
 
 
-class Neighbour:
+class Neighbor:
     """Takes a share of two cores in each window of ten seconds that `Work` is timed for."""
 
     def __init__(self, work: Work, shares: list[float]) -> None:
@@ -161,7 +161,7 @@ def test_a_disturbed_window_is_timed_again_and_the_least_disturbed_count(
     work = Work(batches=10, batch_s=1.0)
     plan = TrialPlan(warmup_batches=0, timed_seconds=30.0, windows=3)
     named = Epochs(lambda epoch: ((epoch, index) for index in work.steps(epoch)), lambda _: {0}, 10)
-    timing = time_windows(named, plan, work.machine(Neighbour(work, shares).seconds))
+    timing = time_windows(named, plan, work.machine(Neighbor(work, shares).seconds))
     assert timing.disturbed == disturbed
     assert [window.steps[0][0] for window in timing.windows] == kept
     assert len(work.seen) == 10 * len(shares)

@@ -11,7 +11,7 @@ Arrays = tuple[np.ndarray, np.ndarray]
 
 @pytest.fixture
 def repeated_row() -> Callable[[int, int], Arrays]:
-    """Makes a graph of `degree` sources and `repeats` nodes after them, each with all sources as in-neighbours."""
+    """Makes a graph of `degree` sources and `repeats` nodes after them, each with all sources as in-neighbors."""
 
     def make(degree: int, repeats: int) -> Arrays:
         indptr = np.concatenate([np.zeros(degree, dtype=np.int64), np.arange(repeats + 1) * degree])

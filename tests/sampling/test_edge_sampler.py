@@ -1,4 +1,4 @@
-"""`EdgeSampler`: what it shares with `NeighbourSampler`, bit for bit, and the laws of what it adds."""
+"""`EdgeSampler`: what it shares with `NeighborSampler`, bit for bit, and the laws of what it adds."""
 
 from collections import Counter
 from itertools import combinations
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.subgraph import Subgraph
 
-#: Four in-neighbours of node 0, one of them by two edges; given out of order.
+#: Four in-neighbors of node 0, one of them by two edges; given out of order.
 SOURCES, TARGETS = np.array([4, 1, 2, 3, 1, 0]), np.array([0, 0, 0, 0, 0, 2])
 
 
@@ -30,14 +30,14 @@ def check(subgraph: Subgraph, sources: np.ndarray, targets: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("bias_rate", [1.0, 3.0])
-def test_uniform_draws_are_those_of_the_neighbour_sampler(bias_rate: float, small_graph: Graph) -> None:
+def test_uniform_draws_are_those_of_the_neighbor_sampler(bias_rate: float, small_graph: Graph) -> None:
     targets = np.repeat(np.arange(small_graph.num_nodes), np.diff(small_graph.indptr))
     order = np.random.default_rng(0).permutation(len(targets))
     sources, targets = small_graph.indices[order].astype(np.int64), targets[order]
     cached = np.arange(small_graph.num_nodes) % 3 == 0
     options = {"seed": 5, "bias_rate": bias_rate, "cached": cached}
     ours = EdgeSampler(Edges.of(sources, targets, small_graph.num_nodes), (5, -1, 3), **options)
-    plain = NeighbourSampler(small_graph.indptr, small_graph.indices, (5, -1, 3), **options)
+    plain = NeighborSampler(small_graph.indptr, small_graph.indices, (5, -1, 3), **options)
     for batch in range(3):
         seeds = np.random.default_rng(batch).permutation(small_graph.num_nodes)[:40].astype(np.int32)
         one, other = ours.sample(seeds, 1, batch), plain.sample(seeds, 1, batch)

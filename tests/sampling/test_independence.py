@@ -9,20 +9,20 @@ from scipy.stats import chi2_contingency
 
 from a3gnn.pipeline import device_sampler
 from a3gnn.pipeline.device_sampler import DeviceSampler
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 
 ROWS = 20_000
 DEGREE = 8
-SAMPLERS = {"two_bucket": NeighbourSampler, "device": DeviceSampler}
+SAMPLERS = {"two_bucket": NeighborSampler, "device": DeviceSampler}
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 Picks = Callable[..., np.ndarray]
 
 
 @pytest.fixture
 def picks() -> Picks:
-    """Samples one of `DEGREE` in-neighbours in each of `ROWS` rows: which, at hop 0, or one hop after their roots.
+    """Samples one of `DEGREE` in-neighbors in each of `ROWS` rows: which, at hop 0, or one hop after their roots.
 
-    A root has one in-neighbour: its row.
+    A root has one in-neighbor: its row.
     """
     rows = np.concatenate([np.zeros(DEGREE, dtype=np.int64), np.full(ROWS, DEGREE), np.ones(ROWS, dtype=np.int64)])
     indptr = np.concatenate([[0], np.cumsum(rows)])

@@ -10,18 +10,18 @@ from scipy.stats import chisquare, hypergeom
 
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling.random import below
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 
 REPEATS = 10_000
 Arrays = tuple[np.ndarray, np.ndarray]
 Draw = Callable[..., np.ndarray]
-SAMPLERS = {"two_bucket": NeighbourSampler, "device": DeviceSampler}
+SAMPLERS = {"two_bucket": NeighborSampler, "device": DeviceSampler}
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 
 
 @pytest.fixture
 def draw(repeated_row: Callable[[int, int], Arrays]) -> Draw:
-    """Draws `fanout` of `degree` in-neighbours again and again; in each row of the result, which were picked."""
+    """Draws `fanout` of `degree` in-neighbors again and again; in each row of the result, which were picked."""
 
     def picked(sampler: str, degree: int, fanout: int, cached: int = 0, bias: float = 1.0, repeats: int = REPEATS):
         indptr, indices = repeated_row(degree, repeats)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 
 REPEATS = 20_000
 DEGREE = 6
@@ -14,13 +14,13 @@ DEGREE = 6
 
 @pytest.fixture
 def draw(repeated_row: Callable[[int, int], tuple[np.ndarray, np.ndarray]]) -> Callable[..., np.ndarray]:
-    """Draws `fanout` of `degree` in-neighbours REPEATS times; in each row of the result, which were picked."""
+    """Draws `fanout` of `degree` in-neighbors REPEATS times; in each row of the result, which were picked."""
 
     def picked(degree: int, cached: list[int], fanout: int, bias: float, seed: int = 5) -> np.ndarray:
         indptr, indices = repeated_row(degree, REPEATS)
         mask = np.zeros(len(indptr) - 1, dtype=bool)
         mask[cached] = True
-        sampler = NeighbourSampler(indptr, indices, (fanout,), seed=seed, bias_rate=bias, cached=mask)
+        sampler = NeighborSampler(indptr, indices, (fanout,), seed=seed, bias_rate=bias, cached=mask)
         subgraph = sampler.sample(np.arange(degree, degree + REPEATS, dtype=np.int32), epoch=0, batch=0)
         rows = np.zeros((REPEATS, degree), dtype=bool)
         rows[np.repeat(np.arange(REPEATS), fanout), subgraph.n_id[subgraph.indices]] = True

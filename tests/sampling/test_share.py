@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.share import CutSampler, Shares, cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
 
 
 def sampled(graph: Graph, fanouts: tuple[int, ...], seeds: np.ndarray, batch: int = 0) -> Subgraph:
-    return NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=1).sample(seeds, 0, batch)
+    return NeighborSampler(graph.indptr, graph.indices, fanouts, seed=1).sample(seeds, 0, batch)
 
 
 def row(of: Subgraph, i: int) -> list[int]:
-    """In-neighbours of row `i`, in order, by global id."""
+    """In-neighbors of row `i`, in order, by global id."""
     return of.n_id[of.indices[of.indptr[i] : of.indptr[i + 1]]].tolist()
 
 
@@ -85,7 +85,7 @@ def test_edge_ids_and_trees_are_the_wholes(disjoint, tiny_graph):
 
 def test_a_sampler_that_cuts_gives_the_share(tiny_graph):
     seeds = tiny_graph.train_ids[:50]
-    sampler = NeighbourSampler(tiny_graph.indptr, tiny_graph.indices, (4, 3), seed=1)
+    sampler = NeighborSampler(tiny_graph.indptr, tiny_graph.indices, (4, 3), seed=1)
     found = CutSampler(sampler, Shares(1, (2, 3))).sample(seeds, 0, 4)
     assert np.array_equal(found.n_id[:30], seeds[20:])
     assert found.sampled.num_seeds == 50

@@ -10,7 +10,7 @@ from a3gnn.limits import FEASIBLE
 from a3gnn.prediction import Prediction
 from a3gnn.search.baselines import CandidatePool, Grid
 from a3gnn.search.local_search import POPULATION, Archive, Evolution, LocalSearch, crowding, non_dominated_ranks
-from a3gnn.search.run import EvaluationCache, NormalisedHypervolume
+from a3gnn.search.run import EvaluationCache, NormalizedHypervolume
 from a3gnn.search.searchable import Problem
 
 
@@ -83,7 +83,7 @@ def test_until_anything_is_feasible_the_archive_holds_what_violates_least() -> N
     assert archive.rows[:, 0].tolist() == [5]
 
 
-def test_local_search_asks_for_all_neighbours_of_the_front(small: Problem) -> None:
+def test_local_search_asks_for_all_neighbors_of_the_front(small: Problem) -> None:
     candidates = CandidatePool(small, seed=0)
     local_search = LocalSearch(small, 0, 100, candidates)
     asked: set[tuple[int, ...]] = set()
@@ -96,7 +96,7 @@ def test_local_search_asks_for_all_neighbours_of_the_front(small: Problem) -> No
     prediction = small.predict(seen)
     costs, violation = small.objectives.costs(prediction), small.objectives.limits.violation(prediction)
     for row in seen[(non_dominated_ranks(costs, violation) == 0)]:
-        assert {tuple(n) for n in small.space.neighbours(row).tolist()} <= asked | {tuple(r) for r in rows.tolist()}
+        assert {tuple(n) for n in small.space.neighbors(row).tolist()} <= asked | {tuple(r) for r in rows.tolist()}
 
 
 def test_a_grid_answers_what_the_predictor_answers(problem: Problem) -> None:
@@ -140,7 +140,7 @@ def test_candidate_pool_draws_everything_once_and_then_nothing(small: Problem) -
     assert len(candidates.draw(5)) == 0
 
 
-def test_normalised_hypervolume_measures_one_point_by_hand() -> None:
-    scale = NormalisedHypervolume.fit(np.array([[0.0, 10.0, 3.0], [2.0, 0.0, 3.0]]))
+def test_normalized_hypervolume_measures_one_point_by_hand() -> None:
+    scale = NormalizedHypervolume.fit(np.array([[0.0, 10.0, 3.0], [2.0, 0.0, 3.0]]))
     assert scale.measure(np.array([[1.0, 5.0, 3.0]])) == pytest.approx(0.6 * 0.6 * 1.1)
     assert scale.measure(np.array([[2.3, 0.0, 3.0]])) == 0

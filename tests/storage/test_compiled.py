@@ -63,13 +63,13 @@ print(twice(100))
 print(KERNELS)
 print(len(twice.stats.cache_hits))
 """
-#: Samples three in-neighbours of node 0, which has nodes 1 to 40.
+#: Samples three in-neighbors of node 0, which has nodes 1 to 40.
 SAMPLE = """
 import numpy as np
 import a3gnn
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 indptr = np.array([0, *[40] * 41], dtype=np.int64)
-sampler = NeighbourSampler(indptr, np.arange(1, 41, dtype=np.int32), (3,), seed=0)
+sampler = NeighborSampler(indptr, np.arange(1, 41, dtype=np.int32), (3,), seed=0)
 print(*sampler.sample(np.zeros(1, dtype=np.int32), 0, 0).n_id, a3gnn.__file__)
 """
 
@@ -264,7 +264,7 @@ def test_processes_of_one_start_have_one_folder(worker: Worker, chores: Path) ->
 
 
 @pytest.mark.slow
-def test_an_edit_of_how_neighbours_are_picked_is_seen_by_the_sampler(tmp_path: Path) -> None:
+def test_an_edit_of_how_neighbors_are_picked_is_seen_by_the_sampler(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "a3gnn", tmp_path / "a3gnn", ignore=shutil.ignore_patterns("__pycache__"))
 
     def sampled() -> list[int]:

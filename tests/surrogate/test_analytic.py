@@ -64,7 +64,7 @@ def test_the_volume_of_a_configurations_fanouts_is_that_of_a_task_with_them(grap
             assert together.hit_rate[i] == pytest.approx(alone.hit_rate[0])
 
 
-def test_fewer_neighbours_are_faster_and_smaller_and_need_more_epochs(expect):
+def test_fewer_neighbors_are_faster_and_smaller_and_need_more_epochs(expect):
     """Both fanouts together do not need so many more that they would lose accuracy in the same time."""
     configs = [TrainConfig(), TrainConfig(deep_fanout=5), TrainConfig(seed_fanout=5, deep_fanout=5)]
     found = expect(*configs)

@@ -97,7 +97,7 @@ def test_a_correction_leaves_out_what_was_not_measured(graphs, laptop):
 
 
 def test_a_row_tells_all_of_what_its_own_inputs_decide(graphs, laptop):
-    """What is learnt does not depend on workers: two configurations that differ in these alone lose alike."""
+    """What is learned does not depend on workers: two configurations that differ in these alone lose alike."""
     configs = [TrainConfig(), TrainConfig(parallel_mode="mode1", num_workers=4), TrainConfig(batch_size=64)]
     points = knob_points(as_columns(configs), Setting(Task(), graphs["dense"], laptop))
     residuals = np.tile([[0.5]], (1, len(OUTPUTS)))

@@ -135,11 +135,11 @@ def test_what_a_whole_budget_did_not_bring_to_the_target_takes_half_as_long_agai
     rows[1] = with_curve(
         rows[1], dataclasses.replace(curve, val_accuracy=tuple(min(one, level) for one in curve.val_accuracy))
     )
-    learnt = KnownCurves.of(rows).learnt(rows)[1]
-    assert np.isnan(learnt.seconds)
-    assert learnt.val_accuracy == learnt.expected_accuracy <= level
+    learned = KnownCurves.of(rows).learned(rows)[1]
+    assert np.isnan(learned.seconds)
+    assert learned.val_accuracy == learned.expected_accuracy <= level
     least = 1.5 * max(rows[1].metrics.pace.seconds(curve.trained), reference.budget_s)
-    assert learnt.expected_s == pytest.approx(least) if missing < 0.01 else learnt.expected_s > least
+    assert learned.expected_s == pytest.approx(least) if missing < 0.01 else learned.expected_s > least
 
 
 def test_without_the_default_nothing_is_said_of_learning(rows):
@@ -224,7 +224,7 @@ def test_intervals_of_seconds_cover_unseen_graphs(corpus):
         others = [row for other, rows in groups.items() if other != name for row in rows]
         target = own[0].setting.graph.fingerprint
         p = Surrogate().fit([*others, own[0]], target=target).predict([row.config for row in own[1:]], own[0].setting)
-        truth = np.array([learnt.seconds for learnt in KnownCurves.of(own).learnt(own[1:])])
+        truth = np.array([learned.seconds for learned in KnownCurves.of(own).learned(own[1:])])
         low, high = (p.column("seconds_to_accuracy", bound) for bound in ("low", "high"))
         known = np.isfinite(truth)
         assert known.sum() > 20

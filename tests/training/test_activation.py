@@ -27,7 +27,7 @@ def test_entries_are_kept_at_their_rate_and_scaled(probability):
     assert (out[~positive] == 0).all()
     torch.testing.assert_close(out[kept], x[kept] / (1 - probability), rtol=1e-4, atol=0)
     columns = kept.float().sum(dim=0) / positive.float().sum(dim=0)
-    assert (columns - (1 - probability)).abs().max() < 0.1  # no column is favoured
+    assert (columns - (1 - probability)).abs().max() < 0.1  # no column is favored
 
 
 def test_the_gradient_is_that_of_what_was_kept():

@@ -102,7 +102,7 @@ def test_gin_in_training_equals_pyg_and_so_do_its_running_statistics(num_src, ma
         torch.testing.assert_close(value, conv.state_dict()[name], rtol=1e-4, atol=1e-5)
 
 
-def test_a_single_row_of_gin_is_normalised_with_the_running_statistics_and_leaves_them(make_block):
+def test_a_single_row_of_gin_is_normalized_with_the_running_statistics_and_leaves_them(make_block):
     layer, conv = (module.train() for module in make_pair("gin", 10, 4))
     with torch.no_grad():
         layer(make_block(8, 30), torch.randn(30, 10))

@@ -132,7 +132,7 @@ def test_models_learn_in_either_number_format(model, compute_dtype, small_folder
 
 @pytest.mark.parametrize(("norm", "residual"), [("batch", True), ("layer", True)])
 @pytest.mark.parametrize("model", ["sage", "gin"])  # GCN then takes the whole graph's degrees
-def test_an_input_layer_that_aggregates_in_full_learns_what_all_neighbours_teach(
+def test_an_input_layer_that_aggregates_in_full_learns_what_all_neighbors_teach(
     model, norm, residual, tiny_graph, tmp_path
 ):
     task = make_task(model, norm, residual, fanouts=(-1, -1))

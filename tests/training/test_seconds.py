@@ -45,10 +45,10 @@ class Linear(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("model", "said"), [("", "not imported"), ("my_models:Linear", "imported")])
-def test_what_an_optimiser_imports_is_there_before_seconds_count_or_never(
+def test_what_an_optimizer_imports_is_there_before_seconds_count_or_never(
     model: str, said: str, tmp_path: Path
 ) -> None:
-    """A model of the user's may have any of torch's optimisers; ours of the built-in models imports nothing."""
+    """A model of the user's may have any of torch's optimizers; ours of the built-in models imports nothing."""
     (tmp_path / "my_models.py").write_text(MODEL, encoding="utf-8")
     run = subprocess.run(
         [sys.executable, "-c", TRAIN, str(tmp_path / "run"), model],

@@ -45,7 +45,7 @@ def test_what_is_learnt_is_better_than_one_answer_for_all(
     assert all("%" not in line for line in lines if line.startswith("epoch")) == (metric == "mae")
 
 
-def test_an_error_is_that_of_all_labelled_nodes_and_shown_as_it_is(values_graph: Graph, tmp_path: Path) -> None:
+def test_an_error_is_that_of_all_labeled_nodes_and_shown_as_it_is(values_graph: Graph, tmp_path: Path) -> None:
     task = dataclasses.replace(_TASK, metric="mae")
     model = build_model(task, values_graph.num_features, values_graph.num_classes)
     evaluator = Evaluator(values_graph, task, scratch=Scratch(tmp_path), chunk_bytes=20_000)

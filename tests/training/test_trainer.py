@@ -61,7 +61,7 @@ def test_sparse_features_learn(model, sparse_graph, tmp_path):
 
 @pytest.mark.parametrize("partitioner", [None, "random", "blocks"])
 @pytest.mark.parametrize("model", MODELS)
-def test_a_mini_batch_may_hold_one_seed_that_has_no_neighbour(model, partitioner, tiny_graph, tmp_path):
+def test_a_mini_batch_may_hold_one_seed_that_has_no_neighbor(model, partitioner, tiny_graph, tmp_path):
     lonely = np.repeat(np.arange(tiny_graph.num_nodes), np.diff(tiny_graph.indptr)) != tiny_graph.train_ids[0]
     edges = np.concatenate([[0], np.cumsum(lonely)])[tiny_graph.indptr]
     graph = dataclasses.replace(

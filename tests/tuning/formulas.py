@@ -28,7 +28,7 @@ SMALL_SPACE = {
 }
 
 
-def learnt(accuracy: float) -> LearningCurve:
+def learned(accuracy: float) -> LearningCurve:
     """Returns a curve that rises to `accuracy` in three points, ten mini-batches apart, and stays there for long."""
     counts = [10]
     while len(counts) < 60:
@@ -67,7 +67,8 @@ class Formulas:
         speed *= 1.0 if config.feature_tier == "ram" else 0.8
         host = 260 * MiB + config.batch_size * 40_000 // (1 + config.num_partitions) + config.cache_bytes
         host += 40 * MiB * (config.feature_tier == "ram") + 10 * MiB * (config.parallel_mode != "sequential")
-        metrics = dataclasses.replace(self._make(speed, host, 0.0), curve=learnt(0.9 - 0.02 * parts), test_accuracy=0.5)
+        metrics = self._make(speed, host, 0.0)
+        metrics = dataclasses.replace(metrics, curve=learned(0.9 - 0.02 * parts), test_accuracy=0.5)
         found = self._alter(request, metrics, self._before[config.key()])
         self._before[config.key()] += 1
         self.ran.append(request)

@@ -11,7 +11,7 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.beliefs.expectations import TrialCost, expected_trial_s, expected_trials_s, fit_surrogate, predict
 from a3gnn.tuning.study.trial import Proposal
-from tests.tuning.formulas import learnt
+from tests.tuning.formulas import learned
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 
 #: The default has 90 % at best.
@@ -22,7 +22,7 @@ def two_parts_learn_more(request: TrialRequest, metrics: Metrics, before: int) -
     """Two parts reach the target after 30 mini-batches, as they would in the formulas, and set up for 20 s."""
     if request.config != TWO_PARTS:
         return metrics
-    return dataclasses.replace(metrics, curve=learnt(0.96), setup_seconds=20.0)
+    return dataclasses.replace(metrics, curve=learned(0.96), setup_seconds=20.0)
 
 
 @pytest.mark.parametrize("priority", ["time", "throughput", "memory"])

@@ -76,30 +76,30 @@ def test_enumerate_holds_one_row_for_each_configuration_that_runs_differently(sp
     assert len(space.enumerate()) == len(distinct) == space.num_distinct
 
 
-def test_millions_are_counted_sampled_and_have_neighbours_without_a_grid(space: SearchSpace) -> None:
+def test_millions_are_counted_sampled_and_have_neighbors_without_a_grid(space: SearchSpace) -> None:
     for name, most in (("batch_size", 2**16), ("num_workers", 2**7), ("num_partitions", 2**7), ("bias_rate", 2.0**7)):
         space = space.restrict(name, 1, most)
     left = space.without_parts("metis", 4)
     tracemalloc.start()
     assert space.size > 3_000_000
     cache_and_bias, parts = 1 + 2 * (2 * 8 + 1), 1 + 7 * 2
-    # One trainer, by where neighbours are sampled; two, by mode and workers; two whose stages are ahead by a depth.
+    # One trainer, by where neighbors are sampled; two, by mode and workers; two whose stages are ahead by a depth.
     modes_and_workers = 2 * (1 + 2 * 8 * 2) + (1 + 2 * 8) + 1
     free = math.prod(len(space.knob(name).values) for name in _independent(space))
     assert space.num_distinct == free * parts * cache_and_bias * modes_and_workers
     rows = left.sample(1000, seed=0)
-    assert all(left.can_make(left.decode(row)) for row in left.neighbours(rows[0]))
+    assert all(left.can_make(left.decode(row)) for row in left.neighbors(rows[0]))
     np.testing.assert_array_equal(left.canonical(rows), rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**20 * 4
 
 
-def test_neighbours_differ_in_one_knob_by_a_step(space: SearchSpace) -> None:
+def test_neighbors_differ_in_one_knob_by_a_step(space: SearchSpace) -> None:
     row = space.encode(
         TrainConfig(batch_size=256, cache_bytes=1000, bias_rate=4.0, parallel_mode="mode1", num_workers=2)
     )
-    around = {tuple(r) for r in space.neighbours(row)}
+    around = {tuple(r) for r in space.neighbors(row)}
     assert tuple(space.encode(TrainConfig(256, 1, 4.0, "cpu", 1, 1000, "sequential"))) in around
     assert tuple(space.encode(TrainConfig(128, 1, 4.0, "cpu", 2, 1000, "mode1"))) in around
     assert tuple(space.encode(TrainConfig(1024, 1, 4.0, "cpu", 2, 1000, "mode1"))) not in around
@@ -206,7 +206,7 @@ def test_only_partitions_that_can_not_be_made_are_left_out(
     assert 0 < len(kept) < len(space.enumerate())
     assert {left.decode(row) for row in left.sample(500, seed=0)} <= kept
     for row in left.enumerate()[::50]:
-        assert {left.decode(near) for near in left.neighbours(row)} <= kept
+        assert {left.decode(near) for near in left.neighbors(row)} <= kept
 
 
 def test_where_no_partitioner_is_left_there_is_one_part(space: SearchSpace) -> None:

@@ -43,7 +43,7 @@ _FIXED: tuple[tuple[str, Any, str], ...] = (
     ("num_partitions", 1, "its parts keep the edges between them"),
     ("cache_bytes", 0, "it says itself which rows are in a device's memory"),
     ("seed_order", "random", "seeds are shuffled within each part"),
-    ("input_aggregation", "sampled", "a table of whole in-neighbourhoods is no rank's features"),
+    ("input_aggregation", "sampled", "a table of whole in-neighborhoods is no rank's features"),
 )
 
 
@@ -51,7 +51,7 @@ _FIXED: tuple[tuple[str, Any, str], ...] = (
 class Algorithm:
     """A synchronous training algorithm: a partitioner and a feature-storing strategy (HitGNN, Table I).
 
-    A rank trains on the train nodes of its part. In-neighbours are sampled in the whole graph, so edges between parts
+    A rank trains on the train nodes of its part. In-neighbors are sampled in the whole graph, so edges between parts
     are kept. A rank reads features that it does not store from host memory. All algorithms share everything else.
 
     Attributes:

@@ -58,7 +58,7 @@ class Iterations:
     """The mini-batches of each part, in a schedule that is the same for every epoch.
 
     A mini-batch is the same whichever rank trains it, and in whichever iteration. Its seeds, and its number within the
-    epoch, from which neighbours and dropout are drawn, depend only on the seed, the epoch and the parts.
+    epoch, from which neighbors and dropout are drawn, depend only on the seed, the epoch and the parts.
 
     Args:
         train_ids: Seeds, int32.

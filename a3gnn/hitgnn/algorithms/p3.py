@@ -169,7 +169,7 @@ class InputStructure(NamedTuple):
     Attributes:
         n_id: Global ids of the input nodes, int32, shape (num_src,).
         indptr: int32, shape (num_dst + 1,); destinations are the first of the sources.
-        indices: In-neighbours as positions in `n_id`, int32, shape (num_edges,).
+        indices: In-neighbors as positions in `n_id`, int32, shape (num_edges,).
     """
 
     n_id: NDArray[np.int32]

@@ -2,7 +2,7 @@
 
 DistDGL's is METIS, balanced in nodes and in train nodes. `pymetis.part_graph` has one constraint: given two weights per
 node, it uses the first half of the array for all nodes, without an error. The METIS library below it has more
-constraints, and is called here by ctypes. PaGraph's assigns train nodes greedily, each with its in-neighbourhood.
+constraints, and is called here by ctypes. PaGraph's assigns train nodes greedily, each with its in-neighborhood.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def balanced(
     """Returns `parts` with nodes moved until no part exceeds `part_limit` in nodes or in train nodes.
 
     Train nodes move first. Then other nodes move, which leaves train nodes as they are. The node whose move adds the
-    fewest cut edges goes next, to the part that has room and most of its neighbours. A part within both limits loses no
+    fewest cut edges goes next, to the part that has room and most of its neighbors. A part within both limits loses no
     node, so balanced parts are returned as they are.
 
     This always succeeds: a part with too many nodes has some that are no train nodes, and some part has room.
@@ -149,11 +149,11 @@ def two_constraint_parts(
     library.METIS_SetDefaultOptions(_pointer(options))
     options[int(internal.options_indices.SEED)] = metis_seed(seed)
     weights = np.stack([np.ones(num_nodes, dtype=width), is_train.astype(width)], axis=1)
-    starts, neighbours = both_ways.indptr.astype(width), both_ways.indices.astype(width)
+    starts, neighbors = both_ways.indptr.astype(width), both_ways.indices.astype(width)
     counts = [np.array([count], dtype=width) for count in (num_nodes, weights.shape[1], num_parts)]
     cut, parts = np.empty(1, dtype=width), np.empty(num_nodes, dtype=width)
     nodes, constraints, wanted = map(_pointer, counts)
-    inputs = (nodes, constraints, _pointer(starts), _pointer(neighbours), _pointer(weights))
+    inputs = (nodes, constraints, _pointer(starts), _pointer(neighbors), _pointer(weights))
     status = getattr(library, _FUNCTIONS[num_parts > _MOST_BISECTED])(
         *inputs, None, None, wanted, None, None, _pointer(options), _pointer(cut), _pointer(parts)
     )
@@ -206,14 +206,14 @@ def pagraph_parts(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> PaG
 
         |TV_i ∩ IN(v)| (TV_avg - |TV_i|) / |PV_i|
 
-    TV_i are the train nodes of part i, TV_avg is the number of train nodes per part, IN(v) are the in-neighbours of v
+    TV_i are the train nodes of part i, TV_avg is the number of train nodes per part, IN(v) are the in-neighbors of v
     within `hops` hops, and PV_i are the nodes of part i: its train nodes and their IN.
 
     Three choices are ours. Train nodes come in random order. A part without nodes scores 0. Ties, such as zeros, go to
     the part with the fewest train nodes, then the fewest nodes, then the lower number. So no part has more train nodes
-    than the mean rounded up; other nodes are as even as the neighbourhoods happen to be.
+    than the mean rounded up; other nodes are as even as the neighborhoods happen to be.
 
-    Time is that of reading every train node's whole neighbourhood. Memory is 17 bytes per node and a bit per node and
+    Time is that of reading every train node's whole neighborhood. Memory is 17 bytes per node and a bit per node and
     part. Deterministic given graph, parts, seed and hops.
 
     Args:

@@ -25,13 +25,13 @@ def move_excess(
 ) -> None:
     """Moves nodes out of parts that hold more than `limit`; the node whose move adds the fewest cut edges goes first.
 
-    A move lowers its neighbours' costs by at most two, and raises costs of other nodes if a part has filled up. So
-    neighbours are entered with a cost that is two lower. When an entry comes up, its cost is computed; if that is
+    A move lowers its neighbors' costs by at most two, and raises costs of other nodes if a part has filled up. So
+    neighbors are entered with a cost that is two lower. When an entry comes up, its cost is computed; if that is
     higher, the node is entered again. The node that moves is thus always the cheapest.
 
     Args:
         indptr: The symmetrized graph's row starts.
-        indices: The symmetrized graph's neighbours.
+        indices: The symmetrized graph's neighbors.
         movable: Whether each node may move, shape (num_nodes,); parts over the limit have enough of them.
         limit: Most nodes that a part may hold; num_parts * limit is at least the number that all parts hold.
         parts: Part of each node, changed in place.
@@ -76,7 +76,7 @@ def _cheapest(
     limit: int,
     toward: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Returns the cut edges added by moving `v`, and the target: the part that has room and most of its neighbours.
+    """Returns the cut edges added by moving `v`, and the target: the part that has room and most of its neighbors.
 
     Ties go to the part that holds least, then to the lower one. `toward` must be zero before, and is zero after.
     """
@@ -100,10 +100,10 @@ def deal_out(
 
     Args:
         indptr: The graph's row starts.
-        indices: The graph's in-neighbours.
+        indices: The graph's in-neighbors.
         order: The train nodes, in the order of their assignment.
         num_parts: Number of parts.
-        hops: Hops of the in-neighbourhoods.
+        hops: Hops of the in-neighborhoods.
     """
     num_nodes = len(indptr) - 1
     home = np.full(num_nodes, -1, dtype=np.int32)

@@ -84,7 +84,7 @@ def by_partition(graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) 
 
 
 def by_out_degree(graph: Graph, parts: NDArray[np.int32], rank: int, ranks: int) -> Stored:
-    """Returns the rows of the nodes that are in-neighbours most often, the same on every rank: PaGraph's strategy.
+    """Returns the rows of the nodes that are in-neighbors most often, the same on every rank: PaGraph's strategy.
 
     Their number is a part's average number of nodes, so that algorithms are compared at equal memory.
     """

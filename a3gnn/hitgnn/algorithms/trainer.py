@@ -224,7 +224,7 @@ class _KeepingStep:
         self._stand_in = stand_in
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighbourhood of `seeds`, or the stand-in's."""
+        """Returns the neighborhood of `seeds`, or the stand-in's."""
         if len(seeds):
             return self._sample(seeds, epoch, batch)
         return cut(self._sample(self._stand_in, epoch, batch), 0, 0)

@@ -26,14 +26,14 @@ from a3gnn.models.layers.gcn import GCNLayer
 from a3gnn.models.layers.sage import SAGELayer
 from a3gnn.models.model import build_model
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.task import Task
 
 AcceleratedModel = Literal["sage", "gcn"]
 ACCELERATED: tuple[AcceleratedModel, ...] = get_args(AcceleratedModel)
 #: Largest error, relative to the largest value of a matrix, that counts as equal: float32 sums in another order.
 TOLERANCE = 1e-4
-#: Widths are no multiples of 16, and some seeds have no in-neighbours.
+#: Widths are no multiples of 16, and some seeds have no in-neighbors.
 _GRAPH = "synthetic:nodes=2000,degree=9,classes=7,features=40"
 _SEEDS, _FANOUTS, _HIDDEN = 48, (5, 10), 24
 
@@ -78,7 +78,7 @@ class Check:
         """Returns the check as JSON types; an infinite error is None, because JSON has no such number."""
         errors = {name: getattr(self, name) for name in ("forward", "backward", "opencl")}
         finite = {name: None if error == np.inf else error for name, error in errors.items()}
-        cycles = [dataclasses.asdict(one) | {"modelled": one.modelled} for one in self.cycles]
+        cycles = [dataclasses.asdict(one) | {"modelled": one.modeled} for one in self.cycles]
         return dataclasses.asdict(self) | finite | {"cycles": cycles, "passed": self.passed}
 
 
@@ -132,7 +132,7 @@ def rows_read(case: Case, calls: Sequence[KernelCall]) -> int:
 
 def _mini_batch(graph: Graph) -> MiniBatch:
     """Returns a sampled mini-batch of `graph`."""
-    sampler = NeighbourSampler(graph.indptr, graph.indices, _FANOUTS, seed=0)
+    sampler = NeighborSampler(graph.indptr, graph.indices, _FANOUTS, seed=0)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS].astype(np.int32), epoch=0, batch=0)
     x = torch.from_numpy(graph.features.arrays()["x"][subgraph.n_id])
     y = torch.from_numpy(graph.labels[subgraph.n_id[:_SEEDS]])

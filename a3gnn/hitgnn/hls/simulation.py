@@ -118,7 +118,7 @@ class CycleComparison:
     written: int
 
     @property
-    def modelled(self) -> float:
+    def modeled(self) -> float:
         """The model's cycles: reading and computing run at once."""
         return max(self.computing, self.reading)
 

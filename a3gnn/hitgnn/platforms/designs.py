@@ -94,7 +94,7 @@ class DesignSpace:
         """Returns `count` rows drawn uniformly, int64, shape (count, 2)."""
         return generator(seed, "designs.sample").integers(0, self.nvec, size=(count, 2))
 
-    def neighbours(self, row: Indices) -> Indices:
+    def neighbors(self, row: Indices) -> Indices:
         """Returns the rows one step from `row` in n or in m, and `row` itself, int64, shape (n, 2)."""
         steps = row + np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
         inside: Indices = steps[((steps >= 0) & (steps < self.nvec)).all(axis=1)]

@@ -137,7 +137,7 @@ def work_seconds(workload: Workload, rates: Rates, platform: Platform, given: Co
     return LayerSeconds(*(np.sum(parts, axis=0) for parts in zip(*layers, *backward, strict=True)))
 
 
-def synchronisation_seconds(workload: Workload, platform: Platform) -> float:
+def synchronization_seconds(workload: Workload, platform: Platform) -> float:
     """Returns the seconds in which gradients go to the host and their mean comes back."""
     return 2 * VALUE_BYTES * workload.num_weights / platform.device_link_bytes_per_s
 
@@ -148,4 +148,4 @@ def iteration_seconds(workload: Workload, rates: Rates, platform: Platform, give
     See Eqs. 4 and 5.
     """
     computing = work_seconds(workload, rates, platform, given).whole + given.loss_seconds
-    return np.asarray(np.maximum(given.sampling_seconds, computing) + synchronisation_seconds(workload, platform))
+    return np.asarray(np.maximum(given.sampling_seconds, computing) + synchronization_seconds(workload, platform))

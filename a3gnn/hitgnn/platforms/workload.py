@@ -80,7 +80,7 @@ class Workload:
 def paper_workloads(task: Task, batch_size: int) -> tuple[Workload, ...]:
     """Returns the workloads of HitGNN's four graphs. The paper gives only their nodes, edges and widths (Table IV).
 
-    Assumptions: in-neighbours are any nodes with equal probability, every in-degree is the mean, and all nodes are
+    Assumptions: in-neighbors are any nodes with equal probability, every in-degree is the mean, and all nodes are
         train
     seeds. The counts of vertices are therefore too large, because there are no hubs that many seeds share.
     """

@@ -62,10 +62,10 @@ class Scaling:
         table = np.array(self._rows)
         inputs, outputs = table[:, :3], table[:, 3]
         mean_in, mean_out = inputs.mean(axis=0), outputs.mean()
-        centred = inputs - mean_in
-        left = outputs - mean_out - centred @ _EXPECTED
-        precision = centred.T @ centred / _NOISE**2 + np.diag(1 / _SPREAD**2)
-        found = _EXPECTED + np.linalg.solve(precision, centred.T @ left / _NOISE**2)
+        centered = inputs - mean_in
+        left = outputs - mean_out - centered @ _EXPECTED
+        precision = centered.T @ centered / _NOISE**2 + np.diag(1 / _SPREAD**2)
+        found = _EXPECTED + np.linalg.solve(precision, centered.T @ left / _NOISE**2)
         self._exponents = np.clip(found, _LOW, _HIGH)
         self._level = float(mean_out - mean_in @ self._exponents)
 
@@ -173,7 +173,7 @@ class FittedScaling:
     def _forget(self) -> None:
         self._measured: dict[Assignment, list[float]] = {}
         self._scalings: defaultdict[str, Scaling] = defaultdict(Scaling)
-        self._synchronisation = 0.0
+        self._synchronization = 0.0
         self._best: Assignment | None = None
         self._futile, self._probes = 0, list[_Probe]()
 
@@ -235,7 +235,7 @@ class FittedScaling:
             seeds, threads, beside = (float(axis[0]) for axis in inputs)
             if seeds > 0 and seconds[name] > 0:
                 self._scalings[name].add(seeds, threads, beside, seconds[name])
-        self._synchronisation = times.synchronisation or self._synchronisation
+        self._synchronization = times.synchronization or self._synchronization
 
     def _expected(self, divisions: Divisions) -> NDArray[np.float64]:
         """Returns the seconds from one mini-batch to the next by the fitted stages; infinite if one is not known."""
@@ -252,7 +252,7 @@ class FittedScaling:
                 "sampling": np.maximum(stage["here"], stage["there"]),
                 "loading": stage["loading"],
                 "transfer": stage["transfer"],
-                "propagation": trained + np.where(both, self._synchronisation, 0.0),
+                "propagation": trained + np.where(both, self._synchronization, 0.0),
             }
         )
 

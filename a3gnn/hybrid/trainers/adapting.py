@@ -45,7 +45,7 @@ def adaptation_of(
     if independent:
         raise UsageError(
             f"{option('trainer_sampling')} must be whole with a controller, got 'independent', where shares decide "
-            "what is sampled, and so what is learnt; leave one of them out"
+            "what is sampled, and so what is learned; leave one of them out"
         )
     return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
 

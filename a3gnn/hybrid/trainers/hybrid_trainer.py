@@ -22,7 +22,7 @@ from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.hybrid.trainers.adapting import adaptation_of, dividing_of, give_threads, schedule_of
-from a3gnn.hybrid.trainers.trainer_thread import DevicePeers, Synchroniser, TrainerThread, none_is_whole
+from a3gnn.hybrid.trainers.trainer_thread import DevicePeers, Synchronizer, TrainerThread, none_is_whole
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.divided import DividedBatch, RepeatedWork, repeated_work
@@ -127,8 +127,8 @@ class HybridTrainer(Trainer):
         self.division: Adaptation | None = adaptation
         self.schedule, self.watch = schedule_of(config, prefetch), Watch([device.name for device in devices], stall_s)
         self.times: StageTimes | None = None
-        self._synchroniser = Synchroniser(len(devices), self.watch)
-        self._peers = [DevicePeers(place, device, self._synchroniser) for place, device in enumerate(devices)]
+        self._synchronizer = Synchronizer(len(devices), self.watch)
+        self._peers = [DevicePeers(place, device, self._synchronizer) for place, device in enumerate(devices)]
         self._dividing = dividing_of(devices, assignment, config, self.watch, prefetch, independent=independent)
         super().__init__(
             graph,
@@ -181,7 +181,7 @@ class HybridTrainer(Trainer):
             replica.learner.model.train()
         own_threads = torch.get_num_threads()
         batches = cast(Generator[MiniBatch, None, None], self._pipeline.epoch(epoch, start))
-        self._synchroniser.reset()
+        self._synchronizer.reset()
         if self.division is not None:
             self.division.drained()
             self._divide(self.division.assignment)
@@ -201,14 +201,14 @@ class HybridTrainer(Trainer):
             torch.set_num_threads(own_threads)  # for later threads, because the trainers' threads have changed it
 
     def _train_together(self, batch: DividedBatch) -> Generator[Step, None, None]:
-        begin, summed_s, threads = perf_counter(), self._synchroniser.seconds, self._threads
-        self._synchroniser.begin()
+        begin, summed_s, threads = perf_counter(), self._synchronizer.seconds, self._threads
+        self._synchronizer.begin()
         for thread, part in zip(threads, batch.parts, strict=True):
             thread.give(part)
         try:
-            self._synchroniser.serve(self.watch.check)
+            self._synchronizer.serve(self.watch.check)
         except BaseException as error:
-            self._synchroniser.fail(error)
+            self._synchronizer.fail(error)
             self._end()
             if self._settled(error) and isinstance(error, A3GNNError):
                 yield self._step(batch, threads, begin, summed_s)
@@ -227,7 +227,7 @@ class HybridTrainer(Trainer):
 
     def _settled(self, error: BaseException) -> bool:
         """Selects a trainer with consistent weights for all, and returns whether these include the update."""
-        done, torn = self._synchroniser.acknowledged, self._synchroniser.updating
+        done, torn = self._synchronizer.acknowledged, self._synchronizer.updating
         whole = [place for place in range(len(self._replicas)) if place not in torn]
         if not whole:
             raise none_is_whole(error) from error
@@ -237,7 +237,7 @@ class HybridTrainer(Trainer):
 
     def _end(self) -> None:
         """Ends all threads except stalled ones, and notes whether any has stalled."""
-        self._synchroniser.fail(StoppedError())
+        self._synchronizer.fail(StoppedError())
         for thread in self._threads:
             thread.end()
         left = [thread for thread in self._threads if not thread.has_ended()]
@@ -251,12 +251,12 @@ class HybridTrainer(Trainer):
             for device, part, thread in zip(self.devices, batch.parts, threads, strict=True)
             if part.subgraph.share is not None
         ]
-        summed_s, passed_s = self._synchroniser.seconds - summed_s, perf_counter() - self._begun
+        summed_s, passed_s = self._synchronizer.seconds - summed_s, perf_counter() - self._begun
         self.times = times_of(self.devices, batch.seconds, work, summed_s, self.schedule, passed_s)
         return Step(
             epoch=batch.epoch,
             index=batch.index,
-            loss=checked_loss(threads[min(self._synchroniser.acknowledged)].loss, batch),
+            loss=checked_loss(threads[min(self._synchronizer.acknowledged)].loss, batch),
             seeds=batch.num_seeds,
             input_nodes=sum(part.subgraph.num_nodes for part in batch.parts),
             hits=batch.hits,
@@ -276,7 +276,7 @@ def times_of(
     devices: Sequence[Device],
     seconds: StageSeconds,
     work: Sequence[TrainerStep],
-    synchronisation_s: float,
+    synchronization_s: float,
     schedule: Schedule,
     passed_s: float,
 ) -> StageTimes:
@@ -286,13 +286,13 @@ def times_of(
         devices: The trainers' devices.
         seconds: Time of stages that work for all trainers.
         work: Time of each trainer's stages.
-        synchronisation_s: Time to sum gradients.
+        synchronization_s: Time to sum gradients.
         schedule: Which stages overlap.
         passed_s: Time since the previous mini-batch. Ignored with a simulated accelerator, whose seconds don't pass in
             real time; the iteration then takes the time computed from its stages (Eq. 6).
     """
     sent, trained = (tuple(getattr(one, name) for one in work) for name in ("transfer_s", "train_s"))
     kinds = tuple(device.kind for device in devices)
-    times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, synchronisation_s)
+    times = StageTimes(kinds, seconds.sample, 0.0, seconds.gather, sent, trained, synchronization_s)
     simulated = any(device.is_simulated for device in devices)
     return times.with_iteration(schedule.iteration_seconds(times.by_stage) if simulated else passed_s)

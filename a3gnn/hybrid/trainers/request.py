@@ -28,7 +28,7 @@ from a3gnn.layer_cost import OPERATORS
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
 from a3gnn.sampling.counts import CountCurve
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.checkpoint import SavedShares
@@ -93,7 +93,7 @@ class Trainers:
         if flag("adapt", self.adapt) and self.sampling != "whole":
             raise UsageError(
                 f"{option('trainer_sampling')} must be whole with {option('adapt')}, got {self.sampling!r}, where "
-                "shares decide what is sampled, and so what is learnt; leave one of them out"
+                "shares decide what is sampled, and so what is learned; leave one of them out"
             )
 
     @classmethod
@@ -278,7 +278,7 @@ def _model(
     seeds: int,
 ) -> PerformanceModel:
     """Returns the performance model of this machine, with `accelerators` instead of the probed devices."""
-    sampler = NeighbourSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
+    sampler = NeighborSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
     counted = sorted({max(1, round(seeds * part)) for part in _COUNTED})
     counts = CountCurve.sampled(sampler, graph.train_ids, counted)
     widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)

@@ -1,6 +1,6 @@
 """`TrainerThread`: one trainer, which propagates its share of each mini-batch and updates its weights.
 
-Trainers sum their gradients through `Synchroniser`, which each of them sees as its `DevicePeers`.
+Trainers sum their gradients through `Synchronizer`, which each of them sees as its `DevicePeers`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from a3gnn.threads.feeder import TICK_S
 from a3gnn.training.learner import Replica
 
 
-class Synchroniser:
+class Synchronizer:
     """A mutex, a condition and a counter of trainers that are DONE.
 
     The paper's listing never resets the counter; this class does. A trainer says DONE when its values are in the host's
@@ -137,23 +137,23 @@ class DevicePeers:
     Attributes:
         trainer: The trainer's place.
         device: The trainer's device.
-        synchroniser: Exchanges the trainers' values.
+        synchronizer: Exchanges the trainers' values.
     """
 
     trainer: int
     device: Device
-    synchroniser: Synchroniser
+    synchronizer: Synchronizer
 
     def sum(self, values: Tensor) -> None:
         """Replaces `values` with their sum over all trainers."""
-        self.device.handshake(values, lambda given: self.synchroniser.exchange(self.trainer, given))
+        self.device.handshake(values, lambda given: self.synchronizer.exchange(self.trainer, given))
 
 
 class TrainerThread:
-    """Trains its share of each mini-batch until `end` or a failure. Passes its errors to the synchroniser.
+    """Trains its share of each mini-batch until `end` or a failure. Passes its errors to the synchronizer.
 
     Args:
-        peers: Its place, its device and its synchroniser.
+        peers: Its place, its device and its synchronizer.
         replica: Its model and optimizer.
         watch: Receives the stage that it works at.
 
@@ -192,18 +192,18 @@ class TrainerThread:
         except StoppedError:
             pass  # the failed trainer reports its own error
         except BaseException as error:
-            self._peers.synchroniser.fail(error)
+            self._peers.synchronizer.fail(error)
 
     def _train(self, share: MiniBatch) -> None:
         place, joined = (share.epoch, share.index, self._peers.trainer), self._replica.joined
         assert joined is not None, "there are shares"
         with self._watch.at("propagation", *place):
             part = self._peers.device.launch(self._replica.propagate, share)
-        with self._watch.at("synchronisation", *place):
+        with self._watch.at("synchronization", *place):
             self.loss = float(joined.exchange(part))
             self.train_s = self._peers.device.execution_seconds()
             self.transfer_s = self._peers.device.transfer_seconds(share)
-        with self._watch.at("update", *place), self._peers.synchroniser.update(self._peers.trainer):
+        with self._watch.at("update", *place), self._peers.synchronizer.update(self._peers.trainer):
             self._replica.update(share)
 
 

@@ -24,7 +24,7 @@ _NO_ROWS = np.empty((0, 0), dtype=np.float32)
 
 
 def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-    """Returns the aggregate of each destination's in-neighbours and own row, (num_dst, input_width).
+    """Returns the aggregate of each destination's in-neighbors and own row, (num_dst, input_width).
 
     Its layout is the one of `MiniBatch.x` for the input layer (`a3gnn.features.row_table`).
 
@@ -43,16 +43,16 @@ def aggregated(aggregator: Aggregator, block: LayerBlock, x: Tensor, dropout: Dr
     x = x if dropout is None else relu_dropout(x, dropout)
     match aggregator:
         case "mean":
-            return torch.cat([neighbour_sum(block, x, block.shares), block.destinations(x)], dim=1)
+            return torch.cat([neighbor_sum(block, x, block.shares), block.destinations(x)], dim=1)
         case "sum":
-            return neighbour_sum(block, x) + block.destinations(x)
+            return neighbor_sum(block, x) + block.destinations(x)
         case "gcn":
             weights, own = block.symmetric_weights
-            return neighbour_sum(block, x, weights) + own.to(x.dtype).unsqueeze(1) * block.destinations(x)
+            return neighbor_sum(block, x, weights) + own.to(x.dtype).unsqueeze(1) * block.destinations(x)
 
 
-def neighbour_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *, onto: Tensor | None = None) -> Tensor:
-    """Returns the weighted sum of `x` over each destination's in-neighbours, of its dtype, (num_dst, n_columns).
+def neighbor_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *, onto: Tensor | None = None) -> Tensor:
+    """Returns the weighted sum of `x` over each destination's in-neighbors, of its dtype, (num_dst, n_columns).
 
     Args:
         block: The edges; any rows of `x` may be the destinations.
@@ -62,7 +62,7 @@ def neighbour_sum(block: LayerBlock, x: Tensor, weights: Tensor | None = None, *
         onto: Start of the sums, of the dtype of `x`, contiguous, (num_dst, n_columns), overwritten; None uses zeros.
     """
     if x.dtype is torch.bfloat16:
-        return neighbour_sum(block, x.float(), weights, onto=None if onto is None else onto.float()).to(x.dtype)
+        return neighbor_sum(block, x.float(), weights, onto=None if onto is None else onto.float()).to(x.dtype)
     weights = x.new_ones(block.indices.numel()) if weights is None else weights
     if x.device.type == "cpu" and x.dtype is torch.float32:
         total: Tensor = _Sum.apply(x.contiguous(), onto, block, weights)  # type: ignore[no-untyped-call]

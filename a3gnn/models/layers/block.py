@@ -30,7 +30,7 @@ class WholeBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerBlock:
-    """A bipartite CSR block. In-neighbours of destination i are `indices[indptr[i]:indptr[i + 1]]`.
+    """A bipartite CSR block. In-neighbors of destination i are `indices[indptr[i]:indptr[i + 1]]`.
 
     Attributes:
         indptr: int32 or int64, shape (num_dst + 1,).

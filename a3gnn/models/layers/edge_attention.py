@@ -117,7 +117,7 @@ class EdgeAttention(Layer):
 
 
 class GATv2Layer(EdgeAttention):
-    """Sums `W_l x` of the in-neighbours and the node itself by the softmax of `a . LeakyReLU(W_l source + W_r self)`.
+    """Sums `W_l x` of the in-neighbors and the node itself by the softmax of `a . LeakyReLU(W_l source + W_r self)`.
 
     A self loop of the graph counts once.
     """
@@ -163,7 +163,7 @@ class GATv2Layer(EdgeAttention):
 
 
 class TransformerLayer(EdgeAttention):
-    """Sums in-neighbours' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself."""
+    """Sums in-neighbors' values by the softmax of `query . key / sqrt(width)`, and adds a map of the node itself."""
 
     edge_rows = 3
 

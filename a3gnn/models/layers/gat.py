@@ -36,7 +36,7 @@ _GRAIN = 64
 
 
 class GATLayer(Layer):
-    """Attention over the in-neighbours and the node itself; heads are concatenated, or averaged in the last layer.
+    """Attention over the in-neighbors and the node itself; heads are concatenated, or averaged in the last layer.
 
     A self loop of the graph counts once.
     """
@@ -191,7 +191,7 @@ def attended(
 ) -> Tensor:
     """Returns each head's attention-weighted sum of rows of `x`, of its dtype, shape (heads, num_dst, n_columns).
 
-    A head's weights are the softmax, over a destination's in-neighbours and itself, of LeakyReLU(s + t), where s is the
+    A head's weights are the softmax, over a destination's in-neighbors and itself, of LeakyReLU(s + t), where s is the
     source's score and t the destination's (Veličković et al., 2018, equation 3).
 
     Args:

@@ -1,4 +1,4 @@
-"""Graph convolution with symmetric normalisation (Kipf and Welling, 2017), as PyG's `GCNConv`."""
+"""Graph convolution with symmetric normalization (Kipf and Welling, 2017), as PyG's `GCNConv`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from a3gnn.models.layers.layer import Layer, linear
 
 
 class GCNLayer(Layer):
-    """`W sum over in-neighbours and self of x / sqrt(d_source d_destination) + b`, where d counts the node itself.
+    """`W sum over in-neighbors and self of x / sqrt(d_source d_destination) + b`, where d counts the node itself.
 
     Degrees are taken from the sampled graph, as `GCNConv` does with a mini-batch's `edge_index`. A self loop of the
     graph counts once.

@@ -15,9 +15,9 @@ from a3gnn.models.layers.norm import norm_relu
 
 
 class GINLayer(Layer):
-    """`MLP(sum of in-neighbours + (1 + eps) self)`, eps fixed at 0.
+    """`MLP(sum of in-neighbors + (1 + eps) self)`, eps fixed at 0.
 
-    The MLP normalizes its hidden layer, by default with a batch norm, like PyG's `MLP`. Sums over tens of neighbours
+    The MLP normalizes its hidden layer, by default with a batch norm, like PyG's `MLP`. Sums over tens of neighbors
     grow from layer to layer, and without a norm training on such graphs never leaves chance. A single row has no
     variance, so a mini-batch of one seed uses the running statistics and doesn't update them, as in PyG's `BatchNorm`
     with `allow_single_element`.

@@ -1,6 +1,6 @@
 """The protocol of graph layers: a row-wise step on the sources, then an aggregation into the destinations.
 
-The two steps are separate so that full-neighbour evaluation can run the first over all nodes once, in chunks.
+The two steps are separate so that full-neighbor evaluation can run the first over all nodes once, in chunks.
 
 Two other steps serve features that are split by columns: `linear_part`, which is linear in the input and thus a sum
 over its columns, and `complete`, which does the rest.
@@ -63,7 +63,7 @@ class LayerShapes:
         streamed = 4 * self.num_src * in_channels * (passes + self.needs_input)
         return product + streamed + 4 * self.num_edges * out_channels * (1 + self.trains)
 
-    def normalise(self, channels: int) -> float:
+    def normalize(self, channels: int) -> float:
         """Returns the cost of normalizing every source: two reads and a write, and five passes for gradients."""
         return 4 * self.num_src * channels * (8 if self.trains else 3)
 

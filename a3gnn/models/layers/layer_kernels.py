@@ -152,7 +152,7 @@ def softmax(scores: NDArray[np.float32]) -> None:
 
 @njit(cache=True, nogil=True)
 def count_in_edges(indptr: NDArray[np.int32], indices: NDArray[np.int32], degrees: NDArray[np.float32]) -> None:
-    """Writes each destination's number of in-neighbours other than itself, and 0 for the other nodes."""
+    """Writes each destination's number of in-neighbors other than itself, and 0 for the other nodes."""
     rows = len(indptr) - 1
     for i in range(rows):
         count = 0

@@ -34,7 +34,7 @@ def norm_relu(x: Tensor, norm: nn.Module) -> Tensor:
     return _fused(x, norm) if _is_fused(x, norm) else functional.relu_(norm(x))
 
 
-def normalised(x: Tensor, norm: nn.Module) -> Tensor:
+def normalized(x: Tensor, norm: nn.Module) -> Tensor:
     """Returns `x` after `norm`, with ReLU applied or still to apply, in memory that may be overwritten."""
     return _fused(x, norm) if _is_fused(x, norm) else norm(x)
 

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from a3gnn.models.layers.activation import Dropout, relu_dropout
-from a3gnn.models.layers.aggregation import aggregated, neighbour_sum
+from a3gnn.models.layers.aggregation import aggregated, neighbor_sum
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.layer import Layer, linear, work_of
 
 
 class SAGELayer(Layer):
-    """`W_l mean(in-neighbours) + b + W_r self`."""
+    """`W_l mean(in-neighbors) + b + W_r self`."""
 
     aggregator = "mean"
 
@@ -26,7 +26,7 @@ class SAGELayer(Layer):
 
     @property
     def input_weights(self) -> list[Tensor]:
-        """The weights for in-neighbours and for the node itself; see `Layer.input_weights`."""
+        """The weights for in-neighbors and for the node itself; see `Layer.input_weights`."""
         return [self.lin_l.weight, self.lin_r.weight]
 
     def forward(self, block: LayerBlock, x: Tensor, dropout: Dropout | None = None, seed: int = 0) -> Tensor:
@@ -37,7 +37,7 @@ class SAGELayer(Layer):
         x = x if dropout is None else relu_dropout(x, dropout)
         weights = self.lin_l.weight, self.lin_r.weight, self.lin_l.bias
         sources, own = _BothMaps.apply(x, *weights, block.num_dst)  # type: ignore[no-untyped-call]
-        return neighbour_sum(block, sources, block.shares, onto=own)
+        return neighbor_sum(block, sources, block.shares, onto=own)
 
     def combine(self, inputs: Tensor) -> Tensor:
         """Returns the output, in one product; see `Layer.combine`."""
@@ -47,11 +47,11 @@ class SAGELayer(Layer):
         return linear(inputs, torch.cat(weights, dim=1), self.lin_l.bias)
 
     def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
-        """Returns `W_l mean(in-neighbours) + W_r self` of the destinations; see `Layer.linear_part`."""
+        """Returns `W_l mean(in-neighbors) + W_r self` of the destinations; see `Layer.linear_part`."""
         for_mean, for_own = self.input_weights
         if self.maps_first(work_of(block, x)):
             own = linear(block.destinations(x), for_own)
-            return [neighbour_sum(block, linear(x, for_mean), block.shares, onto=own)]
+            return [neighbor_sum(block, linear(x, for_mean), block.shares, onto=own)]
         return [linear(aggregated("mean", block, x), torch.cat([for_mean, for_own], dim=1))]
 
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
@@ -66,8 +66,8 @@ class SAGELayer(Layer):
         """Returns the destinations' output; see `Layer.update`."""
         own = linear(x, self.lin_r.weight, self.lin_l.bias)
         if mapped:
-            return neighbour_sum(block, sources, block.shares, onto=own)
-        return own + linear(neighbour_sum(block, sources, block.shares), self.lin_l.weight)
+            return neighbor_sum(block, sources, block.shares, onto=own)
+        return own + linear(neighbor_sum(block, sources, block.shares), self.lin_l.weight)
 
 
 class _BothMaps(torch.autograd.Function):

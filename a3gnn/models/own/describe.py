@@ -20,7 +20,7 @@ from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, Inputs, squared
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.task import OwnCost, OwnModel, Task
 
 #: Bytes of an edge in edge_index: two int64. An adjacency takes about as many: one int64 and a float32.
@@ -43,7 +43,7 @@ def described(task: Task, graph: Graph) -> Task:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
     model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
-    sampler = NeighbourSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
+    sampler = NeighborSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"))
     try:

@@ -51,7 +51,7 @@ def of_batch(batch: MiniBatch, takes: Takes) -> Inputs:
 
 
 def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> Inputs:
-    """Returns the inputs for a sampled neighbourhood in the whole graph, on `device`."""
+    """Returns the inputs for a sampled neighborhood in the whole graph, on `device`."""
     order = np.argsort(subgraph.n_id)
     rows = FeatureRows(graph.features).read(subgraph.n_id[order], device)
     x = torch.empty((len(order), graph.num_features), device=device)
@@ -73,7 +73,7 @@ def of_graph(graph: Graph, takes: Takes, layers: int, device: torch.device) -> I
 
 
 def squared(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> tuple[Inputs, Extent]:
-    """Returns the inputs for a pass that computes every layer on all nodes of a sampled neighbourhood, and its extent.
+    """Returns the inputs for a pass that computes every layer on all nodes of a sampled neighborhood, and its extent.
 
     A pass over the whole graph also does so, while adjs of mini-batches have fewer destinations than sources.
     """

@@ -29,14 +29,14 @@ function drawCurves(views, state, onClick) {
   const traces = [{
     type: "scatter", mode: "lines", name: `other trials (${others.length})`, opacity: 0.7, hoverinfo: "skip",
     x: joined((row) => row.curve.seconds), y: joined((row) => row.curve.shown), connectgaps: false,
-    line: { color: colour("faint"), width: 1 },
+    line: { color: color("faint"), width: 1 },
   }];
   for (const [i, { row, index, name }] of named.entries()) {
     if (!row.curve) continue;
     traces.push({
       type: "scatter", mode: "lines+markers", name, x: row.curve.seconds, y: row.curve.shown, marker: { size: 4 },
       customdata: row.curve.seconds.map(() => index),
-      line: { color: colour(LINES[i]), width: 2.5, dash: DASHES[i] },
+      line: { color: color(LINES[i]), width: 2.5, dash: DASHES[i] },
       hovertemplate: "%{x:.3g} s: %{y:.4g}<extra></extra>",
     });
   }
@@ -46,12 +46,12 @@ function drawCurves(views, state, onClick) {
     shapes.push({ type: "line", line, ...place });
   };
   if (metric.target !== null) {
-    const line = { color: colour("danger"), dash: "dash", width: 1 };
+    const line = { color: color("danger"), dash: "dash", width: 1 };
     rule(`target ${digits(metric.target, 4)}`, line, { xref: "paper", x0: 0, x1: 1, y0: metric.target, y1: metric.target });
   }
   const budget = views.objectives.default_budget_s;
   if (budget !== null) {
-    const line = { color: colour("pale"), dash: "dot", width: 1 };
+    const line = { color: color("pale"), dash: "dot", width: 1 };
     const name = `seconds that each is judged within (${digits(budget)})`;
     rule(name, line, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
   }
@@ -73,7 +73,7 @@ function drawSteps(views, state) {
   const named = namedTrials(views, state).filter((one) => byTrial.has(one.index)).reverse();
   const total = (index) => byTrial.get(index).reduce((sum, seconds) => sum + seconds, 0);
   const traces = parts.map((part, i) => ({
-    type: "bar", orientation: "h", name: part, marker: { color: colour(`part-${i}`) },
+    type: "bar", orientation: "h", name: part, marker: { color: color(`part-${i}`) },
     y: named.map((one) => one.name.replace(" (", "<br>(")),
     x: named.map((one) => 1000 * byTrial.get(one.index)[i]),
     customdata: named.map((one) => byTrial.get(one.index)[i] / total(one.index)),
@@ -107,10 +107,10 @@ function drawRegret(views, state, onClick) {
   draw("regret-figure", [
     {
       type: "scatter", mode: "lines", name: "regret of the best measured so far", hoverinfo: "skip",
-      x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: colour("line-1"), width: 2 },
+      x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: color("line-1"), width: 2 },
     },
     {
-      type: "scatter", mode: "markers", name: "a new best", marker: { size: 8, color: colour("line-1") },
+      type: "scatter", mode: "markers", name: "a new best", marker: { size: 8, color: color("line-1") },
       x: better.map(x), y: better.map((one) => one.regret), customdata: better.map((one) => one.index),
       text: better.map((one) => hoverText(views.rows[one.index], views)), hoverinfo: "text",
     },

@@ -1,4 +1,4 @@
-// Elements, numbers and colours that every view uses.
+// Elements, numbers and colors that every view uses.
 
 /** Returns the element of `id`. */
 const byId = (id) => document.getElementById(id);
@@ -29,8 +29,8 @@ const digits = (number, count = 3) => Number(number.toPrecision(count)).toLocale
 /** Returns a number with its noun: "1 trial", "3 trials". */
 const countOf = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-/** Returns the colour that the style sheet gives a variable, which depends on light and dark. */
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+/** Returns the color that the style sheet gives a variable, which depends on light and dark. */
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** Returns ticks of a logarithmic axis over `values`: as many as tell its numbers, not more than fit. */
 function logTicks(values) {
@@ -55,10 +55,10 @@ const isNarrow = () => window.innerWidth < 640;
 
 /** Returns the layout that all figures share, with `more` on top of it. */
 function layoutOf(more) {
-  const axis = { gridcolor: colour("grid"), linecolor: colour("grid"), zeroline: false, automargin: true };
+  const axis = { gridcolor: color("grid"), linecolor: color("grid"), zeroline: false, automargin: true };
   const { xaxis = {}, yaxis = {}, ...rest } = more;
   return {
-    font: { color: colour("text"), family: "system-ui, sans-serif", size: isNarrow() ? 11 : 13 },
+    font: { color: color("text"), family: "system-ui, sans-serif", size: isNarrow() ? 11 : 13 },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     margin: { l: 8, r: 8, t: 8, b: 8 },

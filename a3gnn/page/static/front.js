@@ -1,4 +1,4 @@
-// The measured front: speed against peak memory, colour by validation quality.
+// The measured front: speed against peak memory, color by validation quality.
 
 const MARKS = ["circle-open", "triangle-down-open", "square-open", "diamond-open", "cross-open"];
 
@@ -18,7 +18,7 @@ function errorBars(rows, bySeconds) {
   const ranges = rows.map(range);
   return {
     type: "data", symmetric: false, array: ranges.map((one) => one[0]), arrayminus: ranges.map((one) => one[1]),
-    color: colour("pale"), thickness: 1, width: 0,
+    color: color("pale"), thickness: 1, width: 0,
   };
 }
 
@@ -71,7 +71,7 @@ function brokenTraces(rows, views, bySeconds) {
   return [...kinds].map(([kind, own], i) =>
     pointsOf(own, views, bySeconds, {
       name: `breaks a limit${kind ? `: ${kind}` : ""} (${own.length})`,
-      marker: { symbol: MARKS[i % MARKS.length], size: 8, color: colour("pale") },
+      marker: { symbol: MARKS[i % MARKS.length], size: 8, color: color("pale") },
     }));
 }
 
@@ -92,17 +92,17 @@ function drawFront(views, state, onClick) {
   const traces = [...predictedTrace(views, state, bySeconds), ...brokenTraces(placed, views, bySeconds)];
   const point = (row) => [mib(row.figures[memory]), speedOf(row, bySeconds)];
   const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
-  if (edge.length) traces.push(lineOf(edge, "measured front", { color: colour("text") }));
+  if (edge.length) traces.push(lineOf(edge, "measured front", { color: color("text") }));
   traces.push(pointsOf(within, views, bySeconds, {
     name: `compared (${within.length}); larger: on the front`,
     error_y: errorBars(within, bySeconds),
     marker: {
       size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
-      reversescale: !metric.larger_is_better, colorbar: bar, line: { color: colour("text"), width: 1 },
+      reversescale: !metric.larger_is_better, colorbar: bar, line: { color: color("text"), width: 1 },
     },
   }));
   if (others.length) {
-    const marker = { symbol: "x-thin-open", size: 7, color: colour("pale") };
+    const marker = { symbol: "x-thin-open", size: 7, color: color("pale") };
     traces.push(pointsOf(others, views, bySeconds, { name: `${views.objectives.uncompared} (${others.length})`, marker }));
   }
   traces.push(...markTraces(placed, views, state, bySeconds));
@@ -137,7 +137,7 @@ function predictedTrace(views, state, bySeconds) {
   const { memory } = views.objectives;
   const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
   const points = rows.filter((one) => one[metric]).map((one) => [mib(one[memory].mean), one[metric].mean]);
-  return [lineOf(edgeOf(points, bySeconds), name, { color: colour("accent"), dash: "dot" })];
+  return [lineOf(edgeOf(points, bySeconds), name, { color: color("accent"), dash: "dot" })];
 }
 
 /** Returns the marks around the default, the choice, what is picked and what is selected. */
@@ -145,12 +145,12 @@ function markTraces(rows, views, state, bySeconds) {
   const marks = [
     ["baseline", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
     [isChosen(views) ? "chosen" : "best measured so far", views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
-    ["picked below", state.picked, { symbol: "circle-open", size: 24, color: colour("accent"), line: { width: 3 } }],
-    ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: colour("accent"), line: { width: 3 } }],
+    ["picked below", state.picked, { symbol: "circle-open", size: 24, color: color("accent"), line: { width: 3 } }],
+    ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: color("accent"), line: { width: 3 } }],
   ];
   return marks.flatMap(([name, index, marker]) => {
     const own = rows.filter((row) => row.index === index);
-    return own.length ? [pointsOf(own, views, bySeconds, { name, marker: { color: colour("text"), ...marker } })] : [];
+    return own.length ? [pointsOf(own, views, bySeconds, { name, marker: { color: color("text"), ...marker } })] : [];
   });
 }
 
@@ -158,12 +158,12 @@ function markTraces(rows, views, state, bySeconds) {
 function limitOf(views, most) {
   const bytes = views.objectives.memory_limit;
   if (bytes === null) return { traces: [], shapes: [], annotations: [] };
-  const line = { color: colour("danger"), dash: "dash", width: 1.5 };
+  const line = { color: color("danger"), dash: "dash", width: 1.5 };
   const traces = [{ type: "scatter", mode: "lines", x: [null], y: [null], line, name: `limit ${digits(mib(bytes), 4)} MiB` }];
   if (mib(bytes) <= 1.4 * most) {
     return { traces, shapes: [{ type: "line", x0: mib(bytes), x1: mib(bytes), yref: "paper", y0: 0, y1: 1, line }], annotations: [] };
   }
   const text = `limit ${digits(mib(bytes), 4)} MiB →`;
   const place = { xref: "paper", yref: "paper", x: 1, y: 0, xanchor: "right", yanchor: "bottom", showarrow: false };
-  return { traces: [], shapes: [], annotations: [{ ...place, text, font: { color: colour("danger") } }] };
+  return { traces: [], shapes: [], annotations: [{ ...place, text, font: { color: color("danger") } }] };
 }

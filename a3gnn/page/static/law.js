@@ -23,7 +23,7 @@ function secondsRange(candidate, target, own) {
   return { median, low: seconds[0], high: seconds.at(-1), repeats: seconds.length };
 }
 
-/** Returns what is minimised: log2 of slowness, log2 of memory, and less quality. */
+/** Returns what is minimized: log2 of slowness, log2 of memory, and less quality. */
 function costs(candidate, asked, law) {
   const speed = asked.priority.time
     ? Math.log2(secondsTo(candidate, asked.least, law.least))

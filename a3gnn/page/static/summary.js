@@ -37,7 +37,7 @@ function bestWords(views) {
 /** Returns the summary of a finished tune, as the command prints it. */
 function answerParts(answer) {
   const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, {}, text)));
-  const labelled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), text) : null);
+  const labeled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), text) : null);
   return [
     make("p", { class: "headline" }, make("b", {}, answer.headline)),
     answer.verified ? make("p", { class: "pale" }, answer.verified) : null,
@@ -51,9 +51,9 @@ function answerParts(answer) {
         make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
       ),
     ),
-    labelled("Changed", answer.changed),
-    labelled("See also", answer.others.join("; ")),
-    ...[...answer.warnings, ...answer.notes].map((text) => labelled("Note", text)),
+    labeled("Changed", answer.changed),
+    labeled("See also", answer.others.join("; ")),
+    ...[...answer.warnings, ...answer.notes].map((text) => labeled("Note", text)),
   ];
 }
 

@@ -22,7 +22,7 @@ class Drift(NamedTuple):
     """A stage whose time has changed.
 
     Attributes:
-        stage: sampling, loading or synchronisation; or a trainer's propagation or transfer.
+        stage: sampling, loading or synchronization; or a trainer's propagation or transfer.
         trainer: The trainer's number; None for a stage of all trainers.
         before_s: Former seconds per mini-batch.
         now_s: Present seconds per mini-batch.
@@ -87,7 +87,7 @@ def _stages(times: StageTimes) -> dict[tuple[str, int | None], float]:
     common: dict[tuple[str, int | None], float] = {
         ("sampling", None): max(times.sampling_processor, times.sampling_accelerators),
         ("loading", None): times.loading,
-        ("synchronisation", None): times.synchronisation,
+        ("synchronization", None): times.synchronization,
     }
     own = {("propagation", place): seconds for place, seconds in enumerate(times.training)}
     sent = {("transfer", place): seconds for place, seconds in enumerate(times.transfer)}

@@ -38,7 +38,7 @@ class StageTimes:
         loading: Feature loading.
         transfer: Transfer to each trainer; 0 on processors.
         training: Forward and backward propagation of each trainer.
-        synchronisation: Reducing and broadcasting the gradients.
+        synchronization: Reducing and broadcasting the gradients.
         iteration: From one mini-batch to the next; None if unknown.
     """
 
@@ -48,7 +48,7 @@ class StageTimes:
     loading: float
     transfer: tuple[float, ...]
     training: tuple[float, ...]
-    synchronisation: float
+    synchronization: float
     iteration: float | None = None
 
     @property
@@ -67,8 +67,8 @@ class StageTimes:
 
     @property
     def propagation(self) -> float:
-        """Seconds of the whole propagation stage: the slowest trainer, then synchronisation (Eq. 9)."""
-        return max(self.training) + self.synchronisation
+        """Seconds of the whole propagation stage: the slowest trainer, then synchronization (Eq. 9)."""
+        return max(self.training) + self.synchronization
 
     @property
     def training_processor(self) -> float:
@@ -108,6 +108,6 @@ class StageTimes:
             mean("loading"),
             means("transfer"),
             means("training"),
-            mean("synchronisation"),
+            mean("synchronization"),
             statistics.fmean(known) if known else None,
         )

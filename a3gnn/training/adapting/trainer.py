@@ -37,7 +37,7 @@ class AdaptingTrainer(Trainer):
         task: See `Trainer`.
         options: See `Trainer`. The cache shrinks if memory gets near `host_memory_limit`.
         expected: The tune's measurements of `config` on this machine and graph; None if unknown.
-        controller: Decides the changes. By default `Searching`, which tries neighbours of the current preparation once
+        controller: Decides the changes. By default `Searching`, which tries neighbors of the current preparation once
             a stage's time has drifted.
         device: See `Trainer`.
 

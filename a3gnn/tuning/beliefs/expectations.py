@@ -156,7 +156,7 @@ def smallest_memory(surrogate: Surrogate, history: History) -> TrainConfig | Non
         return None if found is None else space.decode(found)
     found, before = _least_memory(surrogate, history, space.sample(_SAMPLE_SIZE, 0)), None
     while found is not None and (before is None or (found != before).any()):
-        found, before = _least_memory(surrogate, history, np.vstack([found, space.neighbours(found)])), found
+        found, before = _least_memory(surrogate, history, np.vstack([found, space.neighbors(found)])), found
     return None if found is None else space.decode(found)
 
 

@@ -32,7 +32,7 @@ _FAR = 2.0
 #: The characteristics to compare, with their display names.
 _SHAPE: tuple[tuple[str, Callable[[GraphCharacteristics], float]], ...] = (
     ("nodes", lambda graph: graph.num_nodes),
-    ("in-neighbours per node", lambda graph: graph.mean_degree),
+    ("in-neighbors per node", lambda graph: graph.mean_degree),
     ("features", lambda graph: graph.num_features),
     ("stored features per node", lambda graph: graph.num_features * graph.feature_density),
     ("train seeds", lambda graph: graph.num_train),
@@ -170,7 +170,7 @@ def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[s
     if (task.norm, task.residual) not in {(row.setting.task.norm, row.setting.task.residual) for row in rows}:
         yield (
             f"Nothing was measured with norm {task.norm} and residual connections {'on' if task.residual else 'off'}: "
-            "what they add to a step is predicted by equations alone, and what they do to what is learnt is not."
+            "what they add to a step is predicted by equations alone, and what they do to what is learned is not."
         )
 
 

@@ -56,7 +56,7 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
         cache(outlook.space.encode(smallest)[None])
     best, before = _best(outlook, cache), None
     while best is not None and (before is None or (best != before).any()):
-        cache(outlook.space.neighbours(best))
+        cache(outlook.space.neighbors(best))
         best, before = _best(outlook, cache), best
     if best is None:
         raise nothing_predicted(outlook, cache)

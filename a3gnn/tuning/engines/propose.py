@@ -102,7 +102,7 @@ def candidates(history: History, found: Rows, surrogate: Surrogate) -> Rows:
     """
     best = next(iter(believed(history, surrogate)), None)
     row = None if best is None else history.row(best.trial.measurement.config)
-    around = found[:0] if row is None else history.space.neighbours(row)
+    around = found[:0] if row is None else history.space.neighbors(row)
     seed = derive(history.study.request.seed, "candidates", len(history.trials))
     everything = np.concatenate([found, around, history.space.sample(_SAMPLE_SIZE, seed)])
     _, first = np.unique(everything, axis=0, return_index=True)

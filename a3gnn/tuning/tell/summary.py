@@ -113,15 +113,15 @@ def summary_lines(found: Summary, folder: Path | None = None, everything: bool =
     yield from _table(found)
     yield ""
     if found.changed:
-        yield from _labelled("Changed", found.changed)
+        yield from _labeled("Changed", found.changed)
     shown = found.others if everything else found.others[:_OTHERS]
     if shown:
-        yield from _labelled("See also", f"{'; '.join(shown)} (a3gnn pick)")
+        yield from _labeled("See also", f"{'; '.join(shown)} (a3gnn pick)")
     for warning in found.warnings if everything else found.warnings[:_WARNINGS]:
-        yield from _labelled("Note", warning)
+        yield from _labeled("Note", warning)
     if everything:
         for note in found.notes:
-            yield from _labelled("", note)
+            yield from _labeled("", note)
     if folder is not None:
         yield f"{'Saved':<{_LABEL}}{folder}/tuned.json, front.csv, front.png"
         path = shlex.quote(str(folder))
@@ -168,7 +168,7 @@ def _table(found: Summary) -> Iterator[str]:
         yield f"  {label}  {baseline}   {other}   {line.change}".rstrip()
 
 
-def _labelled(label: str, text: str) -> list[str]:
+def _labeled(label: str, text: str) -> list[str]:
     return wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
 
 

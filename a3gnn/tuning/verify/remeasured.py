@@ -67,8 +67,8 @@ def judged_in_turns(
     seconds = [one.choice for one in reached], [inf if one.default_missed else one.default for one in reached]
     alike = trained_alike(seeds)
     choice, default = (
-        _judged_side(trained, timed, seen, own_seconds, [best_accuracy(one) for one in learnt], target, reference)
-        for trained, timed, seen, own_seconds, learnt in zip(
+        _judged_side(trained, timed, seen, own_seconds, [best_accuracy(one) for one in learned], target, reference)
+        for trained, timed, seen, own_seconds, learned in zip(
             _sides(seeds), _sides(counted), _sides([*seeds[1:], *left_out]), seconds, _sides(alike), strict=True
         )
     )

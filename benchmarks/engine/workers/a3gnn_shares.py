@@ -22,7 +22,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
 from benchmarks.engine.workers.work import Unavailable
@@ -48,7 +48,7 @@ def issued_reads(picks: NDArray[np.int64], num_nodes: int) -> Reads:
     """Returns the reads of sampling: a slot and a look-up per pick, and clearing each node's entry in the map.
 
     Args:
-        picks: In-neighbours sampled of each row, shape (num_rows,).
+        picks: In-neighbors sampled of each row, shape (num_rows,).
         num_nodes: Distinct nodes of the mini-batch.
     """
     total = float(picks.sum())
@@ -56,7 +56,7 @@ def issued_reads(picks: NDArray[np.int64], num_nodes: int) -> Reads:
 
 
 def unavoidable_lines(degrees: NDArray[np.int64], picks: NDArray[np.int64], num_nodes: int) -> Reads:
-    """Returns the distinct cache lines that a mini-batch needs, `picks` of `degrees` in-neighbours per row.
+    """Returns the distinct cache lines that a mini-batch needs, `picks` of `degrees` in-neighbors per row.
 
     All lines of a row that is taken whole; else `picks` random ones among `lines` lines touch
     `lines * (1 - (1 - 1 / lines) ** picks)` of them on average. Of the map each node when it is first met and when
@@ -186,7 +186,7 @@ def sampler_share(graph: Graph, fanouts: tuple[int, ...], batch_size: int, count
     Each read is charged at the limit of an array as large as the one that it reads. `share` counts the reads that are
     asked for; `unavoidable_share` only distinct cache lines, as if picks that share one were free.
     """
-    sampler = NeighbourSampler(graph.indptr, graph.indices, fanouts, seed=1)
+    sampler = NeighborSampler(graph.indptr, graph.indices, fanouts, seed=1)
     order = np.random.default_rng(1).permutation(graph.train_ids)
     first = measure_limits(graph)
     timed: list[tuple[Reads, Reads, float]] = []

@@ -64,7 +64,7 @@ def _layer(kind: str, narrow: int, wide: int, *, last: bool) -> nn.Module:
     return layer
 
 
-def optimiser(model: nn.Module, rate: float) -> torch.optim.Optimizer:
+def optimizer(model: nn.Module, rate: float) -> torch.optim.Optimizer:
     """Returns Adam in the fastest form that this torch has on a CPU."""
     return torch.optim.Adam(model.parameters(), lr=rate, foreach=True)
 
@@ -238,7 +238,7 @@ def _gathered(features: Tensor, ids: Tensor) -> tuple[Tensor, dict[str, float]]:
 def _trainer(folder: GraphFolder, features: Tensor, work: Work) -> Callable[[Tensor, list[Any]], dict[str, float]]:
     widths = [features.shape[1], *[work.hidden] * (len(work.fanouts) - 1), folder.num_classes]
     model = BlockModel(work.model, widths)
-    adam, labels = optimiser(model, LEARNING_RATE), torch.from_numpy(folder.labels)
+    adam, labels = optimizer(model, LEARNING_RATE), torch.from_numpy(folder.labels)
 
     def step(ids: Tensor, blocks: list[Any]) -> dict[str, float]:
         x, stages = _gathered(features, ids)

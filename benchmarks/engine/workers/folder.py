@@ -16,7 +16,7 @@ class GraphFolder:
     """The arrays of one graph, each in memory of its own.
 
     Attributes:
-        indptr: In-neighbours as CSR, int64, shape (num_nodes + 1,).
+        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
         indices: int32, shape (num_edges,).
         features: float32, shape (num_nodes, num_features).
         labels: int64, shape (num_nodes,).
@@ -58,7 +58,7 @@ class GraphFolder:
         return {"nodes": len(self.indptr) - 1, "edges": len(self.indices), "features": self.features.shape[1]}
 
     def hottest(self, share: float) -> NDArray[np.bool_]:
-        """Returns which nodes a cache of `share` of all nodes holds, the most often named in-neighbours first."""
+        """Returns which nodes a cache of `share` of all nodes holds, the most often named in-neighbors first."""
         nodes = len(self.indptr) - 1
         entries = np.zeros(nodes, dtype=np.int64)
         for start in range(0, len(self.indices), 1 << 24):  # bincount widens its input

@@ -24,12 +24,12 @@ class Work:
     Attributes:
         kind: sample (ids only, one thread), biased (cached nodes weigh `bias`), load (sample and gather), train (a
             whole step).
-        fanouts: In-neighbours per node, the seeds' hop first.
+        fanouts: In-neighbors per node, the seeds' hop first.
         batch_size: Seeds.
         model: sage, gcn, gat or gin; only train reads it.
         hidden: Width of the hidden layer; all heads together for gat.
         style: How the model is written where an engine offers a choice: library, or tuned by hand.
-        bias: Weight of a cached in-neighbour.
+        bias: Weight of a cached in-neighbor.
         cache_share: Share of the nodes that are cached, hottest first.
     """
 

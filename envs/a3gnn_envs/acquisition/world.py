@@ -15,7 +15,7 @@ from a3gnn.objectives import Priority
 
 Floats = NDArray[np.float64]
 
-#: The costs of a configuration, all to be minimised: -log2 of epochs per second; log2 of peak bytes; -validation
+#: The costs of a configuration, all to be minimized: -log2 of epochs per second; log2 of peak bytes; -validation
 #: accuracy within the default's budget; log2 of the epochs to the target less log2 of that budget's seconds. So
 #: SPEED + WORK is log2 of the share of the default's budget after which the target is reached.
 SPEED, MEMORY, ACCURACY, WORK = range(4)

@@ -115,12 +115,12 @@ def test_jitter_changes_single_mini_batches_and_not_their_mean(training, assignm
     assert sum(sampled) / len(sampled) == pytest.approx(alone, rel=0.02)
 
 
-def test_one_trainer_has_nobody_to_synchronise_with(training, assignment):
+def test_one_trainer_has_nobody_to_synchronize_with(training, assignment):
     alone = Assignment(assignment.kinds, (1024, 0, 0), 0, assignment.threads)
     times = training.run(Static(alone, 3)).times[-1]
-    assert times.synchronisation == 0.0
+    assert times.synchronization == 0.0
     assert times.transfer == (0.0, 0.0, 0.0)
-    assert training.run(Static(assignment, 3)).times[-1].synchronisation > 0.0
+    assert training.run(Static(assignment, 3)).times[-1].synchronization > 0.0
 
 
 def test_edges_are_counted_once_per_layer_that_traverses_them(training, assignment):

@@ -57,7 +57,7 @@ def rbf(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def make_prior(seed: int = 0, count: int = 60) -> Prior:
-    """Configurations with inputs of two knobs, of which the first decides what is learnt."""
+    """Configurations with inputs of two knobs, of which the first decides what is learned."""
     random = np.random.default_rng(seed)
     points = random.integers(0, 6, size=(count, 2)).astype(np.float64)
     mean = np.zeros((NUM_COSTS, count))

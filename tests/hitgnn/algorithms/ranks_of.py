@@ -64,7 +64,7 @@ ALGORITHMS = {
     **ALL,
 }
 _SMALL: dict[str, Any] = {"hidden_channels": 16, "fanouts": (5, 3), "heads": 2, "learning_rate": 0.01}
-#: Whether mini-batches are normalised together, which one process does to all of them side by side, without dropout.
+#: Whether mini-batches are normalized together, which one process does to all of them side by side, without dropout.
 TASKS = {
     **{name: Task(model=name, **_SMALL) for name in ("sage", "gcn", "gat", "gatv2", "transformer")},
     "layer norm": Task(model="sage", norm="layer", residual=True, **_SMALL),

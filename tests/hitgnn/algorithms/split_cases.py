@@ -16,7 +16,7 @@ from a3gnn.hitgnn.algorithms.p3 import ColumnPart, InputStructure, Moved, SplitM
 from a3gnn.models.batch_blocks import input_block
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.model import Model, build_model
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
@@ -35,7 +35,7 @@ TASKS = {
     "sage, narrow": Task(model="sage", **_SMALL | {"hidden_channels": 2}),
     "gcn, narrow": Task(model="gcn", **_SMALL | {"hidden_channels": 2}),
 }
-#: Seeds of each rank's mini-batch in two iterations; a rank without any is idle. A single one would be normalised by
+#: Seeds of each rank's mini-batch in two iterations; a rank without any is idle. A single one would be normalized by
 #: running statistics, which one process has of all mini-batches before.
 SEEDS = {
     2: ((30, 17), (0, 9)),
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 @cache
 def graph() -> Graph:
-    """300 nodes, of which the first has a self loop and the last no in-neighbours."""
+    """300 nodes, of which the first has a self loop and the last no in-neighbors."""
     found = Graph.load(f"synthetic:nodes=300,degree=8,classes=4,features={WIDTH}")
     indices, indptr = found.indices.copy(), found.indptr.copy()
     indices[0] = 0
@@ -65,7 +65,7 @@ def graph() -> Graph:
 @cache
 def minibatches(fanouts: tuple[int, ...], ranks: int) -> list[list[Subgraph | None]]:
     """Returns each iteration's mini-batches, one per rank."""
-    sampler = NeighbourSampler(graph().indptr, graph().indices, fanouts, seed=3)
+    sampler = NeighborSampler(graph().indptr, graph().indices, fanouts, seed=3)
     order, found, done = np.random.default_rng(0).permutation(300).astype(np.int32), [], 0
     order = np.concatenate([[0, 299], order[(order != 0) & (order != 299)]]).astype(np.int32)
     for iteration, sizes in enumerate(SEEDS[ranks]):

@@ -17,7 +17,7 @@ from a3gnn.seeding import generator
 from tests.hitgnn.algorithms.random_graphs import graphs
 
 
-def neighbourhood(graph: Graph, node: int, hops: int) -> set[int]:
+def neighborhood(graph: Graph, node: int, hops: int) -> set[int]:
     """IN(v), `node` itself excepted."""
     found = {node}
     for _ in range(hops):
@@ -31,7 +31,7 @@ def plainly(graph: Graph, num_parts: int, seed: int, hops: int) -> tuple[list[se
     nodes: list[set[int]] = [set() for _ in range(num_parts)]
     mean = len(graph.train_ids) / num_parts
     for v in map(int, generator(seed, "pagraph").permutation(graph.train_ids)):
-        near = neighbourhood(graph, v, hops)
+        near = neighborhood(graph, v, hops)
 
         def rank(i: int, near: set[int] = near) -> tuple[float, int, int, int]:
             score = len(train[i] & near) * (mean - len(train[i])) / max(len(nodes[i]), 1)
@@ -85,7 +85,7 @@ def test_train_nodes_near_each_other_stay_together() -> None:
     in_turn = 0
     for i in range(2):
         own = graph.train_ids[i::2]
-        in_turn += len(set().union(*(neighbourhood(graph, int(v), 1) for v in own)) | set(own.tolist()))
+        in_turn += len(set().union(*(neighborhood(graph, int(v), 1) for v in own)) | set(own.tolist()))
     assert found.sizes.sum() < 0.95 * in_turn
 
 

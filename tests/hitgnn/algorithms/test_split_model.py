@@ -84,7 +84,7 @@ def test_a_rank_takes_its_columns_of_a_whole_state():
     assert all(all(one) for one in together(2, work))
 
 
-def test_an_optimisers_moments_become_whole():
+def test_an_optimizers_moments_become_whole():
     def work(ranks: ThreadRanks) -> Any:
         columns = ((0, 6), (6, WIDTH))[ranks.rank]
         with BUILDING:

@@ -11,7 +11,7 @@ import torch
 
 from a3gnn.graphs.graph import Graph
 from tests.training.ranks.launched import ended, kill_rank, run, says_why, start, wait
-from tests.training.ranks.test_torchrun import learnt, weights
+from tests.training.ranks.test_torchrun import learned, weights
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 SAVING_OFTEN = Path(__file__).with_name("saving_often.py")
@@ -46,6 +46,6 @@ def test_interrupted_and_killed_ranks_go_on_bit_identically(tmp_path):
     # The columns of that one are lost, unless it was killed while all others had them, as in an evaluation.
     assert said is None or tuple(map(int, said.groups())) == (len(saved["epochs"]), saved["under_way"]["batches"])
     run(*common, "--out", broken, "--resume")
-    assert learnt(broken) == learnt(whole)
+    assert learned(broken) == learned(whole)
     expected = weights(whole)
     assert all(torch.equal(own, expected[name]) for name, own in weights(broken).items())

@@ -10,7 +10,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.describe import neighbour_entries
+from a3gnn.graphs.describe import neighbor_entries
 from a3gnn.graphs.partition import random_parts
 from a3gnn.hitgnn.algorithms.algorithm import Algorithm
 from a3gnn.hitgnn.algorithms.p3 import PartialSums
@@ -32,7 +32,7 @@ def test_no_node_that_is_left_out_has_a_higher_out_degree(tiny_graph):
     first, *others = (by_out_degree(tiny_graph, parts, rank, 3).nodes for rank in range(3))
     assert all(np.array_equal(first, other) for other in others)
     assert len(first) == tiny_graph.num_nodes // 3
-    degrees, left = neighbour_entries(tiny_graph), np.ones(tiny_graph.num_nodes, dtype=bool)
+    degrees, left = neighbor_entries(tiny_graph), np.ones(tiny_graph.num_nodes, dtype=bool)
     left[first] = False
     assert degrees[first].min() >= degrees[left].max()
 

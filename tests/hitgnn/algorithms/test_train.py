@@ -32,7 +32,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
     return list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines()))
 
 
-def learnt(folder: Path) -> list[dict[str, Any]]:
+def learned(folder: Path) -> list[dict[str, Any]]:
     return [{name: line[name] for name in ("epoch", "loss", "val_accuracy", "traffic")} for line in lines_of(folder)]
 
 
@@ -61,7 +61,7 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
     assert ("of activations" in told) == (name == "p3")
     assert command(*asked, "--epochs", "2", "--out", tmp_path / "two", "--quiet").returncode == 0
     assert command(*asked, "--epochs", "3", "--out", tmp_path / "two", "--resume", "--quiet").returncode == 0
-    assert learnt(tmp_path / "two") == learnt(tmp_path / "whole")
+    assert learned(tmp_path / "two") == learned(tmp_path / "whole")
     weights = [torch.load(tmp_path / which / "model.pt", weights_only=True) for which in ("two", "whole")]
     assert all(torch.equal(weights[0][key], value) for key, value in weights[1].items())
     result = json.loads((tmp_path / "whole" / "result.json").read_text())["algorithm"]

@@ -43,8 +43,8 @@ def test_random_edges_take_a_little_more(units: int, accelerator: Accelerator) -
     case = case_with(layer(300, 800, (draw.integers(0, 300, 6000), draw.integers(0, 800, 6000)), (128, 16)))
     _, calls = simulate(accelerator(units, 64), case)
     aggregate, _ = forward(Design(units, 64), calls)
-    assert aggregate.modelled == 6000 * 128 / (16 * units)
-    assert aggregate.modelled < aggregate.counted <= 1.1 * aggregate.modelled
+    assert aggregate.modeled == 6000 * 128 / (16 * units)
+    assert aggregate.modeled < aggregate.counted <= 1.1 * aggregate.modeled
     assert calls[0].depths["network"] <= FIFO_DEPTH
 
 
@@ -60,7 +60,7 @@ def test_one_destination_waits_for_its_own_sum(accelerator: Accelerator) -> None
     edges = np.arange(400)
     case = case_with(layer(400, 1, (edges, 0 * edges), (16, 16)))
     aggregate, _ = forward(Design(4, 64), simulate(accelerator(4, 64), case)[1])
-    assert aggregate.modelled == 400
+    assert aggregate.modeled == 400
     assert 8 * 399 <= aggregate.counted <= 8 * 399 + FILL
 
 
@@ -88,7 +88,7 @@ def test_an_update_takes_as_long_as_writing_it() -> None:
     sizes = {"rows": 1024, "depth": 32, "columns": 128}
     call = KernelCall(0, "forward", "update", 8692, sizes, {"write_block": 8192}, {"multiply_add": 2320}, {}, {}, {})
     (update,) = compare_cycles(Design(8, 2048), [call])
-    assert (update.counted, update.modelled, update.written) == (8192, 2048, 8692)
+    assert (update.counted, update.modeled, update.written) == (8192, 2048, 8692)
 
 
 def test_blocks_that_are_not_filled_take_as_long(accelerator: Accelerator) -> None:

@@ -63,7 +63,7 @@ def test_rows_of_the_space(problem: DesignProblem) -> None:
     assert len(rows) == space.num_distinct == 30
     assert len(set(problem.keys(rows).tolist())) == 30
     assert (problem.keys(rows)[1:] > problem.keys(rows)[:-1]).all()
-    assert sorted(space.neighbours(np.array([0, 3])).tolist()) == [[0, 2], [0, 3], [0, 4], [1, 3]]
+    assert sorted(space.neighbors(np.array([0, 3])).tolist()) == [[0, 2], [0, 3], [0, 4], [1, 3]]
     drawn = space.sample(100, seed=1)
     assert (drawn >= 0).all()
     assert (drawn < space.nvec).all()

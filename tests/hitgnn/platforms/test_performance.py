@@ -15,7 +15,7 @@ from a3gnn.hitgnn.platforms.performance import (
     iteration_seconds,
     layer_seconds,
     processor_rates,
-    synchronisation_seconds,
+    synchronization_seconds,
 )
 from a3gnn.hitgnn.platforms.workload import Workload
 
@@ -49,12 +49,12 @@ def test_an_iteration_by_hand(tiny: Workload) -> None:
     first, second = (layer_seconds(tiny, layer, rates, PLATFORM, given) for layer in (1, 2))
     computing = first.whole + 2 * second.whole + first.update + 3
     weights = 20 * 10 + 10 * 5
-    assert synchronisation_seconds(tiny, PLATFORM) == pytest.approx(2 * 4 * weights / 1e6)
-    expected = computing + synchronisation_seconds(tiny, PLATFORM)
+    assert synchronization_seconds(tiny, PLATFORM) == pytest.approx(2 * 4 * weights / 1e6)
+    expected = computing + synchronization_seconds(tiny, PLATFORM)
     assert iteration_seconds(tiny, rates, PLATFORM, given) == pytest.approx(expected)
     slow = dataclasses.replace(given, sampling_seconds=1e4)  # sampling overlaps, so it counts where it is slower
     assert iteration_seconds(tiny, rates, PLATFORM, slow) == pytest.approx(
-        1e4 + synchronisation_seconds(tiny, PLATFORM)
+        1e4 + synchronization_seconds(tiny, PLATFORM)
     )
 
 

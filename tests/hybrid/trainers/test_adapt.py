@@ -1,4 +1,4 @@
-"""`--adapt`: shares and threads that change while training runs, and what is learnt, which does not."""
+"""`--adapt`: shares and threads that change while training runs, and what is learned, which does not."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_a_worker_that_stalls_is_named_too(
 
 
 def torn(place: int, call: int) -> Callable[[HybridTrainer], None]:
-    """Returns what has the optimiser of a trainer fail with half of its weights changed."""
+    """Returns what has the optimizer of a trainer fail with half of its weights changed."""
 
     def change(made: HybridTrainer) -> None:
         optimizer: Any = made._replicas[place].optimizer

@@ -10,29 +10,29 @@ import pytest
 import torch
 
 from a3gnn.errors import TrainerStalledError
-from a3gnn.hybrid.trainers.trainer_thread import Synchroniser
+from a3gnn.hybrid.trainers.trainer_thread import Synchronizer
 from a3gnn.pipeline.watch import StoppedError, Watch
 
 #: Added in another order they come to other bits.
 VALUES = [torch.tensor([1e8]), torch.tensor([1.0]), torch.tensor([-1e8])]
 
 
-def synchroniser(size: int = 3) -> Synchroniser:
-    return Synchroniser(size, Watch([f"cpu:{place}" for place in range(size)], 60.0))
+def synchronizer(size: int = 3) -> Synchronizer:
+    return Synchronizer(size, Watch([f"cpu:{place}" for place in range(size)], 60.0))
 
 
 def never() -> None:
     pass
 
 
-def until_one_waits(made: Synchroniser) -> None:
+def until_one_waits(made: Synchronizer) -> None:
     while not made._done:
         time.sleep(1e-3)
 
 
 @pytest.mark.parametrize("arrival", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 def test_sums_are_in_the_order_of_trainers_whoever_comes_first(arrival):
-    made, begun = synchroniser(), [threading.Event() for _ in arrival]
+    made, begun = synchronizer(), [threading.Event() for _ in arrival]
 
     def work(place: int) -> torch.Tensor:
         begun[place].wait(10)
@@ -56,7 +56,7 @@ def test_sums_are_in_the_order_of_trainers_whoever_comes_first(arrival):
 
 
 def test_done_is_set_back_and_counts_again():
-    made = synchroniser(2)
+    made = synchronizer(2)
 
     def work(place: int) -> list[float]:
         found = [float(made.exchange(place, torch.tensor(float(10 * turn + place)))) for turn in range(5)]
@@ -74,7 +74,7 @@ def test_done_is_set_back_and_counts_again():
 
 
 def test_no_mini_batch_ends_before_all_have_acknowledged():
-    made, late = synchroniser(2), threading.Event()
+    made, late = synchronizer(2), threading.Event()
     served = threading.Event()
 
     def work(place: int) -> None:
@@ -93,7 +93,7 @@ def test_no_mini_batch_ends_before_all_have_acknowledged():
 
 
 def test_a_failure_stops_those_who_wait_and_those_who_would_update():
-    made = synchroniser(2)
+    made = synchronizer(2)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(made.exchange, 0, VALUES[0])
         made.fail(RuntimeError("why"))
@@ -110,7 +110,7 @@ def test_a_failure_stops_those_who_wait_and_those_who_would_update():
 
 
 def test_an_update_that_fails_is_known_to_be_torn():
-    made = synchroniser(2)
+    made = synchronizer(2)
     with pytest.raises(ZeroDivisionError), made.update(1):
         _ = 1 / 0
     assert made.updating == {1}
@@ -119,10 +119,10 @@ def test_an_update_that_fails_is_known_to_be_torn():
 
 def test_who_waits_for_others_is_not_late():
     watch = Watch(["cpu:1", "cpu:1"], 0.2)
-    made = Synchroniser(2, watch)
+    made = Synchronizer(2, watch)
 
     def wait() -> None:
-        with watch.at("synchronisation", 0, 0, 0), pytest.raises(StoppedError):
+        with watch.at("synchronization", 0, 0, 0), pytest.raises(StoppedError):
             made.exchange(0, VALUES[0])
 
     with ThreadPoolExecutor(1) as threads:
@@ -136,7 +136,7 @@ def test_who_waits_for_others_is_not_late():
 
 def test_who_waits_on_a_thread_of_autograd_is_not_late():
     watch = Watch(["cuda:0", "cpu:1"], 0.2)
-    made = Synchroniser(2, watch)
+    made = Synchronizer(2, watch)
 
     def propagate(threads: ThreadPoolExecutor) -> None:
         with watch.at("propagation", 0, 0, 0), pytest.raises(StoppedError):
@@ -166,7 +166,7 @@ def test_who_is_late_is_named():
         with pytest.raises(
             TrainerStalledError, match=r"propagation of trainer 1 \(sim:u250\) for mini-batch 7 of epoch 2"
         ):
-            synchroniser(2).serve(watch.check)
+            synchronizer(2).serve(watch.check)
         assert watch.is_late()
         release.set()
     assert not watch.is_late()

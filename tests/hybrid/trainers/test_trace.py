@@ -170,7 +170,7 @@ def test_trainers_propagate_beside_each_other_and_each_stage_is_recorded(graph):
     with hybrid(graph, TrainConfig(batch_size=512), task_of("gin"), (256, 256)) as trainer:
         list(trainer.steps(0))
         spans = list(trainer.watch.spans)
-    each = ("loading", "transfer", "propagation", "synchronisation", "update")
+    each = ("loading", "transfer", "propagation", "synchronization", "update")
     expected = {("sampling", None)} | {(stage, place) for stage in each for place in (0, 1)}
     assert {(span.stage, span.trainer) for span in spans} == expected
     by_place = [{s.batch: s for s in spans if (s.stage, s.trainer) == ("propagation", place)} for place in (0, 1)]

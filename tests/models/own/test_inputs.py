@@ -18,7 +18,7 @@ from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.sampling.sampler import NeighbourSampler
+from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CPU = torch.device("cpu")
@@ -44,7 +44,7 @@ def outputs_of(graph, task, budget: int) -> tuple[EvaluationPlan, np.ndarray, to
 
 
 def extents_of(graph, task, plan: EvaluationPlan) -> list[Extent]:
-    sampler = NeighbourSampler(graph.indptr, graph.indices, plan.fanouts, seed=0)
+    sampler = NeighborSampler(graph.indptr, graph.indices, plan.fanouts, seed=0)
     return [extent_of(sampler.sample(some, 0, 0), task.own.takes) for some in plan.batches]
 
 
@@ -73,7 +73,7 @@ def test_both_forms_give_the_seeds_the_same(spec, own_task, request) -> None:
 
 @pytest.mark.parametrize("features", ["features=32", "features=200,density=0.1"], ids=["dense", "sparse"])
 @pytest.mark.parametrize("fanouts", [(-1, -1), (-1,)], ids=len)
-def test_a_table_of_means_is_what_all_in_neighbours_give(features, fanouts, own_task, tmp_path) -> None:
+def test_a_table_of_means_is_what_all_in_neighbors_give(features, fanouts, own_task, tmp_path) -> None:
     graph = Graph.load(f"synthetic:nodes=300,degree=2,classes=4,{features}").save(tmp_path / "graph")
     name = "Layers" if len(fanouts) == 2 else "One"
     task = own_task(graph, name, fanouts=fanouts)
@@ -122,10 +122,10 @@ def test_the_whole_graph_and_full_mini_batches_agree(name, spec, own_task, reque
     assert whole_plan.text == "the whole graph at once"
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 1000)
     once = evaluator_of(graph, task, int(whole_bytes(graph, task)) - 1).plan
-    assert once.text == "all in-neighbours, in one mini-batch"
+    assert once.text == "all in-neighbors, in one mini-batch"
     budget = int(0.8 * task.own.cost.bytes(*extents_of(graph, task, once)[0]))
     full_plan, same, full = outputs_of(graph, task, budget)
-    assert full_plan.text == f"all in-neighbours, in {len(full_plan.batches)} mini-batches"
+    assert full_plan.text == f"all in-neighbors, in {len(full_plan.batches)} mini-batches"
     assert len(full_plan.batches) > 1
     assert (ids == same).all()
     assert (ids == validated(graph, task)).all()
@@ -140,7 +140,7 @@ def test_a_fixed_sample_is_the_last_resort_and_says_so(name, own_task, small_gra
     task = own_task(small_graph, name, fanouts=(4, -1))
     one, _, first = outputs_of(small_graph, task, 1000)
     assert (one.kind, one.fanouts) == ("sampled", (4, 25))
-    assert one.text.startswith("a fixed sample of 4, 25 in-neighbours per node, not of all: the whole graph may take")
+    assert one.text.startswith("a fixed sample of 4, 25 in-neighbors per node, not of all: the whole graph may take")
     assert {len(some) for some in one.batches} == {1}  # no smaller mini-batch can be
     _, _, again = outputs_of(small_graph, task, 1000)
     assert torch.equal(first, again)

@@ -182,7 +182,7 @@ def test_a_limit_bounds_evaluation_and_the_result_says_how_it_was_done(package, 
             CONFIG, small_folder_graph, model=factory, task=task, epochs=1, out=tmp_path / "run"
         ).task, TrainerOptions(scratch=tmp_path, evaluation_bytes=1000),
     ) as trainer:  # fmt: skip
-        assert trainer.evaluation.startswith("a fixed sample of 3, 3 in-neighbours per node, not of all")
+        assert trainer.evaluation.startswith("a fixed sample of 3, 3 in-neighbors per node, not of all")
         assert 0 <= trainer.validate() <= 1
 
 
@@ -220,7 +220,7 @@ _NORMED = """
 
 
 @pytest.mark.parametrize("norm", ["torch.nn.BatchNorm1d(out_channels)", "BatchNorm(out_channels)"])
-def test_a_last_mini_batch_of_one_row_is_normalised_by_running_statistics(
+def test_a_last_mini_batch_of_one_row_is_normalized_by_running_statistics(
     norm, own_task, package, small_folder_graph, tmp_path
 ) -> None:
     graph = dataclasses.replace(small_folder_graph, train_ids=small_folder_graph.train_ids[:65])
@@ -249,7 +249,7 @@ def test_a_last_mini_batch_of_one_row_is_normalised_by_running_statistics(
         ("BatchNorm(out_channels)", 1, 64, r"batch_size 64, 1 train node"),
     ],
 )
-def test_a_row_that_no_statistics_normalise_is_an_error(
+def test_a_row_that_no_statistics_normalize_is_an_error(
     norm, seeds, batch_size, got, own_task, package, small_folder_graph, tmp_path
 ) -> None:
     graph = dataclasses.replace(small_folder_graph, train_ids=small_folder_graph.train_ids[:seeds])

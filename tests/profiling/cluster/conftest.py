@@ -15,7 +15,7 @@ from tests.profiling.cluster.nodes import ROOT, Node, Rays
 
 @pytest.fixture(scope="session")
 def rays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rays]:
-    """Three nodes: first, labelled single, and left and right, labelled pair."""
+    """Three nodes: first, labeled single, and left and right, labeled pair."""
     folder = tmp_path_factory.mktemp("nodes")
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.profiling.cluster.ray_nodes", str(folder)],

@@ -1,6 +1,6 @@
 """A Ray cluster of three nodes on this machine: `python -m tests.profiling.cluster.ray_nodes FOLDER`.
 
-The first, which the others join, is labelled single; the other two are labelled pair. Each has a cache folder of its
+The first, which the others join, is labeled single; the other two are labeled pair. Each has a cache folder of its
 own in FOLDER, by its name. It prints one JSON object when all are there, and ends them when its stdin is closed.
 """
 

@@ -117,7 +117,7 @@ def test_a_machine_that_is_lost_is_replaced(
         assert home.id[:8] in lost.detail
         assert "was lost in the middle of the trial" in lost.detail
         wait_until(lambda: not home.servers())
-        # The next trial goes to the other machine, and goes on with what the first one learnt.
+        # The next trial goes to the other machine, and goes on with what the first one learned.
         longer = dataclasses.replace(PLAN, curve=CurvePlan(1e6, most_epochs=110))
         again = executor.run(dataclasses.replace(request, plan=longer, known_curve=found.curve))
         assert isinstance(again, Metrics), again

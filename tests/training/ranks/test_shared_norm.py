@@ -34,7 +34,7 @@ def shared(norm: BatchNorm, ranks: ThreadRanks, owned: list[bool]) -> tuple[Shar
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_shares_of_rows_are_normalised_as_all_rows_are(batches):
+def test_shares_of_rows_are_normalized_as_all_rows_are(batches):
     x = torch.randn(10, 3, dtype=torch.float64) * torch.tensor([1.0, 1e-3, 40.0]) + 100
     upstream = torch.randn(10, 3, dtype=torch.float64)
     whole, given = norm_of(), x.clone().requires_grad_()

@@ -10,7 +10,7 @@ import torch
 
 from a3gnn.config import TrainConfig
 from tests.training.ranks.launched import ended, run, start, wait
-from tests.training.ranks.test_torchrun import learnt, weights
+from tests.training.ranks.test_torchrun import learned, weights
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 SLOW_EVALUATION = Path(__file__).parent / "slow_evaluation.py"
@@ -36,5 +36,5 @@ def test_a_signal_during_evaluation_stops_all_ranks_with_a_checkpoint_from_which
         assert len(progress["epochs"]) == 1
         assert progress["under_way"]["batches"] > 0  # those of the epoch that was evaluated
         run("-m", "a3gnn", *common, "--out", out, "--resume")
-        assert learnt(out) == learnt(whole)
+        assert learned(out) == learned(whole)
         assert all(torch.equal(own, expected[name]) for name, own in weights(out).items())

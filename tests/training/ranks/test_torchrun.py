@@ -31,7 +31,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-def learnt(folder: Path) -> list[dict[str, float]]:
+def learned(folder: Path) -> list[dict[str, float]]:
     lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     return [{name: line[name] for name in LEARNT} for line in lines]
 
@@ -84,7 +84,7 @@ def test_two_processes_train_as_one(write_tuned, small_folder_graph, tmp_path):
     ]
     found = (first["nvtps"] * first["train_s"], 1e6 * first["mteps"] * first["train_s"])
     assert found == pytest.approx(traversed(halves), rel=1e-9)  # of both ranks
-    for own, expected in zip(learnt(tmp_path / "two"), learnt(tmp_path / "one"), strict=True):
+    for own, expected in zip(learned(tmp_path / "two"), learned(tmp_path / "one"), strict=True):
         assert own == pytest.approx(expected, rel=2e-3)
     assert {path.name for path in (tmp_path / "two").iterdir()} == {path.name for path in (tmp_path / "one").iterdir()}
     for name, own in weights(tmp_path / "two").items():
@@ -112,7 +112,7 @@ def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit
         assert len(state["progress"]["epochs"]) >= epochs
         assert not (tmp_path / "broken" / "model.pt").exists()
     run(*common, "--out", tmp_path / "broken", "--resume")
-    assert learnt(tmp_path / "broken") == learnt(tmp_path / "whole")
+    assert learned(tmp_path / "broken") == learned(tmp_path / "whole")
     counted = list(zip(*(traversed_by(tmp_path / which) for which in ("broken", "whole")), strict=True))
     assert sum(own is None for own, _ in counted) <= 2  # the epochs that it was resumed within
     assert all(own is None or own == pytest.approx(expected, rel=1e-9) for own, expected in counted)

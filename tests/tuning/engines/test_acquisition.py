@@ -266,7 +266,7 @@ def test_the_best_learn_differently(problem: Problem, priority: str) -> None:
     score = wanted.objectives.score(predict(rows))
     first = int(score.argmax())
     twins = [i for i, key in enumerate(keys) if key == keys[first] and i != first]
-    near = rows[twins[:1]] if twins else problem.space.neighbours(rows[first])
+    near = rows[twins[:1]] if twins else problem.space.neighbors(rows[first])
     same = [
         row for row in near if problem.space.decode(row).learning_key() == keys[first] and (row != rows[first]).any()
     ]
@@ -285,7 +285,7 @@ def test_the_best_learn_differently(problem: Problem, priority: str) -> None:
 
 
 def test_what_resembles_a_trial_is_known_by_it(problem: Problem, batches: np.ndarray) -> None:
-    """The first, with the largest score, is wanted most; its neighbour would be next, were it not so close to it."""
+    """The first, with the largest score, is wanted most; its neighbor would be next, were it not so close to it."""
     three = batches[[4, 3, 1]]
     level = vaguely(three)
     for points, second in (([0.0, 100.0, 200.0], 3), ([0.0, 0.1, 200.0], 1)):

@@ -13,7 +13,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.tuning.study.comparison import Comparison, Pair, accuracy_differences
 from a3gnn.tuning.verify.remeasured import judged_in_turns
-from tests.tuning.formulas import learnt
+from tests.tuning.formulas import learned
 
 MiB = 2**20
 
@@ -22,7 +22,7 @@ MiB = 2**20
 def pair(make_metrics: Callable[..., Metrics]) -> Callable[..., Pair]:
     def make(choice: float, default: float, accuracy: tuple[float, float] = (0.9, 0.9), host: int = 300) -> Pair:
         made = [
-            dataclasses.replace(make_metrics(speed, host * MiB, 0.0), curve=learnt(reached))
+            dataclasses.replace(make_metrics(speed, host * MiB, 0.0), curve=learned(reached))
             for speed, reached in zip((choice, default), accuracy, strict=True)
         ]
         return Pair(*made)
@@ -183,7 +183,7 @@ def test_what_is_shown_of_both_divides_into_the_shown_ratios(make_metrics, data:
         return [
             Pair(
                 *(
-                    dataclasses.replace(make_metrics(speed, host * MiB, 0.0), curve=learnt(reached))
+                    dataclasses.replace(make_metrics(speed, host * MiB, 0.0), curve=learned(reached))
                     for speed, reached, host in both
                 )
             )

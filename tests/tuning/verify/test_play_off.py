@@ -22,7 +22,7 @@ from a3gnn.tuning.study.choice import Choice, NoGain
 from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.verify.play_off import play_off
-from tests.tuning.formulas import learnt
+from tests.tuning.formulas import learned
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured
 
 MiB = 2**20
@@ -189,7 +189,7 @@ def forgetting(lost: float, configs: tuple[object, ...]) -> Alter:
     def alter(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
         if request.setting.task.seed == 0 or request.config not in configs:
             return metrics
-        return dataclasses.replace(metrics, curve=learnt(max(metrics.curve.val_accuracy) - lost))
+        return dataclasses.replace(metrics, curve=learned(max(metrics.curve.val_accuracy) - lost))
 
     return alter
 

@@ -1,4 +1,4 @@
-"""`Neighbourhoods`: full in-neighbourhoods of a graph's nodes as blocks for layers."""
+"""`Neighborhoods`: full in-neighborhoods of a graph's nodes as blocks for layers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ EDGE_BYTES = 32
 _SLAB = 1 << 17
 
 
-class Neighbourhoods:
-    """Finds in-neighbours, degrees and blocks, chunk by chunk.
+class Neighborhoods:
+    """Finds in-neighbors, degrees and blocks, chunk by chunk.
 
     Args:
         graph: The whole graph.
@@ -64,7 +64,7 @@ class Neighbourhoods:
         return int((indptr[ids.astype(np.int64) + 1] - indptr[ids]).sum())
 
     def closed(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Returns `ids` and their in-neighbours, int32, ascending."""
+        """Returns `ids` and their in-neighbors, int32, ascending."""
         reached = np.zeros(self._graph.num_nodes, dtype=bool)
         reached[ids] = True
         for some in self.chunks(ids, 16, EDGE_BYTES):
@@ -72,7 +72,7 @@ class Neighbourhoods:
         return np.flatnonzero(reached).astype(np.int32)
 
     def degrees(self) -> Tensor:
-        """Returns each node's number of in-neighbours other than itself, float32, shape (num_nodes,)."""
+        """Returns each node's number of in-neighbors other than itself, float32, shape (num_nodes,)."""
         if self._degrees is None:
             degrees = torch.empty(self._graph.num_nodes)
             every = np.arange(self._graph.num_nodes, dtype=np.int32)
@@ -83,7 +83,7 @@ class Neighbourhoods:
         return self._degrees
 
     def block(self, sources: FeatureRows, ids: NDArray[np.int32], *, with_degrees: bool) -> tuple[LayerBlock, Tensor]:
-        """Returns the block of the full in-neighbourhood of `ids`, and the matrix of the source rows in it."""
+        """Returns the block of the full in-neighborhood of `ids`, and the matrix of the source rows in it."""
         indptr, indices = self._graph.in_edges(ids)
         degrees = self.degrees() if with_degrees else None
         places: NDArray[np.integer] = ids

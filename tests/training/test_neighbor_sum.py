@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from a3gnn.models.layers.aggregation import neighbour_sum
+from a3gnn.models.layers.aggregation import neighbor_sum
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.threads import pool
 
@@ -24,18 +24,18 @@ def test_outputs_and_gradients_equal_those_of_a_dense_matrix(rule, added, make_b
     matrix = dense_matrix(block, torch.ones(block.indices.numel()) if weights is None else weights)
     x, onto = torch.randn(90, 11, requires_grad=True), torch.randn(20, 11, requires_grad=True)
     wanted = [x, onto] if added else [x]
-    outs = [neighbour_sum(block, x, weights, onto=onto * 1.0 if added else None), matrix @ x + (onto if added else 0)]
+    outs = [neighbor_sum(block, x, weights, onto=onto * 1.0 if added else None), matrix @ x + (onto if added else 0)]
     torch.testing.assert_close(*outs, rtol=1e-5, atol=1e-5)
     cotangent = torch.randn(20, 11)
     for one, other in zip(*(torch.autograd.grad(out, wanted, cotangent) for out in outs), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_a_mean_without_in_neighbours_is_zero(make_block):
+def test_a_mean_without_in_neighbors_is_zero(make_block):
     block = make_block(8, 30)
     empty = block.indptr.diff() == 0
     assert empty.any()
-    assert not neighbour_sum(block, torch.randn(30, 3), block.shares)[empty].any()
+    assert not neighbor_sum(block, torch.randn(30, 3), block.shares)[empty].any()
 
 
 def test_threads_change_no_bit(make_block, monkeypatch):
@@ -44,7 +44,7 @@ def test_threads_change_no_bit(make_block, monkeypatch):
     for threads in (1, 5):
         block = make_block(40, 200, num_edges=900)
         with pool.limited(threads):
-            out = neighbour_sum(block, x, block.shares)
+            out = neighbor_sum(block, x, block.shares)
             results.append((out, torch.autograd.grad(out.square().sum(), x)[0]))
     for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
