@@ -63,7 +63,7 @@ def predict(
         nodes: Node ids in any order, or a bool mask over the nodes; None takes all nodes.
         host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for no limit.
         device: cpu or cuda; by default cuda if it is available.
-        notify: Called with messages; by default a notebook prints them.
+        notify: Called with messages; by default they are printed, in a script to stderr.
 
     Raises:
         UsageError: An argument is invalid.

@@ -123,7 +123,8 @@ def train(
             nodes. None keeps the graph's own split.
         split_seed: Seed of the random split.
         progress: Whether to draw a progress bar on stderr.
-        notify: Called with messages: warnings, and each epoch's figures; by default a notebook prints them.
+        notify: Called with messages: warnings, and each epoch's figures. By default they are printed, in a script to
+            stderr.
 
     Raises:
         UsageError: An argument is out of range, or another run writes `out`.

@@ -95,7 +95,7 @@ def _lines(found: Check) -> Iterator[str]:
     yield f"  routing network         at most {count(found.network_depth, 'value')} in a FIFO{waits}"
     if found.device is not None:
         yield f"  OpenCL                  largest relative error {found.opencl:.1e}, on {found.device}"
-    yield f"  {'layer':<7}{'pass':<10}{'kernel':<11}{'cycles':>9}{'modelled':>11}{'computing':>11}{'reading':>10}"
+    yield f"  {'layer':<7}{'pass':<10}{'kernel':<11}{'cycles':>9}{'modeled':>11}{'computing':>11}{'reading':>10}"
     for one in found.cycles:
         yield (
             f"  {one.layer:<7}{one.direction:<10}{one.kernel:<11}{one.counted:>9,}{one.modeled:>11,.0f}"

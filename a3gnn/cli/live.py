@@ -34,9 +34,17 @@ def live_tune(quiet: bool, verbose: bool) -> Iterator[Callable[[str], None]]:
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False)
+    if console.is_dumb_terminal:
+        yield progress()
+        return
     drawing = _Drawing(console)
-    with Live(console=console, get_renderable=drawing.render, refresh_per_second=4, transient=True):
-        yield with_details(drawing)
+    live = Live(console=console, get_renderable=drawing.render, refresh_per_second=4, transient=True)
+    with live:
+        try:
+            yield with_details(drawing)
+        except BaseException:  # the trials stay on the screen
+            live.transient = False
+            raise
 
 
 class _Drawing:
@@ -93,14 +101,15 @@ class _Drawing:
         best = next((trial for trial in reversed(counted) if trial.best), None)
         last = counted[-_TRIALS:]
         rows = last if best is None or best in last else [best, *last[1:]]
-        if rows or self._running is not None:
+        if rows and self._heading:
             yield Text(f"\n{self._heading}", style="bold")
         for trial in rows:
             style = "bold green" if trial is best else "dim" if trial.ended else ""
             row = trial._replace(best=trial is best)
             yield Text(row.line.rsplit(" · ", 1)[0], style=style, no_wrap=True, overflow="ellipsis")
-        if self._running is not None:
-            began, since = self._running
+        running = self._running  # another thread may end it meanwhile
+        if running is not None:
+            began, since = running
             text = f"{began.name:<9} running, {format_duration(time.monotonic() - since)}: {began.what}"
             yield Text(text, style="cyan", no_wrap=True, overflow="ellipsis")
 
@@ -112,12 +121,12 @@ class _Drawing:
         cells: list[RenderableType] = [Text(f"{mark} {phase:<9}", style="bold" if runs else "")]
         counted = sum(trial.name != "baseline" for trial in self._trials)
         if phase == "baseline":
-            baseline = next((trial for trial in self._trials if trial.name == "baseline"), None)
+            baseline = next((trial for trial in reversed(self._trials) if trial.name == "baseline"), None)
             if baseline is not None:
-                cells.append(Text(f"{baseline.speed} · {baseline.memory}"))
-        elif runs and self._total_s is not None and self._ends_at is not None:
-            left_s = max(self._ends_at - time.monotonic(), 0.0)
-            cells.append(ProgressBar(self._total_s, self._total_s - left_s, width=_BAR))
+                cells.append(Text(" · ".join(filter(None, (baseline.speed, baseline.memory)))))
+        elif runs and (total_s := self._total_s) is not None and (ends_at := self._ends_at) is not None:
+            left_s = max(ends_at - time.monotonic(), 0.0)
+            cells.append(ProgressBar(total_s, total_s - left_s, width=_BAR))
             cells.append(Text(f" {count(counted, 'trial')} · {format_duration(left_s)} left"))
         elif runs or (phase == "search" and mark == _MARKS[2]):
             cells.append(Text(count(counted, "trial")))

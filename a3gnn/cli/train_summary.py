@@ -105,6 +105,8 @@ def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Call
         return ""
     if promised.measured is not None:
         before = getattr(promised.measured, metric)
+        if not before:  # the tune measured no device memory
+            return ""
         return f"the tune measured {shown(before)} ({found / before:.2f}x)"
     if metric not in promised.predicted:
         return ""

@@ -73,7 +73,7 @@ def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: s
     choice = take_choice(options)
     asked = as_arguments(options)
     if choice.names_several:
-        tune_machines(choice, asked, quiet, as_json)
+        tune_machines(choice, asked, as_json, progress(quiet, verbose))
         return
     if server is not None:
         result = tune_on_server(server, token, options, asked, progress(quiet, verbose))
@@ -98,14 +98,16 @@ def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: s
             click.echo(line)
 
 
-def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool, as_json: bool) -> None:
+def tune_machines(
+    choice: ExecutorChoice, asked: Mapping[str, Any], as_json: bool, notify: Callable[[str], None]
+) -> None:
     """Tunes on each kind of machines, and prints the best kind and the results of each kind's choice.
 
     Args:
         choice: The cluster, and the kinds.
         asked: The command's options as arguments of `tune`.
-        quiet: Whether to omit progress.
         as_json: Whether to print one JSON object.
+        notify: Takes each line of output.
 
     Raises:
         A3GNNError: None of the tunes has chosen a configuration.
@@ -120,13 +122,12 @@ def tune_machines(choice: ExecutorChoice, asked: Mapping[str, Any], quiet: bool,
     out: Path | None = arguments.pop("out")
     if out is None:
         check_places(out, asked["store"], resume)
-    found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=progress(quiet))
+    found = run(choice, choice.kinds(), out, arguments, resume=resume, notify=notify)
     if as_json:
         machines = [one.to_dict() for one in ranked(found)]
         click.echo(json.dumps({"machines": machines, "no_best": why_no_best(found)}, indent=2))
         return
-    if not quiet:
-        click.echo(err=True)
+    notify("\n")
     for line in machines_lines(found):
         click.echo(line)
 

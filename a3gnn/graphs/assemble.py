@@ -164,7 +164,7 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
     without, outputs = np.setdiff1d(there, judged), int(judged.max()) + 1
     notes = []
     for few, what in (
-        (without[without >= outputs], "unlabelled"),
+        (without[without >= outputs], "unlabeled"),
         (without[without < outputs], "not judged, and models have an output for it"),
     ):
         if len(few):

@@ -20,7 +20,7 @@ from a3gnn.units import printable
 from a3gnn.version import versions
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
-VIEWS_VERSION = 1
+VIEWS_VERSION = 2
 #: The views of trials before the first one.
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),

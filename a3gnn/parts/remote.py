@@ -21,8 +21,7 @@ from a3gnn.graphs.edge_list_kernels import by_falling_count
 from a3gnn.parts.graph import PartedGraph, RemoteFeatures
 from a3gnn.parts.part_kernels import put_rows
 from a3gnn.parts.protocol import NeighborDraw
-from a3gnn.sampling.relabeling import forget
-from a3gnn.sampling.relabeling import relabel
+from a3gnn.sampling.relabeling import forget, relabel
 from a3gnn.sampling.sample_kernels import MAX_EDGES, grown
 from a3gnn.sampling.sampler import PositionMaps, check_arguments, checked_seeds, repeated_seeds, too_many_edges
 from a3gnn.sampling.subgraph import Subgraph

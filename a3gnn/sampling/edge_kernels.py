@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import below, fold, hop_key, uniform
-from a3gnn.sampling.relabeling import forget
-from a3gnn.sampling.relabeling import know
-from a3gnn.sampling.relabeling import relabel
+from a3gnn.sampling.relabeling import forget, know, relabel
 from a3gnn.sampling.sample_kernels import (
     CHUNK,
     MAX_EDGES,

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import below, fold, hop_key, uniform
-from a3gnn.sampling.relabeling import forget
-from a3gnn.sampling.relabeling import relabel
+from a3gnn.sampling.relabeling import forget, relabel
 from a3gnn.storage.compiled import njit
 from a3gnn.storage.intrinsics import prefetch
 

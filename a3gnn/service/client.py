@@ -331,7 +331,7 @@ class RemoteStudy:
         Args:
             folder: A new or empty folder.
             dataset: A dataset that loads the graph on this machine; by default its name on the server.
-            notify: Receives lines for people; by default a notebook prints them.
+            notify: Receives lines for people; by default they are printed, in a script to stderr.
 
         Returns:
             The same as `tune`; None if the study has not chosen, in which case the measurements so far are written.
@@ -359,7 +359,8 @@ class RemoteStudy:
         """Waits until the study ends, also across a restart of the server, and returns the chosen configuration.
 
         Args:
-            notify: Receives each line of output, earlier ones included; by default a notebook prints them.
+            notify: Receives each line of output, earlier ones included. By default they are printed, in a script to
+                stderr.
 
         Raises:
             A3GNNError: The study failed. The error is the one that a local tune would have raised.

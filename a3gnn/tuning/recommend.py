@@ -83,7 +83,7 @@ def recommend(
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2". Labeled nodes are then split at
             random, in place of the graph's own split. None keeps the graph's split.
         split_seed: Seed of that random split.
-        notify: Takes each line of progress; by default a notebook prints them.
+        notify: Takes each line of progress; by default they are printed, in a script to stderr.
 
     Raises:
         InfeasibleError: Nothing is predicted to keep the limits; the message contains limits that would do.

@@ -125,7 +125,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     assert found["search"]["engine"] == "local"
-    assert "default" in run.stderr
+    assert "baseline" in run.stderr
 
     table = a3gnn("front", str(out))
     assert "Pareto front" in table.stdout
@@ -151,7 +151,7 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     ) as running:
         assert running.stderr is not None
         for line in running.stderr:
-            if line.startswith("trial 1"):
+            if line.startswith("#1 "):
                 running.send_signal(signal.SIGINT)
                 break
         said = running.stderr.read()
@@ -172,7 +172,7 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     again = process(*command, "2", "--resume")
     assert again.returncode == 0
     assert "is finished" in again.stderr
-    assert not any(line.startswith("default ") for line in again.stderr.splitlines())  # no trial
+    assert not any(line.startswith("baseline ") for line in again.stderr.splitlines())  # no trial
 
 
 def test_doctor_knows_every_package_of_every_extra() -> None:

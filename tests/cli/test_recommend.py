@@ -45,7 +45,7 @@ def run(command: str, *arguments: object) -> int:
 def test_it_recommends_and_its_file_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("recommend", *SMALL, "--memory-limit", "8GiB", "--out", tmp_path / "run") == 0
     out, err = capsys.readouterr()
-    assert "Predicted for sage on synthetic" in " ".join(out.split())
+    assert "Predicted for GraphSAGE on synthetic" in " ".join(out.split())
     assert "300 nodes" in err
     assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 80  # a path may be longer
     assert TunedConfig.read(tmp_path / "run").measured is None

@@ -153,7 +153,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/howto/fanouts.md": {
         "a3gnn tune --dataset graph.npz --fanouts 25,10 --budget 10min --out runs/mine": LIKE_README,
-        "a3gnn front runs/mine": ELSEWHERE,
+        "a3gnn front runs/mine": RUN,
         "a3gnn graph info graph.npz": ELSEWHERE,
         "a3gnn tune --dataset graph.npz --fanouts 15,10,5 --range seed_fanout=5:15 --budget 10min"
         " --out runs/three": LIKE_README,
@@ -245,7 +245,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn graph info graph.npz": ELSEWHERE,
         "a3gnn tune --dataset graph.npz --memory-limit 4GiB --budget 10min --out runs/mine": ELSEWHERE,
         "a3gnn train runs/mine --out runs/trained": ELSEWHERE,
-        "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": ELSEWHERE,
+        "a3gnn predict runs/trained --dataset graph.npz --out predictions.npy": RUN,
     },
     "docs/start/tutorial.md": {
         "a3gnn doctor": RUN,

@@ -65,8 +65,8 @@ def test_a_study_is_the_very_tune(server: Server, finished: RemoteStudy) -> None
 def test_whoever_follows_late_reads_all_lines(server: Server, finished: RemoteStudy) -> None:
     lines: list[str] = []
     finished.wait(lines.append)
-    assert any(line.startswith("default  ") for line in lines)
-    assert any(line.startswith("search   ") for line in lines)
+    assert any(line.startswith("baseline ") for line in lines)
+    assert any(line.startswith("#1 ") for line in lines)
     content = server.ask("GET", f"/studies/{finished.id}/events").content
     assert content.count(b"event: trial\n") == len(journal(server.folder, finished.id))
 
@@ -161,9 +161,8 @@ def test_the_command_line_tunes_on_the_server(server: Server, tmp_path: Path) ->
     fixed = [f"--fix={name}={value}" for name, value in SMALL["fix"].items() if value is not None]
     run = a3gnn(*command, *options, *fixed, "--engine", "random", "--budget", 1)
     assert run.returncode == 0, run.stderr
-    assert "default  " in run.stderr
-    assert "chosen   " in run.stdout
-    assert "Pareto front" in run.stdout
+    assert "baseline " in run.stderr
+    assert run.stdout.lstrip().startswith("Tuned GraphSAGE on ")
     assert f"a3gnn train {shlex.quote(str(out))}" in run.stdout
     kept = {path.name for path in out.iterdir()}
     assert {"tuned.json", "front.csv", "front.json", "front.png", "request.json", "probes.jsonl", "state.json"} <= kept

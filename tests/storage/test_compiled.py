@@ -286,7 +286,7 @@ def test_an_edit_of_how_neighbors_are_picked_is_seen_by_the_sampler(tmp_path: Pa
     assert drawn == sampled()
     assert set(drawn) != {0, 1, 2, 3}
     _edit(
-        tmp_path / "a3gnn" / "sampling" / "pick_kernels.py",
+        tmp_path / "a3gnn" / "sampling" / "sample_kernels.py",
         "picks[i] = low + pick\n            prefetch",
         ("picks[i] = low + i - first\n            prefetch"),
     )

@@ -61,7 +61,7 @@ def test_the_target_is_reached_where_the_curve_says(curve, middle, small_folder_
     )
     assert 0 < progress.setup_s < result.seconds_to_accuracy < progress.train_s
     assert 0 < result.eval_seconds_to_accuracy < result.eval_seconds == progress.eval_s
-    assert sum(line.startswith("validation reached") for line in said) == 1
+    assert sum(line.startswith("reached ") for line in said) == 1
     assert json.loads((out / "result.json").read_text()) == result.to_dict()
 
 

@@ -260,4 +260,4 @@ def test_a_whole_tune(name: str, package: Package, tmp_path: Path, monkeypatch: 
     with pytest.raises(UsageError, match=r"first run: task\.own\.sources was '\w+' and is '\w+'; choose"):
         run(resume=True)
     train(tmp_path / "run", epochs=1, out=tmp_path / "again", notify=lines.append)
-    assert any("or what it imports has changed since the tune" in line for line in lines)
+    assert any("or one of its imports has changed since the tune" in line for line in lines)

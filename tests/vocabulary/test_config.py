@@ -4,11 +4,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from a3gnn.checks import OneOf
 from a3gnn.config import DYNAMIC_POLICIES, KNOBS, TrainConfig
 from a3gnn.errors import ConfigError, ExitCode
-from a3gnn.knobs import Knob
-from a3gnn.search_values import CACHE_SHARES, shares_of_the_rows
 from a3gnn.task import MODELS, Task
 from tests.vocabulary.random_configs import configs
 
@@ -83,31 +80,6 @@ def test_a_task_may_change_its_model() -> None:
 def test_the_docstring_tells_of_every_knob() -> None:
     text = " ".join((TrainConfig.__doc__ or "").split())
     assert all(f"{knob.name}: {knob.help}" in text for knob in KNOBS)
-
-
-def range_of(knob: Knob) -> str:
-    """Returns what the README's table must say of the values that a search tries, and of those that it doesn't."""
-    if not isinstance(knob.domain, OneOf):
-        numbers = [value for value in knob.values if value is not None]
-        return f"{min(numbers):,g} to {max(numbers):,g}"
-    others = [choice for choice in knob.domain.choices if choice not in knob.values]
-    return ", ".join(knob.values) + (f"; by `--fix` also {', '.join(others)}" if others else "")
-
-
-def default_of(knob: Knob) -> str:
-    """Returns what the README's table must say of the default."""
-    if knob.default is None:
-        return "the task's"
-    return knob.default if isinstance(knob.default, str) else f"{knob.default:,g}"
-
-
-def test_the_readme_has_the_row_of_every_knob() -> None:
-    section = README.read_text(encoding="utf-8").partition("## What is tuned")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in section.splitlines() if line.startswith("| `")]
-    expected = {knob.name: range_of(knob) for knob in KNOBS}
-    expected["cache_bytes"] = f"0, {min(CACHE_SHARES):.0%} to {max(CACHE_SHARES):.0%} of the rows"
-    assert [knob.name for knob in KNOBS if knob.at is shares_of_the_rows] == ["cache_bytes"]
-    assert rows == [[f"`{knob.name}`", default_of(knob), expected[knob.name]] for knob in KNOBS]
 
 
 def test_what_several_trainers_have_is_idle_of_one() -> None:

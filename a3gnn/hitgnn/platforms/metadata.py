@@ -203,7 +203,7 @@ def read_platform(name: str) -> Platform:
         path = Path(name)
     else:
         error = unknown_name(option("platform"), name, names("platforms"))
-        raise UsageError(f"{error}; one of your own is a file that ends in .toml (docs/accelerators.md)")
+        raise UsageError(f"{error}; one of your own is a file that ends in .toml (docs/research/accelerators.md)")
     return _within(str(path), lambda: _platform(_toml(path)))
 
 

@@ -7,7 +7,7 @@ function gainItem(figure, shown, words) {
   if (!figure) return null;
   const ranges = figure.low !== undefined && figure.repeats !== 1;
   const range = ranges ? ` (${shown(figure.low)} to ${shown(figure.high)})` : "";
-  const times = shown === signed ? "" : " x";
+  const times = shown === signed ? "" : "x";
   return make("li", {}, make("b", {}, `${shown(figure.median)}${times}`), `${range} ${words}`);
 }
 
@@ -19,7 +19,7 @@ function gainList(gain, label) {
     : "from single trials; the verification measures them in turns";
   const items = [
     gainItem(gain.throughput, digits, "the baseline's epochs per second"),
-    gainItem(gain.time, digits, gain.time_at_least ? "sooner at the target, or more" : "sooner at the target"),
+    gainItem(gain.time, digits, `${gain.time?.median < 1 ? "as fast" : "sooner"} at the target${gain.time_at_least ? ", or more" : ""}`),
     gain.missed ? make("li", {}, `${gain.missed === 1 ? "1 seed" : `${gain.missed} seeds`} missed the target`) : null,
     gainItem({ median: gain.memory }, digits, "the baseline's memory"),
     gainItem(gain.accuracy, signed, `points of validation ${label}`),

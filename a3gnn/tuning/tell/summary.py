@@ -45,7 +45,7 @@ class Summary(NamedTuple):
 
     Attributes:
         headline: What was tuned, and the answer.
-        verified: How baseline and choice were measured; "" if they were not measured in turns.
+        verified: The trials, and how baseline and choice were measured in turns; "" if neither is known.
         other: Heading of the column beside the baseline: `tuned`, or `best other` where the baseline is the choice.
         table: A line per figure.
         changed: How the configuration of that column differs from the baseline; "" if there is none.
@@ -76,8 +76,8 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     lost = None if tuned.no_gain is None else NoGain.from_dict(tuned.no_gain)
     against = None if tuned.against_default is None else Comparison.from_dict(tuned.against_default)
     compared = against if lost is None else lost.against
-    rows = {label: row for row in front.rows for label in row.labels}
-    baseline, chosen = rows.get("default"), rows.get("chosen")
+    chosen = next((row for row in front.rows if "chosen" in row.labels), None)
+    baseline = _baseline(front)
     other = chosen if lost is None else next((row for row in front.rows if row.config == lost.config), None)
     if other is baseline:
         other = None
@@ -87,8 +87,8 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     tests = (own_test, None) if is_baseline else (None if against is None else _tested(tuned.default), own_test)
     table = [*_figures(tuned, front, baseline, other, compared), *_test(metric, *tests)]
     return Summary(
-        headline=f"{_tuned_what(tuned, trials, seconds)}: {_answer(tuned, metric, against, lost)}",
-        verified=_verified(compared, baseline),
+        headline=f"{_tuned_what(tuned)}: {_answer(tuned, metric, against, lost, baseline)}",
+        verified=_verified(compared, baseline, trials, seconds),
         other="tuned" if lost is None else "best other",
         table=tuple(table),
         changed="" if other is None else describe_config(other.config),
@@ -123,7 +123,8 @@ def summary_lines(found: Summary, folder: Path | None = None, everything: bool =
         for note in found.notes:
             yield from _labeled("", note)
     if folder is not None:
-        yield f"{'Saved':<{_LABEL}}{folder}/tuned.json, front.csv, front.png"
+        picture = ", front.png" if (folder / "front.png").exists() else ""
+        yield f"{'Saved':<{_LABEL}}{folder}/tuned.json, front.csv{picture}"
         path = shlex.quote(str(folder))
         commands = [f"a3gnn train {path}", f"a3gnn report {path}"]
         if _LABEL + sum(map(len, commands)) + 4 <= 80:
@@ -172,25 +173,33 @@ def _labeled(label: str, text: str) -> list[str]:
     return wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
 
 
-def _tuned_what(tuned: TunedConfig, trials: int | None, seconds: float | None) -> str:
+def _tuned_what(tuned: TunedConfig) -> str:
     task = tuned.setting.task
-    what = f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}"
-    if seconds is not None:
-        what += f" in {format_duration(seconds)}"
-    return what if trials is None else f"{what}, {count(trials, 'trial')}"
+    return f"Tuned {MODEL_LABELS.get(task.model, task.model)} on {tuned.setting.graph.name}"
 
 
-def _answer(tuned: TunedConfig, metric: Metric, against: Comparison | None, lost: NoGain | None) -> str:
+def _baseline(front: Front) -> FrontRow | None:
+    """Returns the row of the baseline, or of the same configuration with features on disk, which stands in for it."""
+    stand_in = TrainConfig(feature_tier="disk").canonical()
+    rows = [row for row in front.rows if "default" in row.labels or row.config == stand_in]
+    return next((row for row in rows if "default" in row.labels), next(iter(rows), None))
+
+
+def _answer(
+    tuned: TunedConfig, metric: Metric, against: Comparison | None, lost: NoGain | None, baseline: FrontRow | None
+) -> str:
     """Returns what was gained, in a few words."""
     if lost is not None:
         return "no measurable gain, the baseline stays"
     if against is None:
         if STOPPED in tuned.left_out:
             return "stopped, the best trial so far is the choice"
-        is_baseline = tuned.config == TrainConfig().canonical()
-        return "nothing beats the baseline within the limits" if is_baseline else "the choice, without a baseline"
-    if not against.differs:
-        return "the choice does not differ measurably from the baseline"
+        if baseline is not None and tuned.config == baseline.config:
+            return "nothing beats the baseline within the limits"
+        return "the best within the limits, where the baseline failed"
+    if not against.differs:  # the baseline may not be chosen: it breaks a limit, or a knob is fixed
+        late = ", later at the target than the baseline" if against.late else ""
+        return f"the best of what may be chosen{late}"
     gains = []
     if against.time is not None and against.time.median > 1:
         target = "the target" if tuned.target_accuracy is None else metric.show(tuned.target_accuracy)
@@ -198,19 +207,24 @@ def _answer(tuned: TunedConfig, metric: Metric, against: Comparison | None, lost
         gains.append(f"{at_least}{against.time.median:.2f}x sooner at {target}")
     if not gains and against.throughput.median > 1:
         gains.append(f"{against.throughput.median:.2f}x the epochs per second")
-    if against.memory < 0.95 or not gains:
+    if against.memory < 0.95:
         gains.append(f"{_percent(against.memory)} memory")
     if len(gains) < 2 and against.accuracy is not None and against.accuracy.low > 0:
         gains.append(metric.show_gain(f"{against.accuracy.median:+.2f}"))
-    return ", ".join(gains)
+    return ", ".join(gains or [f"{_percent(against.memory)} memory"])
 
 
-def _verified(against: Comparison | None, baseline: FrontRow | None) -> str:
-    if against is None:
-        return ""
-    seeds = 1 if baseline is None else baseline.measured.seeds
-    runs = count(against.throughput.repeats, "run")
-    return f"Both measured in turns: {runs} each, {count(seeds, 'seed')}; ranges in brackets."
+def _verified(against: Comparison | None, baseline: FrontRow | None, trials: int | None, seconds: float | None) -> str:
+    """Returns what was run: `25 trials in 5 min, then 14 runs of both in turns, 2 seeds, with ranges`."""
+    parts = []
+    if trials is not None and seconds is not None:
+        parts.append(f"{count(trials, 'trial')} in {format_duration(seconds)}")
+    if against is not None:
+        seeds = 1 if baseline is None else baseline.measured.seeds
+        runs = count(against.throughput.repeats, "run")
+        ranges = ", with ranges" if against.throughput.repeats > 1 else ""
+        parts.append(f"{runs} of both in turns, {count(seeds, 'seed')}{ranges}")
+    return ", then ".join(parts)
 
 
 def _figures(
@@ -241,7 +255,7 @@ def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterat
     shown = ["" if value is None else metric.show(value) for value in (baseline, other)]
     change = "not used to choose"
     if baseline is not None and other is not None:
-        change = f"{100 * (other - baseline):+.2f} points, not used to choose"
+        change = f"{100 * (other - baseline):+.2f} {_unit(metric)}, not used to choose"
     yield _line(f"test {metric.label}", shown, change)
 
 
@@ -274,7 +288,8 @@ def _range(spread: Spread) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.0f}%"
+    change = round(100 * (ratio - 1))
+    return f"{change:+d}%" if change else "0%"
 
 
 def _memory(against: Comparison) -> str:
@@ -284,9 +299,12 @@ def _memory(against: Comparison) -> str:
 
 
 def _points(spread: Spread, metric: Metric) -> str:
-    unit = "points" if metric.scale is None else f"points of {metric.scale / 100:.3g}"
     span = "" if spread.repeats == 1 else f" ({spread.low:+.2f} to {spread.high:+.2f})"
-    return f"{spread.median:+.2f} {unit}{span}"
+    return f"{spread.median:+.2f} {_unit(metric)}{span}"
+
+
+def _unit(metric: Metric) -> str:
+    return "points" if metric.scale is None else f"points of {metric.scale / 100:.3g}"
 
 
 def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) -> Iterator[str]:
@@ -295,7 +313,8 @@ def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) ->
         names = [label for label in row.labels if label not in ("default", "chosen")]
         if not names or row is baseline or row is chosen or not row.on_front:
             continue
-        speed = f"{_seconds(row.measured)} to target" if front.by_seconds else ""
+        timed = front.by_seconds and row.measured.seconds_to_accuracy is not None
+        speed = f"{_seconds(row.measured)} to target" if timed else ""
         speed = speed or f"{row.measured.throughput_epochs_per_s:.3g} epochs/s"
         size = format_size(getattr(row.measured, front.memory))
         yield f"{', '.join(names)}: {speed}, {size}, {show_quality(row.measured, front.metric)}"
@@ -318,9 +337,11 @@ def _warnings(tuned: TunedConfig, chosen: FrontRow | None, against: Comparison |
             f"compared after {tuned.default_budget_s:.3g} s of training, when the baseline still improved; a larger "
             f"{option('budget')} compares later"
         )
+    if STOPPED in tuned.left_out:
+        yield f"the tune was stopped, so the choice was measured once; {option('resume', True)} verifies it"
     missing = [what for what in tuned.left_out if not _decides_nothing(what)]
     if missing:
-        yield f"the budget was too small for {', '.join(missing)}; {more} measures them"
+        yield f"the budget was too small for {', '.join(missing)}; {more} measures more"
 
 
 def _decides_nothing(left_out: str) -> bool:
@@ -342,8 +363,6 @@ def _notes(tuned: TunedConfig, metric: Metric, lost: NoGain | None, against: Com
     if own is not None and own.sampled != "none":
         which = "" if own.sampled == "all" else f"{own.sampled} "
         yield f"{which}{metric.label} is computed from a fixed sample of in-neighbors, not from all"
-    if STOPPED in tuned.left_out:
-        yield "the tune was stopped, so the choice was measured once, without verification"
     yield from (f"not measured: {what}" for what in tuned.left_out if _decides_nothing(what) and what != STOPPED)
     if against is not None and against.left_out:
         yield f"{count(against.left_out, 'run')} that other programs disturbed do not count in the ratios"

@@ -57,7 +57,7 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
     whole = command(*asked, "--epochs", "3", "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr[-4000:]
     told = " ".join(whole.stdout.split())
-    assert f"algorithm {name} on 2 ranks: " in told
+    assert f"Algorithm {name} on 2 ranks: " in told
     assert ("of activations" in told) == (name == "p3")
     assert command(*asked, "--epochs", "2", "--out", tmp_path / "two", "--quiet").returncode == 0
     assert command(*asked, "--epochs", "3", "--out", tmp_path / "two", "--resume", "--quiet").returncode == 0

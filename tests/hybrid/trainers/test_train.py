@@ -150,7 +150,7 @@ def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_gra
         main([*common, "--trainer-shares", "156,100", "--prefetch", "1,1,1", "--out", str(tmp_path / "run"), "--quiet"])
     assert not ended.value.code
     out = " ".join(capsys.readouterr().out.split())
-    assert "trainers cpu:1 156, cpu:1 100 seeds, whole sampling, prefetch 1,1,1; " in out
+    assert "Trainers cpu:1 156, cpu:1 100 seeds, whole sampling, prefetch 1,1,1; " in out
     wrong = (
         ("--trainer-shares", "156", "--trainer-shares must be one per trainer"),
         ("--trainer-shares", "a,b", "integers separated by commas"),

@@ -8,6 +8,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.request import PARTITIONING, TrialRequest
+from tests.lines import everything
 from tests.tuning.formulas import SMALL_SPACE
 
 MiB = 2**20
@@ -89,7 +90,7 @@ def test_a_tune_of_a_space_that_can_not_be_enumerated(engine, quick_tune, small_
     lines: list[str] = []
     wide = dict.fromkeys(("num_partitions", "bias_rate", "num_workers"), (1, 128))
     options = {"engine": engine, "fix": {}, "ranges": wide, "max_accuracy_drop": 2.5, "budget": 2}
-    found = quick_tune(small_graph, notify=lines.append, **options)
+    found = quick_tune(small_graph, notify=everything(lines), **options)
     assert found.search.engine == engine
     assert found.search.evaluations >= 3000
     assert found.search.configurations > 200_000
