@@ -241,51 +241,51 @@ def doubts(
         is_choice: Whether `best` is the tune's own choice, which answers the new request, too.
     """
     if tune.tuned is None:
-        yield "The tune has not finished: nothing was measured again in a play-off yet."
+        yield "The tune has not finished, so no figure is verified yet."
     elif best is not None and best.trial.measurement.config.key() not in tune.played_off:
         yield from _single_trial(tune)
         if best.trial.measurement.config.key() not in trained_keys_of(tune):
-            yield "Its trial only timed mini-batches, for its learning curve was known: a training takes more memory."
+            yield (
+                "Its trial only timed mini-batches, because its learning curve was known: a training takes more memory."
+            )
     if is_choice:
         return
     if out_of_memory := _untold_by_memory(tune, asked):
         yield (
-            f"{count(out_of_memory, 'trial')} ran out of memory under the tune's own limits, which were smaller: what "
-            "they would reach is not known."
+            f"{count(out_of_memory, 'trial')} ran out of memory under the tune's smaller limits, so their figures are "
+            "unknown."
         )
     bounds = [one for one in found if not one.figures.complete]
     unknown = sum(_breaks_accuracy_alone(limits_of(asked, one), one) for one in bounds)
     if unknown:
         yield (
-            f"{unknown:,} of {count(len(found), 'measured configuration')} may or may not reach the least "
-            f"{asked.objectives.metric.label}: the tune ended their training before, where more could not change its "
-            "own choice."
+            f"{unknown:,} of {count(len(found), 'configuration')} may or may not reach the least "
+            f"{asked.objectives.metric.label}: the tune stopped their training early."
         )
     elif asked.study.request.priority.accuracy_counts and bounds:
         yield (
-            f"Of {len(bounds):,} of {count(len(found), 'measured configuration')} the validation "
-            f"{asked.objectives.metric.label} is a bound: the tune ended their training where more could not change "
-            "its own choice. One of them may be better."
+            f"{len(bounds):,} of {count(len(found), 'configuration')} have only a lower bound of validation "
+            f"{asked.objectives.metric.label}, because the tune stopped their training early. One may be better."
         )
     left_out = sum(
         one.trial.measurement.config.key() in tune.rejected and not limits_of(asked, one).broken_by(one.figures)
         for one in found
     )
     if left_out:
-        yield f"Left out: {count(left_out, 'configuration')} that the play-off rejected; a3gnn front says why."
+        yield f"Left out: {count(left_out, 'configuration')} that the verification rejected; a3gnn front says why."
 
 
 def _single_trial(tune: KeptTune) -> Iterator[str]:
     store = tune.folder / "profiles.sqlite"
-    taking_over = f" with {option('store', store)} takes over what was measured, and" if store.is_file() else ""
+    reusing = f" with {option('store', store)}" if store.is_file() else ""
     yield (
-        "The picked one was measured by a single trial, not in the play-off: its figures are less certain, and the "
-        f"best of many single trials is often a lucky one. A tune for this{taking_over} measures the best again."
+        "It was measured by a single trial, not verified, and the best of many single trials is often a lucky one. A "
+        f"tune by this priority{reusing} reuses these measurements and verifies its choice."
     )
     if differs(tune.play_off_drift):
         yield (
-            f"In the play-off the machine ran at {tune.play_off_drift:.2g} of the speed at which the trials were "
-            "judged: the speed of the picked one is put at that of the play-off, as the baseline's is."
+            f"The machine ran at {tune.play_off_drift:.2g} of its earlier speed during the verification: both speeds "
+            "are shown at that speed."
         )
 
 

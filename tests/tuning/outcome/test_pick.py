@@ -81,8 +81,8 @@ def test_a_single_trial_is_said_to_be_one_and_put_at_the_play_offs_speed(kept: K
     folder = kept("memory")
     found = pick(folder, priority="throughput")
     assert not found.in_play_off
-    assert "a single trial, not in the play-off" in found.doubts[0]
-    assert "0.7 of the speed" in found.doubts[1]
+    assert "a single trial, not verified" in found.doubts[0]
+    assert "at 0.7 of its earlier speed" in found.doubts[1]
     before = {row.config: row.measured for row in Front.read(folder).rows}
     own, default = found.row.measured, found.default_row.measured
     assert own.throughput_epochs_per_s == pytest.approx(DRIFT * before[found.config].throughput_epochs_per_s)
@@ -128,7 +128,7 @@ def test_what_the_play_off_rejected_is_left_out(kept: Kept) -> None:
     (folder / "front.json").write_text(json.dumps(fields))
     found = pick(folder, priority="0,1,0")
     assert found.config != chosen
-    assert any("the play-off rejected" in doubt for doubt in found.doubts)
+    assert any("the verification rejected" in doubt for doubt in found.doubts)
     with pytest.raises(InfeasibleError):
         pick(folder, priority="0,1,0", memory_limit="281MiB")
 
@@ -252,7 +252,7 @@ def test_a_peak_without_a_training_is_said_to_be_one(kept: Kept) -> None:
     assert found.config == lean.config
     assert found.row.on_front
     assert [line for line in found.doubts if line not in lean.doubts] == [
-        "Its trial only timed mini-batches, for its learning curve was known: a training takes more memory."
+        "Its trial only timed mini-batches, because its learning curve was known: a training takes more memory."
     ]
 
 
