@@ -119,7 +119,7 @@ def _outputs(
     factory = Factory.of(task.model)
     model = UserModel.of(factory.name, factory.build(*sizes, task.seed))
     if Sources.of(factory.module).hash != task.own.sources:
-        notify(f"warning: {task.model} or what it imports has changed since the training; predictions may differ")
+        notify(f"warning: {task.model} or one of its imports has changed since the training; predictions may differ")
     _with_weights(model.module, saved, device)
     plan = EvaluationPlan.of(graph, task, ids, own_bytes)
     if plan.kind == "sampled":

@@ -105,8 +105,8 @@ class _Drawing:
             yield Text(f"\n{self._heading}", style="bold")
         for trial in rows:
             style = "bold green" if trial is best else "dim" if trial.ended else ""
-            row = trial._replace(best=trial is best)
-            yield Text(row.line.rsplit(" · ", 1)[0], style=style, no_wrap=True, overflow="ellipsis")
+            columns = trial._replace(best=trial is best).columns
+            yield Text(columns, style=style, no_wrap=True, overflow="ellipsis")
         running = self._running  # another thread may end it meanwhile
         if running is not None:
             began, since = running

@@ -19,8 +19,9 @@ from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.measured_front import read_predicted_front
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import Predicted
+from a3gnn.tuning.tell.intro import describe_budget
 from a3gnn.tuning.tell.summary import summary
-from a3gnn.units import count, format_duration, format_size
+from a3gnn.units import format_duration, format_size
 from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.calibrate import own_calibration
 from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
@@ -51,8 +52,7 @@ def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
         yield "accuracy that may be lost", f"{request.max_accuracy_drop:g} points"
     else:
         yield "target", f"{request.target_accuracy:g}"
-    budget = request.budget
-    yield "budget", count(budget, "trial") if isinstance(budget, int) else format_duration(budget)
+    yield "budget", describe_budget(request)
     yield "engine", request.engine
     yield from ((f"{name} fixed at", str(value)) for name, value in request.fixed)
     yield from ((f"{name} between", f"{low} and {high}") for name, low, high in request.ranges)

@@ -142,7 +142,7 @@ def _this_machine(notify: Callable[[str], None]) -> Hardware:
     kept = kept_hardware()
     if kept is not None:
         return kept
-    notify("probing what this machine can do, which takes some seconds; it is kept for the next time")
+    notify("probing this machine (some seconds; kept for the next time)")
     return probe_hardware(notify=notify)
 
 

@@ -139,14 +139,14 @@ def unknowns(outlook: Outlook) -> Iterator[str]:
     """Yields a sentence for each part of the study of `outlook` that was never measured."""
     rows = [row for row in outlook.history.study.corpus if row.metrics is not None]
     if not rows:
-        yield "Nothing at all was measured: these are equations and the probe of the machine alone."
+        yield "Nothing at all was measured: only the equations and the probe of the machine predict."
     else:
         yield from _of_the_setting(outlook, rows)
+    label = outlook.setting.metric.label
     if not outlook.knows_accuracy:
-        label = outlook.setting.metric.label
-        yield f"the {label} on this graph: only its difference to the baseline is predicted"
+        yield f"The {label} on this graph is unknown: only its difference to the baseline is predicted."
     if not outlook.knows_seconds:
-        yield f"the seconds to that {outlook.setting.metric.label}: only their ratio to the baseline is predicted"
+        yield f"The seconds to that {label} are unknown: only their ratio to the baseline is predicted."
 
 
 def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[str]:
@@ -156,8 +156,8 @@ def _of_the_setting(outlook: Outlook, rows: Sequence[Measurement]) -> Iterator[s
     if not any(row.setting.hardware.may_be(hardware) for row in rows):
         machines = len({row.setting.hardware.fingerprint for row in rows})
         yield (
-            "Nothing was measured on this machine: its speed is what the probe found, corrected by what "
-            f"{count(machines, 'other machine')} did."
+            "Nothing was measured on this machine: its speed comes from the probe, corrected by measurements of "
+            f"{count(machines, 'other machine')}."
         )
         if hardware.has_device and not any(row.setting.hardware.has_device for row in rows):
             yield "Nothing was measured with a GPU: what it does is predicted by equations alone."

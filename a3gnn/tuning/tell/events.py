@@ -34,11 +34,16 @@ class TrialEvent(NamedTuple):
     left: str
 
     @property
-    def line(self) -> str:
-        """The trial in columns, as in a log."""
+    def columns(self) -> str:
+        """The trial in columns."""
         ended = f" ({self.ended})" if self.ended else ""
-        columns = f"{self.name:<{NAME}}{BEST if self.best else ' '} {self.speed:>{SPEED}}{self.gain:>{GAIN}}"
-        return f"{columns}  {self.memory:>{SIZE}}  {self.changed}{ended} · {self.left}"
+        figures = f"{self.name:<{NAME}}{BEST if self.best else ' '} {self.speed:>{SPEED}}{self.gain:>{GAIN}}"
+        return f"{figures}  {self.memory:>{SIZE}}  {self.changed}{ended}"
+
+    @property
+    def line(self) -> str:
+        """The columns and what is left, as in a log."""
+        return f"{self.columns} · {self.left}"
 
 
 class BeganEvent(NamedTuple):
@@ -49,7 +54,7 @@ class BeganEvent(NamedTuple):
 
 
 class HeadingEvent(NamedTuple):
-    """The headings of the columns of `TrialEvent.line`."""
+    """The headings of `TrialEvent.columns`."""
 
     line: str
 

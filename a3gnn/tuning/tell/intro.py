@@ -32,7 +32,7 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     yield from place(setting)
     goal = _GOALS.get(request.priority.name, f"weights {request.priority.text}").format(setting.metric.label)
     yield _line("goal", goal)
-    yield _line("limits", f"{_limits(request)}, budget {_budget(request)}")
+    yield _line("limits", f"{_limits(request)}, budget {describe_budget(request)}")
 
 
 def place(setting: Setting) -> Iterator[str]:
@@ -58,7 +58,8 @@ def _limits(request: TuneRequest) -> str:
     return f"{format_size(limit)} of memory" if isinstance(limit, int) else "the baseline's memory"
 
 
-def _budget(request: TuneRequest) -> str:
+def describe_budget(request: TuneRequest) -> str:
+    """Returns the budget as text: `5 min`, or `20 trials`."""
     budget = request.budget
     return count(budget, "trial") if isinstance(budget, int) else format_duration(budget)
 

@@ -27,7 +27,7 @@ def recommendation_lines(found: Recommendation) -> Iterator[str]:
     yield from wrapped("In brackets: the range of nine in ten measurements, as predicted.")
     yield from wrapped(found.corpus.describe())
     if found.unknown:
-        yield "Not predicted:"
+        yield "Uncertain:"
         for line in found.unknown:
             yield from wrapped(line, "  - ", "    ")
     yield from wrapped("a3gnn tune measures before it chooses.")
