@@ -27,8 +27,8 @@ def check_address(host: str, token: str | None, variable: str) -> None:
     """
     if host not in LOOPBACK and token is None:
         raise UsageError(
-            f"--host {host} can be reached by other machines, which needs a --token (or {variable}) that "
-            "requests must carry; without --host the server answers this machine alone"
+            f"--host {host} lets other machines connect, which needs a --token (or {variable}) in their requests; "
+            "without --host, only this machine can connect"
         )
     if token is not None and len(token) < _TOKEN_CHARACTERS:
         raise UsageError(
@@ -47,8 +47,8 @@ def check_token(token: str, name: str) -> None:
     """
     if len(token) > _MOST_TOKEN_CHARACTERS or not all("!" <= character <= "~" for character in token):
         raise UsageError(
-            f"{name} must be of printable ASCII characters without blanks, {_MOST_TOKEN_CHARACTERS:,} at most; the one "
-            f"given has {len(token):,} characters, as requests can't carry it"
+            f"{name} must have at most {_MOST_TOKEN_CHARACTERS:,} printable ASCII characters and no blanks, got "
+            f"{len(token):,} characters that a request can't carry"
         )
 
 

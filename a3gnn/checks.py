@@ -108,8 +108,8 @@ def checked_limit(name: str, value: Any) -> int | None:
         with_unit = isinstance(value, str) and value.strip()[-1].isalpha()
         remedy = "allow more" if with_unit else "write the limit with its unit"
         raise UsageError(
-            f"{name} must be at least {format_size(_LEAST_LIMIT)}, got {given}; a process takes about 200 MiB before "
-            f"it trains anything; {remedy}, such as 4GiB"
+            f"{name} must be at least {format_size(_LEAST_LIMIT)}, got {given}, because a process takes about 200 "
+            f"MiB before it trains; {remedy}, such as 4GiB"
         )
     return size
 

@@ -114,12 +114,12 @@ class TrainConfig:
         idle=where(parallel_mode="sequential") | ~where(trainers=1),
         learns=ALWAYS, show=Phrase(7, "isolated stages"))
     seed_fanout: int | None = knob(
-        None, WholeOrTask(1, "None is the task's"),
+        None, WholeOrTask(1, "None takes the task's"),
         help="In-neighbors sampled per seed; None: as many as the task says. Evaluation takes all.",
         search=(None, 25, 15, 10, 5, 3), at=at.below_the_seeds_fanout, learns=ALWAYS, show=Phrase(9, "fanout {}"),
         idle_at=at.idle_as_the_last_of(1))
     deep_fanout: int | None = knob(
-        None, WholeOrTask(1, "None is the task's"),
+        None, WholeOrTask(1, "None takes the task's"),
         help="In-neighbors sampled per node at every further hop; None: as many as the task says.",
         search=(None, 15, 10, 5, 2), at=at.below_the_deep_fanouts, learns=ALWAYS, show=Phrase(10, "deeper fanout {}"),
         idle_at=at.idle_as_the_last_of(2))

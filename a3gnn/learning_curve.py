@@ -68,10 +68,10 @@ class LearningCurve:
     def __post_init__(self) -> None:
         if len(self.batches) != len(self.val_accuracy):
             raise UsageError(
-                f"a curve must have an accuracy per count, got {len(self.val_accuracy)} for {len(self.batches)}"
+                f"a curve needs one accuracy per count, got {len(self.val_accuracy)} for {len(self.batches)}"
             )
         if any(later <= earlier for earlier, later in zip((0, *self.batches), self.batches, strict=False)):
-            raise UsageError(f"a curve's counts of mini-batches must ascend from 1 on, got {self.batches}")
+            raise UsageError(f"a curve's counts of mini-batches must be ascending and >= 1, got {self.batches}")
 
     @property
     def trained(self) -> int:

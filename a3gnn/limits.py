@@ -71,7 +71,7 @@ class Breach:
             return f"{self.name} {self.amount()} over the limit of {format_size(self.bound)}"
         bound, extreme = self.metric.show(self.bound), f"the {self.metric.extreme} allowed"
         if not self.found:
-            return f"{self.name} unknown within the time, where {bound} is {extreme}"
+            return f"{self.name} unknown within the time, but {bound} is {extreme}"
         return f"{self.name} {self.amount()} {'under' if self.metric.larger_is_better else 'over'} {extreme}, {bound}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -61,8 +61,8 @@ class Metric:
             raise unknown_name("a metric", self.name, METRIC_NAMES)
         if (self.name in ERRORS) != (self.scale is not None) or not (self.scale is None or self.scale > 0):
             raise UsageError(
-                f"the scale of {self.name} must be {'positive' if self.name in ERRORS else 'None'}, got {self.scale}; "
-                "an error needs values that are predicted, and differ"
+                f"the scale of {self.name} must be {'positive' if self.name in ERRORS else 'None'}, got "
+                f"{self.scale}; an error metric needs predicted values that differ"
             )
 
     @property
@@ -73,7 +73,7 @@ class Metric:
     @property
     def unit(self) -> str:
         """Unit on the axis of a figure."""
-        return "%" if self.scale is None else "in the unit of what is predicted"
+        return "%" if self.scale is None else "in the unit of the values"
 
     @property
     def larger_is_better(self) -> bool:

@@ -112,7 +112,7 @@ class ConversionProgress:
             self._stage, self._began, self._share = stage, now, share
         if self._say is not None and now >= self._due:
             gained = share - self._share
-            left = f", {format_duration((now - self._began) * (1 - share) / gained)} left of it" if gained > 0 else ""
+            left = f", {format_duration((now - self._began) * (1 - share) / gained)} left" if gained > 0 else ""
             self._say(f"{stage}: {share:.0%}{left}")
             self._due = now + self._period_s
 

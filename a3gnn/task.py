@@ -45,6 +45,8 @@ Aggregates = Literal["mean"]
 #: Which accuracies are computed from a fixed sample of in-neighbors, not from all.
 Sampled = Literal["none", "validation", "test", "all"]
 
+#: How a message names a factory among the models.
+_YOUR_OWN = "your own package.module:function"
 _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 #: Default fanouts of one, two and three layers; further layers repeat the third's. Two layers: Hamilton et al., 2017,
@@ -212,21 +214,22 @@ class Task:
         if not isinstance(self.residual, bool):
             raise ConfigError(f"residual must be True or False, got {self.residual!r}")
         self._check_schedule()
-        Whole(0, "any non-negative integer does").check("seed", self.seed)
+        Whole(0, "any non-negative integer is valid").check("seed", self.seed)
         check_version("Task", self.schema_version)
 
     def _check_schedule(self) -> None:
         OneOf(SCHEDULES).check("lr_schedule", self.lr_schedule)
         if self.lr_schedule == "constant" and self.lr_epochs is not None:
-            raise ConfigError(f"lr_epochs must be left out where lr_schedule is constant, got {self.lr_epochs}")
+            raise ConfigError(f"lr_epochs must be left out if lr_schedule is constant, got {self.lr_epochs}")
         if self.lr_schedule != "constant":
-            Whole(1, f"lr_schedule {self.lr_schedule} falls over so many epochs").check("lr_epochs", self.lr_epochs)
+            Whole(1, f"lr_schedule {self.lr_schedule} falls over this number of epochs").check(
+                "lr_epochs", self.lr_epochs
+            )
 
     def _check_model(self) -> None:
         if not names_factory(self.model):
             if self.model not in MODELS:
-                factory = "a model of your own is named package.module:function"
-                raise ConfigError(f"{unknown_name('model', self.model, MODELS)}; {factory}")
+                raise ConfigError(str(unknown_name("model", self.model, (*MODELS, _YOUR_OWN))))
             if self.own is not None:
                 raise ConfigError(f"own must be None for a built-in model, got {self.own!r} for {self.model}")
             return

@@ -51,6 +51,8 @@ def tuned_config(path: Any) -> TrainConfig:
     try:
         return TrainConfig.from_dict(fields["config"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{file} must be a whole tuned.json, but lacks or mistypes {error}; tune again") from error
+        raise ConfigError(
+            f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune again"
+        ) from error
     except A3GNNError as error:
         raise ConfigError(f"{file}: {error}") from error

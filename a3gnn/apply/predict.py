@@ -83,7 +83,7 @@ def predict(
         notify(note)
     if graph.num_features != saved.num_features:
         raise GraphError(
-            f"{graph.name} must have the {saved.num_features} features that the model was trained on, got "
+            f"{graph.name} must have the {saved.num_features} features of the model's training, got "
             f"{graph.num_features}; give the same columns"
         )
     asked = InputNodes.of(nodes, graph.num_nodes, name="nodes").nodes
@@ -95,7 +95,7 @@ def predict(
             found[done : done + len(some)] = outputs.cpu()
             done += len(some)
         guard.check()
-    remedy = "train the model again with a smaller learning_rate, or give features as large as those of its training"
+    remedy = "train the model again with a smaller learning_rate, or give features of the same size as in its training"
     found = checked_outputs(ids, _probabilities(found, saved.target), remedy, finite=True)
     found = found[:, 0] if saved.target == "values" else found
     return found if np.array_equal(ids, asked) else found[torch.from_numpy(places)]
@@ -136,7 +136,7 @@ def _with_weights(model: M, saved: SavedModel, device: torch.device) -> M:
     try:
         model.load_state_dict(saved.weights)
     except RuntimeError as error:
-        raise ModelError(f"{saved.task.model} must take the weights in its model.pt, but {error}") from error
+        raise ModelError(f"the weights in model.pt must fit {saved.task.model}, but {error}") from error
     return model.to(device).eval()
 
 

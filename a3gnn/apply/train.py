@@ -169,7 +169,7 @@ def train(
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
         if flag("until_target", until_target) and accuracy is None:
             raise UsageError(
-                f"{option('until_target')} needs a target: give {option('target_accuracy')}, or a tuned.json with one"
+                f"{option('until_target')} needs a target; give {option('target_accuracy')}, or a tuned.json with one"
             )
         if limit is None and request.tuned is not None:
             limit = request.tuned.limits.host_bytes
@@ -233,8 +233,9 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
     reached = done.reached(accuracy)
     if ends and reached is not None and reached.batches < trained:
         raise UsageError(
-            f"{option('until_target')} must not be passed yet, got a run that reached {trainer.metric.show(accuracy)} "
-            f"after {reached.batches} mini-batches and went on to {trained}; leave it out, or start another run"
+            f"{option('until_target')} needs a run that has not passed the target, got a run that reached "
+            f"{trainer.metric.show(accuracy)} after {reached.batches} mini-batches and continued to {trained}; leave "
+            "it out, or start another run"
         )
     begin = perf_counter()
     first = first_point(trainer)
@@ -249,6 +250,6 @@ def _check(epochs: int, patience: int | None, out: object, resume: bool, progres
     path_or_none("out", out)
     flag("progress", progress)
     if flag("resume", resume) and out is None:
-        raise UsageError(f"{option('resume')} needs the {option('out')} folder of the run that is to go on")
+        raise UsageError(f"{option('resume')} needs the {option('out')} folder of the run to continue")
     if task is not None and not isinstance(task, Task):
-        raise UsageError(f"task must be a Task, got {task!r}; Task.from_dict makes one of a dict")
+        raise UsageError(f"task must be a Task, got {task!r}; Task.from_dict makes one from a dict")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from a3gnn.cli.options import added
 from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import EXECUTORS, LOCAL, ExecutorChoice
 
@@ -22,7 +23,7 @@ def executor_options(machines: str) -> Callable[[F], F]:
     Args:
         machines: Help text of --machines.
     """
-    options = (
+    return added(
         click.option(
             "--executor",
             type=click.Choice(EXECUTORS),
@@ -35,13 +36,6 @@ def executor_options(machines: str) -> Callable[[F], F]:
         ),
         click.option("--machines", metavar="NAME", help=machines),
     )
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 def take_choice(options: dict[str, Any]) -> ExecutorChoice:
@@ -59,6 +53,6 @@ def refuse_executor(options: Mapping[str, Any], server: str | None) -> None:
         if server is not None and options[name] != usual:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"{flag} {options[name]} means nothing with --server, whose trials run where a3gnn serve {flag} says; "
-                "leave one of the options out"
+                f"{flag} {options[name]} has no effect with --server, because a3gnn serve {flag} decides where trials "
+                "run; leave one of the options out"
             )

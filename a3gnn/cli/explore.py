@@ -122,7 +122,9 @@ def _compared(
     from a3gnn.option_names import option
 
     if dataset is None:
-        raise UsageError(f"{option('algorithms')} needs {option('dataset')}: what devices store is counted in a graph")
+        raise UsageError(
+            f"{option('algorithms')} needs {option('dataset')}, because the rows of devices are counted in a graph"
+        )
     most = found.platform.num_devices
     if most == 1:
         raise UsageError(f"{option('algorithms')} needs several devices, got 1; give {option('devices')} 2 or more")

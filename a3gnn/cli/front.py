@@ -26,7 +26,10 @@ def front(folder: Path, everything: bool, as_json: bool) -> None:
 
     so_far = unfinished_front(folder)
     if so_far is not None:
-        say(f"the tune in {folder} is not finished: this is its front so far; its command with --resume continues")
+        say(
+            f"the tune in {folder} is not finished, and this is its front so far; run its command with --resume to "
+            "continue"
+        )
     found = so_far or Front.read(folder)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))

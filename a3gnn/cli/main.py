@@ -68,8 +68,8 @@ class Commands(click.Group):
         started = launch() if cmd_name != "train" and by_torchrun() else None
         if started is not None:
             raise UsageError(
-                f"torchrun must run a3gnn train, got {cmd_name} in {started.size} processes, each of which would do "
-                f"all of it; run a3gnn {cmd_name} without torchrun"
+                f"torchrun must run a3gnn train, got {cmd_name} in {started.size} processes, which would each do the "
+                f"whole work; run a3gnn {cmd_name} without torchrun"
             )
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
         return command

@@ -125,7 +125,7 @@ class Fanouts(click.ParamType[tuple[int, ...]]):
             return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
         except ValueError:
             self.fail(
-                f"fanouts are integers separated by commas, one per layer, such as 25,10; got {value!r}", param, ctx
+                f"fanouts must be integers separated by commas, one per layer, such as 25,10, got {value!r}", param, ctx
             )
 
 
@@ -145,7 +145,7 @@ class Integers(click.ParamType[tuple[int, ...]]):
         try:
             return value if isinstance(value, tuple) else tuple(int(part) for part in value.split(","))
         except ValueError:
-            self.fail(f"{self._what}; got {value!r}", param, ctx)
+            self.fail(f"{self._what}, got {value!r}", param, ctx)
 
 
 class ModelType(click.ParamType[str]):
@@ -160,7 +160,7 @@ class ModelType(click.ParamType[str]):
             return str(value)
         if value not in MODELS:
             error = unknown_name("a model", value, MODELS)
-            self.fail(f"{error}; one of your own is package.module:function", param, ctx)
+            self.fail(f"{error}; a model of your own is package.module:function", param, ctx)
         return str(value)
 
 
@@ -195,6 +195,44 @@ def split_options(command: F) -> F:
     return click.option("--split", type=SharesType(), metavar="TRAIN,VAL,TEST", help=shares)(command)
 
 
+def added(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Returns a decorator that adds `options` to a command, in this order."""
+
+    def decorate(command: F) -> F:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return decorate
+
+
+def address_options(port: int, token_variable: str) -> Callable[[F], F]:
+    """Returns a decorator that adds --host, --port and --token to the command of a server.
+
+    Args:
+        port: The default port.
+        token_variable: The environment variable that may contain the token.
+    """
+    return added(
+        click.option(
+            "--host",
+            default="127.0.0.1",
+            show_default=True,
+            help="Address to listen on; other addresses than this need --token.",
+        ),
+        click.option(
+            "--port", type=click.IntRange(0, 65535), default=port, show_default=True, help="Port; 0 takes a free one."
+        ),
+        click.option(
+            "--token",
+            envvar=token_variable,
+            show_envvar=True,
+            metavar="TEXT",
+            help="Access token that requests must carry; the variable keeps it out of process lists.",
+        ),
+    )
+
+
 MODEL = ModelType()
 SIZE = SizeType()
 SIZE_LIMIT = SizeLimit()
@@ -203,8 +241,8 @@ ANY_LIMIT = AnyLimit()
 DURATION = Duration()
 BUDGET = BudgetType()
 FANOUTS = Fanouts()
-SHARES = Integers("shares are integers separated by commas, one per trainer, such as 700,324", "n1,n2,...")
-DEPTHS = Integers("depths are three integers separated by commas, such as 1,1,1", "n1,n2,n3")
+SHARES = Integers("shares must be integers separated by commas, one per trainer, such as 700,324", "n1,n2,...")
+DEPTHS = Integers("depths must be three integers separated by commas, such as 1,1,1", "n1,n2,n3")
 
 
 def asked_fanouts(layers: int | None, fanouts: tuple[int, ...] | None) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ import click
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
+from a3gnn.cli.options import address_options
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.config import PARTITIONERS, Partitioner
 from a3gnn.units import count, format_size
@@ -63,22 +64,7 @@ def make(
 
 @parts.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; other addresses than this need --token.",
-)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8652, show_default=True, help="Port; 0 takes a free one."
-)
-@click.option(
-    "--token",
-    envvar="A3GNN_PARTS_TOKEN",
-    show_envvar=True,
-    metavar="TEXT",
-    help="Access token that requests must carry; the variable keeps it out of process lists.",
-)
+@address_options(8652, "A3GNN_PARTS_TOKEN")
 def serve(folder: Path, host: str, port: int, token: str | None) -> None:
     """Serve the part in FOLDER, until Ctrl-C.
 

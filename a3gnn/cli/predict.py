@@ -61,6 +61,4 @@ def predict(model: Path, dataset: str, out: Path, host_memory_limit: int | None,
 
 def _check(out: Path) -> None:
     if out.suffix != ".npy" or out.exists():
-        raise UsageError(
-            f"--out must be a new file called FILE.npy, got {out}{' which exists' if out.exists() else ''}"
-        )
+        raise UsageError(f"--out must be a new file FILE.npy, got {out}{', which exists' if out.exists() else ''}")

@@ -180,7 +180,7 @@ def _measure(
             bar.stop()
             verb = "is" if len(found) == 1 else "are"
             done = f"{len(found)} of {count(len(configs), 'configuration')} {verb} in {place}"
-            raise KeyboardInterrupt(f"{done}; run the same command to go on") from interrupt
+            raise KeyboardInterrupt(f"{done}; run the same command to continue") from interrupt
     return found
 
 

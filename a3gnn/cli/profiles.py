@@ -55,7 +55,7 @@ def list_(store: str | None, as_json: bool) -> None:
             click.echo("the list leaves out wrong rows; a3gnn profiles check names them", err=True)
     elif not as_json:
         click.echo(
-            f"there is no store at {DEFAULT_STORE}: run a3gnn profile to make one, or give another with --store",
+            f"no store exists at {DEFAULT_STORE}; run a3gnn profile to make one, or give another with --store",
             err=True,
         )
     if as_json:
@@ -140,7 +140,7 @@ def _existing(store: str | None) -> ProfileStore:
     opened = existing_store(store)
     if opened is None:
         raise StoreError(
-            f"there is no store at {DEFAULT_STORE}: run a3gnn profile to make one, or give another with --store"
+            f"no store exists at {DEFAULT_STORE}; run a3gnn profile to make one, or give another with --store"
         )
     return opened
 

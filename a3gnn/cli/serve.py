@@ -9,7 +9,7 @@ import click
 
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.help import Command
-from a3gnn.cli.options import SIZE, import_from_here
+from a3gnn.cli.options import SIZE, address_options, import_from_here
 
 
 @click.command(cls=Command)
@@ -26,22 +26,7 @@ from a3gnn.cli.options import SIZE, import_from_here
     metavar="DIR",
     help="Folder whose graphs studies may use.",
 )
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on; other addresses than this need --token.",
-)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Port; 0 takes a free one."
-)
-@click.option(
-    "--token",
-    envvar="A3GNN_TOKEN",
-    show_envvar=True,
-    metavar="TEXT",
-    help="Access token that requests must carry; the variable keeps it out of process lists.",
-)
+@address_options(8642, "A3GNN_TOKEN")
 @click.option(
     "--allow-host", multiple=True, metavar="NAME", help="Host name that reaches this server. May be repeated."
 )

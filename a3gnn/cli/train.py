@@ -286,8 +286,8 @@ def start_ranks(ranks: int | None) -> None:
     if started is not None:
         if started.size != ranks:
             raise UsageError(
-                f"{option('ranks')} must be the processes that torchrun started, {started.size}, got {ranks}; leave it "
-                "out under torchrun"
+                f"{option('ranks')} must equal the {started.size} processes of torchrun, got {ranks}; leave it out "
+                "under torchrun"
             )
         return
     from a3gnn.threads.pool import usable_cores

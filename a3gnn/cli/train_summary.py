@@ -146,7 +146,7 @@ def _stolen(result: TrainResult) -> str:
 
     return (
         f"other virtual machines took {result.stolen_share:.0%} of the cores' time; without them, training takes about "
-        f"{1 / stretch(result.stolen_share):.2f} of this time, the figure of a tune"
+        f"{1 / stretch(result.stolen_share):.2f} of this time, as in a tune"
     )
 
 

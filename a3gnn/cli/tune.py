@@ -153,14 +153,14 @@ def tune_on_server(
 
     if options["split"] is not None:
         raise UsageError(
-            "--split means nothing with --server, which splits no graph: a3gnn graph convert GRAPH FOLDER --split "
-            f"{options['split']} makes a folder that it takes"
+            "--split has no effect with --server, which does not split graphs; give a folder that a3gnn graph convert "
+            f"GRAPH FOLDER --split {options['split']} made"
         )
     for name in ("store", "resume"):
         if options[name]:
             raise UsageError(
-                f"--{name} means nothing with --server, which keeps its own measurements and studies; Client(URL)"
-                ".study(N).resume() goes on with one"
+                f"--{name} has no effect with --server, which has its own measurements and studies; "
+                "Client(URL).study(N).resume() continues a study"
             )
     if options["out"] is not None:
         check_folder(options["out"], resume=False)

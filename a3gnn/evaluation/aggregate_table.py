@@ -110,8 +110,8 @@ def row_starts(
         taken += _ENTRY_BYTES * int(counts.sum())
         if taken > most:
             raise ConfigError(
-                f"input_aggregation full needs a table of at most {MOST_TABLE_GROWTH} times the bytes of the features "
-                f"({format_size(most)} of {graph.name}), got {format_size(taken)} for the first {ids[-1] + 1:,} of "
+                f"input_aggregation full needs a table of at most {format_size(most)} ({MOST_TABLE_GROWTH} times the "
+                f"features of {graph.name}), got {format_size(taken)} for the first {ids[-1] + 1:,} of "
                 f"{graph.num_nodes:,} rows; use sampled"
             )
     return np.cumsum(starts, out=starts)

@@ -63,7 +63,10 @@ def suiting(graph: GraphArrays) -> tuple[MetricName, str]:
     usual: MetricName = "accuracy" if graph.target == "classes" else "micro_f1"
     what = "of the validation nodes are in one class" if usual == "accuracy" else "of the labels are equal, 0 or 1"
     if graph.num_classes < 2:
-        return usual, f"metric: {METRIC_LABELS[usual]}, which is 100% for any model: all labels are of one class"
+        return (
+            usual,
+            f"metric: {METRIC_LABELS[usual]}, which is 100% for any model, because all labels are of one class",
+        )
     if share <= MOST_IN_ONE_CLASS:
         return usual, f"metric: {METRIC_LABELS[usual]}, because at most {share:.0%} {what}"
     ranked = all(_is_ranked(graph, ids) for ids in (graph.val_ids, graph.test_ids))

@@ -188,7 +188,7 @@ def metric_of(task: Task, graph: Graph) -> Metric:
     """
     spread = label_spread(graph.labels, graph.train_ids)
     if spread == 0:
-        raise GraphError(f"{graph.name} must have train nodes whose values differ, got one value; give others")
+        raise GraphError(f"{graph.name} must have train nodes with different values, got one value; give other values")
     return Metric(task.metric, spread if task.metric in ERRORS else None)
 
 

@@ -63,7 +63,7 @@ class Scratch:
                 mapped = np.memmap(file, dtype=np.float32, mode="r+", shape=(rows, columns))
         except OSError as error:
             raise A3GNNError(
-                f"evaluation must have {format_size(size)} of disk in {self.folder} for a layer's output, but "
+                f"evaluation needs {format_size(size)} of disk space in {self.folder} for a layer's output: "
                 f"{error.strerror or error}; free some, or set A3GNN_CACHE to a folder on another disk"
             ) from error
         return torch.from_numpy(np.asarray(mapped))

@@ -81,8 +81,8 @@ def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
 def _aggregator(model: Model, task: Task) -> Aggregator:
     if model.aggregator is None:
         raise ConfigError(
-            "input_aggregation full needs a model whose input layer aggregates features before anything that is "
-            f"learned (sage, gcn, gin), got {task.model}, whose attention is learned; use sampled"
+            "input_aggregation full needs an input layer that aggregates features before any learned part (sage, "
+            f"gcn, gin), got {task.model}, whose attention is learned; use sampled"
         )
     return model.aggregator
 

@@ -70,7 +70,7 @@ class EvaluationPlans(NamedTuple):
     def text(self) -> str:
         """A description of the neighborhoods that qualities are computed from."""
         same = self.validation.kind == self.test.kind
-        return self.validation.text if same else f"{self.validation.text}; that of test nodes from {self.test.text}"
+        return self.validation.text if same else f"{self.validation.text}; for test nodes from {self.test.text}"
 
 
 class OwnEvaluator:
@@ -227,8 +227,8 @@ class EvaluationPlan:
         fanouts = tuple(_SAMPLED_OF_ALL if fanout == -1 else fanout for fanout in task.fanouts)
         pieces, most = _sampled_batches(graph, own, fanouts, ids, budget_bytes)
         text = (
-            f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbors per node, not of all: the whole graph may "
-            f"take {format_size(round(whole))}, and {format_size(budget_bytes)} are for evaluation"
+            f"a fixed sample of {', '.join(map(str, fanouts))} in-neighbors per node, because the whole graph may "
+            f"take {format_size(round(whole))} and evaluation may use {format_size(budget_bytes)}"
         )
         cost = own.cost.moved(*_sampled_extent(graph, own, fanouts, len(ids)))
         return cls("sampled", fanouts, pieces, cost, min(most, whole), text)

@@ -61,18 +61,18 @@ def check_defined(metric: str, labels: NDArray[Any], where: str) -> None:
     if (target, metric) not in _TALLIES:
         known = [name for kind, name in _TALLIES if kind == target]
         raise GraphError(
-            f"the metric must be one of {', '.join(known)} where {target} are predicted, got {metric}; auto chooses one"
+            f"the metric must be one of {', '.join(known)} if {target} are predicted, got {metric}; auto chooses one"
         )
     if metric not in _RANKING:
         return
     if target == "classes" and len(found := np.unique(labels)) < 2:
         raise GraphError(
-            f"{metric} must have {where} nodes of two classes or more, got {len(labels)} of class {found[0]} alone; "
+            f"{metric} needs {where} nodes of at least two classes, got {len(labels)} of class {found[0]} only; "
             f"change the split, or choose {option('metric', 'macro_f1')}"
         )
     if target == "labels" and not _both(labels == 1).any():
         raise GraphError(
-            f"{metric} must have a label that some {where} nodes have and others don't, got none among {len(labels)} "
+            f"{metric} needs a label that some {where} nodes have and others don't, got none among {len(labels)} "
             f"nodes; change the split, or choose {option('metric', 'micro_f1')}"
         )
 

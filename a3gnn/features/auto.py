@@ -138,7 +138,9 @@ def choose_policy(batches: Sequence[NDArray[np.int32]], placement: CachePlacemen
     measured; the values that a store returns do not depend on it.
     """
     if not batches or not placement.cache_bytes:
-        return PolicyChoice("degree", "auto took degree: there are no mini-batches, or no cache, to try policies on")
+        return PolicyChoice(
+            "degree", "auto took degree, because there are no mini-batches or no cache to try policies on"
+        )
     row, rows = row_seconds(batches[:_TIMED], placement), statistics.fmean(map(len, batches))
     estimates: dict[CachePolicy, PolicyEstimate] = {}
     for policy in (*STATIC_POLICIES, *(DYNAMIC_POLICIES if isinstance(placement.base, DenseRows) else ())):
@@ -201,7 +203,7 @@ def replay(
         UsageError: A static policy without `hot`, a dynamic one with it, `num_slots` negative, or no batch to count.
     """
     if (hot is None) != (policy in DYNAMIC_POLICIES):
-        raise UsageError(f"hot must be given for static policies and for no other, got policy {policy!r}")
+        raise UsageError(f"hot must be given for a static policy and left out for a dynamic one, got policy {policy!r}")
     if num_slots < 0:
         raise UsageError(f"num_slots must be >= 0, got {num_slots}; 0 caches nothing")
     warm_up()
@@ -217,7 +219,10 @@ def replay(
             seconds.append(elapsed)
             hits, total, admitted = hits + batch_hits, total + len(ids), admitted + len(missed)
     if not seconds:
-        raise UsageError(f"replay needs more than {warm_up_batches} mini-batches, those that warm the cache up")
+        raise UsageError(
+            f"replay needs more than {warm_up_batches} mini-batches, because the first {warm_up_batches} warm up the "
+            "cache"
+        )
     return ReplayStats(hits / max(total, 1), statistics.median(seconds) * 1e3, admitted / len(seconds))
 
 
@@ -248,6 +253,6 @@ def _reason(best: CachePolicy, estimates: dict[CachePolicy, PolicyEstimate], row
         for policy, estimate in estimates.items()
     )
     return (
-        f"auto took {best}: reading a row takes {1e9 * row.base:.0f} ns from where uncached rows are and "
-        f"{1e9 * row.cache:.0f} ns from the cache; estimated gain per mini-batch: {tried}"
+        f"auto took {best}: reading a row takes {1e9 * row.base:.0f} ns without the cache and {1e9 * row.cache:.0f} "
+        f"ns from the cache; estimated gain per mini-batch: {tried}"
     )

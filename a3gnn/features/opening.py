@@ -112,8 +112,8 @@ def base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
 def _check_table(config: TrainConfig, table: DenseFeatures | SparseFeatures | None) -> None:
     if (config.input_aggregation == "full") != (table is not None):
         raise UsageError(
-            f"input_aggregation must be full with the table of a model's input layer and sampled without, got "
-            f"{config.input_aggregation}; a3gnn's own training makes a table, a loop of your own takes sampled"
+            "input_aggregation must be full with a table for the input layer and sampled without, got "
+            f"{config.input_aggregation}; only a3gnn's own training makes the table, so use sampled in your own loop"
         )
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 #: Remedies for data types that are often passed by mistake, by package and class.
 _REMEDIES = {
-    "torch_geometric.HeteroData": "heterogeneous graphs are not supported, data.to_homogeneous() may make one of it",
+    "torch_geometric.HeteroData": "heterogeneous graphs are not supported; data.to_homogeneous() can convert it",
     "torch_geometric.TemporalData": "temporal graphs are not supported",
     "torch_geometric.Dataset": "give dataset[0]",
-    "networkx.Graph": "torch_geometric.utils.from_networkx makes a Data of it",
-    "dgl.DGLGraph": "torch_geometric.utils.from_dgl makes a Data of it",
+    "networkx.Graph": "torch_geometric.utils.from_networkx converts it to a Data",
+    "dgl.DGLGraph": "torch_geometric.utils.from_dgl converts it to a Data",
 }
 
 

@@ -155,7 +155,7 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
     """
     kept = stored(labels)
     if target_of(labels) == "values":
-        note = "y are floats: their values are predicted, as in a regression; classes are integers"
+        note = "y holds floats, so the model predicts values, as in a regression; classes are integers"
         return kept, num_outputs(labels), (note,)
     if target_of(labels) == "labels":
         return kept, num_outputs(labels), ()
@@ -165,7 +165,7 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
     notes = []
     for few, what in (
         (without[without >= outputs], "unlabeled"),
-        (without[without < outputs], "not judged, and models have an output for it"),
+        (without[without < outputs], "not evaluated, although models can predict their class"),
     ):
         if len(few):
             found = int(np.count_nonzero(np.isin(kept, few)))

@@ -34,7 +34,7 @@ _PARTS = re.compile(r"parts-(\d+)-seed-\d+.*\.npy")
 #: indptr, int64, and indices, int32, ascending in each row.
 DerivedRows = tuple[NDArray[np.int64], NDArray[np.int32]]
 #: Remedy for a damaged table, in messages.
-REMEDY = "delete it, and it is made anew"
+REMEDY = "delete it; a3gnn creates it again"
 
 
 def write_parts(graph: GraphArrays, path: Path, parts: NDArray[np.int32]) -> None:
@@ -272,8 +272,8 @@ def keeping(graph: GraphArrays, path: Path, needed: int) -> Iterator[Path]:
             yield draft
     except OSError as error:
         raise GraphError(
-            f"what is derived from a graph is kept beside it, but {path} can't be written ({error}); it takes "
-            f"{format_size(needed)}: free some space, or copy the graph: a3gnn graph convert "
+            f"{path} can't be written ({error}). Data derived from a graph is stored beside the graph, and this file "
+            f"needs {format_size(needed)}. Free some space, or copy the graph: a3gnn graph convert "
             f"{shlex.quote(str(graph.folder))} FOLDER"
         ) from error
 

@@ -124,8 +124,8 @@ def check_content(graph: GraphArrays, path: Path, changed: bool) -> None:
         raise GraphError(f"{path} is damaged: {violation.rule}; convert the graph again")
     if changed and (found := graph.content_fingerprint()) != graph.fingerprint:
         raise GraphError(
-            f"the files in {path} must hold the graph that was written there, of fingerprint {graph.fingerprint}; they "
-            f"were changed, and hold {found}; convert the graph again, from what it was made of"
+            f"{path} must hold the graph with fingerprint {graph.fingerprint}, got {found}. Its files have changed "
+            "since a3gnn wrote them. Convert the graph again from its source"
         )
 
 
@@ -141,7 +141,7 @@ def held_fingerprint(path: Path) -> str | None:
         return read_folder(path).fingerprint
     except A3GNNError as error:
         raise GraphError(
-            f"{path} must be new, empty or this graph: {error}; choose another folder, or delete it"
+            f"{path} must be new or empty, or hold this graph: {error}; choose another folder, or delete it"
         ) from error
 
 
@@ -198,7 +198,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise GraphError(f"{path} is not a converted graph: {_META} can't be read ({error})") from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        raise GraphError(f"{path} is not a converted graph: {_META} does not say format {FORMAT!r}")
+        raise GraphError(f"{path} is not a converted graph: {_META} lacks the format {FORMAT!r}")
     if meta.get("format_version") != FORMAT_VERSION:
         raise GraphError(
             f"the format version of {path} must be {FORMAT_VERSION}, got {meta.get('format_version')!r}; "
@@ -215,7 +215,7 @@ def _opened(path: Path, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
         raise GraphError(f"{path} is missing or truncated ({error}); convert the graph again") from error
     if array.dtype.str != kind or array.shape != shape:
         raise GraphError(
-            f"{path} must hold {kind} of shape {shape} as {_META} says, got {array.dtype.str} of shape {array.shape}; "
-            "convert the graph again"
+            f"{path} must hold {kind} of shape {shape} according to {_META}, got {array.dtype.str} of shape "
+            f"{array.shape}; convert the graph again"
         )
     return array

@@ -198,7 +198,7 @@ class Graph(GraphArrays):
             GraphError: The graph is not on disk.
         """
         if self.folder is None:
-            raise GraphError(f"a derived file ({name}) needs a graph on disk, {self.name} is in RAM; use on_disk()")
+            raise GraphError(f"a derived file ({name}) needs a graph on disk, but {self.name} is in RAM; use on_disk()")
         return self.folder / "derived" / name
 
     @cached_property
@@ -261,7 +261,7 @@ def _opened_again(kind: type[Graph], folder: Path, name: str, notes: tuple[str, 
     found = read_folder(folder)
     if found.fingerprint != fingerprint:
         raise GraphError(
-            f"{folder} must hold the graph {name} of fingerprint {fingerprint}, which was pickled by its folder, got "
-            f"{found.fingerprint}; pickle it again"
+            f"{folder} must hold the pickled graph {name} with fingerprint {fingerprint}, got {found.fingerprint}; "
+            "pickle it again"
         )
     return kind._of_checked(as_named(found, name, notes))

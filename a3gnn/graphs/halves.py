@@ -101,8 +101,8 @@ def _pieces(values: NDArray[np.floating]) -> Iterator[NDArray[np.float16]]:
         largest = max(float(piece.max(initial=0)), -float(piece.min(initial=0)))
         if largest >= _TOO_LARGE:
             raise ConfigError(
-                f"feature_dtype float16 must hold every feature, which it does up to 65,504, got {largest:g}; "
-                "take float32, or scale the features"
+                f"features must be at most 65,504 for feature_dtype float16, got {largest:g}; choose float32, or "
+                "scale the features"
             )
         yield piece.astype(np.float16)
 

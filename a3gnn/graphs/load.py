@@ -60,8 +60,8 @@ def load_arrays(spec: str | Path, split: Split | None = None) -> GraphArrays:
     scheme, colon, rest = str(spec).partition(":")
     if colon and scheme == "parts":
         raise UsageError(
-            f"a graph by parts is taken by a3gnn train and Loader alone, got {str(spec)!r}; the rest needs the whole "
-            "graph on this machine: give that"
+            f"only a3gnn train and Loader accept parts on graph servers, got {str(spec)!r}; give the whole graph on "
+            "this machine for other uses"
         )
     if colon and scheme in _SCHEMES:
         return _SCHEMES[scheme](rest, split)
@@ -82,7 +82,7 @@ def load_unlabeled(path: str | os.PathLike[str]) -> GraphArrays:
         if path.suffix not in _UNLABELED:
             raise GraphError(f"{path} must be one of {', '.join(_UNLABELED)} to be read without labels; {FORMS}")
         if not path.is_file():
-            raise GraphError(f"{path} must be a file, it is not{_meant(path)}; {FORMS}")
+            raise GraphError(f"{path} must be an existing file{_meant(path)}; {FORMS}")
         return converted_copy(path) or _UNLABELED[path.suffix](path)
     except OSError as error:
         raise GraphError(f"{path} can't be opened ({error}); {FORMS}") from error
@@ -185,4 +185,4 @@ def expanded(path: str | Path) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise A3GNNError(f"{path} is in a home folder that is not known ({error}); give the path in full") from error
+        raise A3GNNError(f"the home folder in {path} is unknown ({error}); give the full path") from error

@@ -68,8 +68,8 @@ def readable(path: Path) -> Iterator[None]:
         raise GraphError(f"{path} does not exist; give the path of an .npz file") from None
     except MemoryError as error:
         raise GraphError(
-            f"{path} takes more memory than there is ({error}); a3gnn graph convert "
-            f"{shlex.quote(str(path))} FOLDER takes less"
+            f"{path} needs more memory than is available ({error}); a3gnn graph convert {shlex.quote(str(path))} "
+            "FOLDER needs less"
         ) from error
     except Exception as error:  # unpacking an arbitrary file may raise anything
         raise GraphError(
@@ -91,7 +91,7 @@ def needed_arrays(names: Collection[str], path: Path, split: Split | None = None
 def left_out(names: Collection[str], used: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
     """Returns a note on the arrays of an .npz file that are neither `used` nor `known`; nothing if there are none."""
     others = sorted({*names} - {*used} - {*known})
-    return (f"not used of the file: {', '.join(others)}; edges have no weights or attributes here",) if others else ()
+    return (f"ignored arrays: {', '.join(others)}; edges have no weights or attributes here",) if others else ()
 
 
 def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -215,7 +215,7 @@ def symmetrised(graph: GraphArrays) -> csr_array:
 def out_of_memory(graph: GraphArrays, error: Exception, instead: str) -> MemoryLimitError:
     """Returns the error for METIS, or the preparation of its input, out of memory; `instead` names an alternative."""
     return MemoryLimitError(
-        f"METIS needs the {graph.num_edges:,} edges of {graph.name} in RAM several times over and ran out of it "
+        f"METIS needs several copies of the {graph.num_edges:,} edges of {graph.name} in RAM, and memory ran out "
         f"({error}); {instead}, or partition the graph on a larger machine"
     )
 

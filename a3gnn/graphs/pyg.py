@@ -142,7 +142,7 @@ def check_rows(data: Data, num_edges: int) -> None:
     for name in _OF_NODES:
         if (rows := _rows(data, name)) not in (None, num_nodes):
             raise GraphError(
-                f"{name} must have one row per node, got {rows:,} rows for num_nodes {num_nodes:,}; append rows to "
+                f"{name} must have one row per node, got {rows:,} rows for num_nodes {num_nodes:,}. Append rows to "
                 f"{name} for the other nodes, such as zeros, or set data.num_nodes to {rows}"
             )
     for name in _OF_EDGES:
@@ -197,10 +197,10 @@ def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") 
     if value is None:
         converted = attribute == "edge_index" and getattr(data, "adj_t", None) is not None
         hint = "; it has adj_t: leave out the transform ToSparseTensor" if converted else ""
-        raise GraphError(f"a PyG Data must have {needed}, this one lacks {attribute}{hint}")
+        raise GraphError(f"a PyG Data must have {needed}, but it lacks {attribute}{hint}")
     if not isinstance(value, torch.Tensor):
         kind = type(value).__name__
-        raise GraphError(f"{attribute} must be a tensor, got {kind}; torch.as_tensor makes one of an array")
+        raise GraphError(f"{attribute} must be a tensor, got {kind}; torch.as_tensor converts an array")
     return value.detach().cpu()
 
 
@@ -264,6 +264,6 @@ def _labels(y: Tensor, nan_is_unlabeled: bool) -> NDArray[Any]:
     if flat.dtype == torch.bool or flat.is_complex():
         raise GraphError(
             "y must be integers (classes), floats (values) or rows of 0 and 1 (several labels per node), got "
-            f"{str(flat.dtype).removeprefix('torch.')}; if they are classes, data.y = data.y.long()"
+            f"{str(flat.dtype).removeprefix('torch.')}; for classes, set data.y = data.y.long()"
         )
     return flat.numpy()

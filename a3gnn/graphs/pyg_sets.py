@@ -73,11 +73,12 @@ def _unpickled(path: Path) -> tuple[Data, str]:
         raise
     except Exception as error:  # unpickling an arbitrary file may raise anything
         raise GraphError(
-            f"{path} is not a readable PyG Data: truncated, foreign, or with classes other than tensors and PyG's "
-            f"({type(error).__name__}{_foreign(error)}); if you trust it, load it in Python and use Graph.from_pyg"
+            f"{path} is not a readable PyG Data ({type(error).__name__}{_foreign(error)}). It is truncated, of "
+            "another format, or holds classes other than tensors and PyG's. If you trust it, load it in Python and "
+            "use Graph.from_pyg"
         ) from error
     if not isinstance(data, Data):
-        hint = "to_homogeneous() may make one of it" if type(data).__name__ == "HeteroData" else "save dataset[0]"
+        hint = "to_homogeneous() can convert it" if type(data).__name__ == "HeteroData" else "save dataset[0]"
         raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}; {hint}")
     return data, source
 
@@ -102,15 +103,15 @@ def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
     kind, _, member = known.get(name.lower(), name).partition("/")
     if not isinstance(getattr(datasets, kind, None), type):
         raise GraphError(
-            f"pyg:{name} is unknown; it is pyg:CLASS/NAME with a class of torch_geometric.datasets, "
-            f"or one of {', '.join(PYG_NAMES)}"
+            f"pyg:{name} is unknown; give pyg:CLASS/NAME with a class of torch_geometric.datasets, or one of "
+            f"{', '.join(PYG_NAMES)}"
         )
     folder = cache_root() / "downloads" / "pyg" / kind
     with _fetching(f"pyg:{name}", folder):
         dataset = _made(getattr(datasets, kind), folder, member)
         graphs, data = len(dataset), dataset[0]
     if graphs != 1:
-        raise GraphError(f"pyg:{name} must be one graph, it has {graphs}; use Graph.from_pyg(dataset[i])")
+        raise GraphError(f"pyg:{name} must be one graph, got {graphs}; use Graph.from_pyg(dataset[i])")
     return from_data(_homogeneous(data, f"pyg:{name}"), f"pyg:{name}", split=split)
 
 
@@ -147,7 +148,7 @@ def _arguments(kind: type[Any], folder: Path, member: str) -> list[str]:
     taken = list(inspect.signature(kind).parameters.values())
     given = [str(folder)] if any(one.name == "root" for one in taken) else []
     if member and not (given and len(taken) > 1 and taken[1].name != "transform"):
-        raise GraphError(f"{spec} is one data set, got {spec}/{member}; leave out /{member}")
+        raise GraphError(f"{spec} has a single data set, got {spec}/{member}; leave out /{member}")
     given += [member] if member else []
     named = [one for one in taken[len(given) :] if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     missing = [one.name for one in named if one.default is one.empty]
@@ -155,8 +156,8 @@ def _arguments(kind: type[Any], folder: Path, member: str) -> list[str]:
         raise GraphError(f"{spec} must have the name of a data set, got none; give {spec}/NAME")
     if missing:
         raise GraphError(
-            f"{spec} needs {' and '.join(missing)}, which a name does not give; make dataset = {kind.__name__}(...) in "
-            "Python, and use Graph.from_pyg(dataset[0])"
+            f"{spec} needs the arguments {' and '.join(missing)}, which a name can't contain; create dataset = "
+            f"{kind.__name__}(...) in Python, and use Graph.from_pyg(dataset[0])"
         )
     return given
 
@@ -211,7 +212,7 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
         raise
     except EOFError as error:
         raise GraphError(
-            f"{spec}: its library asks before it downloads, and nobody is there to answer; load it once in a terminal"
+            f"{spec}: its library asks before it downloads, but nobody can answer here; load it once in a terminal"
         ) from error
     except SystemExit as stop:  # OGB exits if the user declines the download
         raise GraphError(f"{spec}: the download to {folder} was declined") from stop
@@ -226,10 +227,10 @@ def _fetching(spec: str, folder: Path) -> Iterator[None]:
 def _remedy(error: BaseException, folder: Path) -> str:
     unwritable = _UNWRITABLE if folder.parent.is_dir() else {*_UNWRITABLE, errno.ENOTDIR}
     if any(isinstance(one, OSError) and one.errno in unwritable for one in _chain(error)):
-        return f"it is kept in {folder}; set {VARIABLE} to a folder that can be written"
+        return f"its files go to {folder}; set {VARIABLE} to a writable folder"
     if _of_network(error):
         return f"check the network, or put its files into {folder} by hand"
-    return f"check the name; if what was downloaded to {folder} is damaged, delete that, and it is downloaded again"
+    return f"check the name; if the files in {folder} are damaged, delete them to download them again"
 
 
 def _of_network(error: BaseException) -> bool:
@@ -252,7 +253,9 @@ def _homogeneous(data: Any, spec: str) -> Any:
     from torch_geometric.data import Data
 
     if not isinstance(data, Data) or "x_dict" in data or "edge_index_dict" in data:
-        raise GraphError(f"{spec} must have one type of nodes and edges, it is heterogeneous; choose another data set")
+        raise GraphError(
+            f"{spec} must have one type of nodes and edges, but it is heterogeneous; choose another data set"
+        )
     return data
 
 

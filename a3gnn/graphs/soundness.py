@@ -171,7 +171,7 @@ def _unsorted(indptr: NDArray[np.int64], name: str, indices: NDArray[np.int32]) 
         falls[indptr[first:last] - (start + 1)] = False
         if falls.any():
             row = int(np.searchsorted(indptr, start + 1 + int(falls.argmax()), side="right")) - 1
-            yield Violation(name, f"{name} must be ascending and distinct in each row, row {row} is not")
+            yield Violation(name, f"{name} must be ascending and distinct in each row, but row {row} is not")
             return
 
 
@@ -185,7 +185,7 @@ def _not_finite(name: str, values: NDArray[np.floating]) -> Iterator[Violation]:
         else:
             bad += len(piece) - int(np.count_nonzero(np.isfinite(piece)))
     if bad:
-        yield Violation(name, f"{name} must be finite, {bad} values are NaN or infinite")
+        yield Violation(name, f"{name} must be finite, got {bad} NaN or infinite values")
 
 
 def _wrong_labels(graph: GraphArrays) -> Iterator[Violation]:
@@ -200,7 +200,10 @@ def _wrong_labels(graph: GraphArrays) -> Iterator[Violation]:
         case "values":
             infinite = int(np.count_nonzero(np.isinf(labels)))
             if infinite or outputs != 1:
-                yield Violation("labels", f"values must be finite or NaN, and one output, got {infinite} and {outputs}")
+                yield Violation(
+                    "labels",
+                    f"labels must be finite or NaN with 1 output, got {infinite} infinite values and {outputs} outputs",
+                )
 
 
 def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
@@ -209,7 +212,7 @@ def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
     for name, ids in sets.items():
         wrong = list(_outside(name, ids, 0, graph.num_nodes))
         if not wrong and _first(ids[:-1], ids[1:], np.greater_equal) >= 0:
-            wrong.append(Violation(name, f"{name} must be ascending and distinct, they are not"))
+            wrong.append(Violation(name, f"{name} must be ascending and distinct, but they are not"))
         if not wrong and (shared := int(np.count_nonzero(taken[ids]))):
             wrong.append(
                 Violation(name, f"{name} must share no node with the other sets, got {count(shared, 'shared node')}")
@@ -220,7 +223,7 @@ def _wrong_ids(graph: GraphArrays) -> Iterator[Violation]:
             missing = int(np.count_nonzero(~is_labeled(graph.labels[ids]))) if name == "train_ids" else 0
             if missing:
                 yield Violation(
-                    name, f"{name} must be labeled nodes, got {missing} whose label is {unlabeled(graph.labels)}"
+                    name, f"{name} must be labeled nodes, got {missing} with label {unlabeled(graph.labels)}"
                 )
 
 

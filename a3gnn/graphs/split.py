@@ -45,8 +45,8 @@ class Split:
         valid = len(self.shares) == 3 and all(math.isfinite(share) and share > 0 for share in self.shares)
         if not valid or sum(self.shares) > 1 + 1e-9:
             raise UsageError(
-                f"{option('split')} must be three shares > 0 of at most 1 together, of train, validation and test "
-                f"nodes, got {','.join(f'{share:g}' for share in self.shares)}; such as 0.6,0.2,0.2"
+                f"{option('split')} must be three shares > 0 of train, validation and test nodes, at most 1 "
+                f"together, got {','.join(f'{share:g}' for share in self.shares)}; such as 0.6,0.2,0.2"
             )
         object.__setattr__(self, "seed", whole_number(option("split_seed"), self.seed, 0))
 
@@ -77,7 +77,7 @@ class Split:
         shares, _, rest = spec.removeprefix(_SCHEME).partition(":")
         seed, colon, inner = rest.partition(":")
         if not colon or not seed.isdecimal() or inner.startswith(_SCHEME):
-            raise UsageError(f"a split of a graph is split:TRAIN,VAL,TEST:SEED:GRAPH, got {spec!r}")
+            raise UsageError(f"a split of a graph must have the form split:TRAIN,VAL,TEST:SEED:GRAPH, got {spec!r}")
         return cls.of(shares, int(seed)), inner
 
     def spec(self, of: str) -> str:
@@ -99,15 +99,15 @@ class Split:
         if not all(len(part) for part in parts):
             of = count(len(order), "labeled node")
             raise GraphError(
-                f"a split must have a train, a validation and a test node, got {', '.join(str(len(p)) for p in parts)} "
-                f"of {of}, which are split {self}; label more nodes, or give larger shares, such as "
-                f"{option('split', '0.6,0.2,0.2')}"
+                "a split must have a train, a validation and a test node, got "
+                f"{', '.join(str(len(p)) for p in parts)} of {of} split {self}. Label more nodes, or give larger "
+                f"shares, such as {option('split', '0.6,0.2,0.2')}"
             )
         return {name: ids_mask(ids, len(labels)) for name, ids in zip(MASKS, parts, strict=True)}
 
     def note(self, has: Sequence[str]) -> str:
         """Returns the note for a graph that has masks `has` and is split by these shares."""
-        instead = f", in place of its {', '.join(has)}" if has else ""
+        instead = f"; this replaces its {', '.join(has)}" if has else ""
         return f"labeled nodes are split {self}{instead}"
 
 
@@ -155,8 +155,8 @@ def masks_of(
     if missing := [name for name in MASKS if name not in found]:
         found |= _filled(missing, found, labels)
         notes.append(
-            f"it had no {' and no '.join(missing)}; labeled nodes in no other mask are taken for that at random, seed "
-            f"0; {option('split', '0.6,0.2,0.2')} splits all labeled nodes"
+            f"it had no {' and no '.join(missing)}; nodes are drawn at random (seed 0) from labeled nodes in no "
+            f"other mask; {option('split', '0.6,0.2,0.2')} splits all labeled nodes"
         )
     return found, tuple(notes)
 
@@ -169,8 +169,9 @@ def _filled(missing: list[str], found: dict[str, NDArray[Any]], labels: NDArray[
     order = generator(0, "split").permutation(np.flatnonzero(free))
     if len(order) < len(missing):
         raise GraphError(
-            f"a graph must have {', '.join(MASKS)}, this one lacks {', '.join(missing)}, and {len(order)} labeled "
-            f"nodes are in no other mask; {option('split', '0.6,0.2,0.2')} splits all labeled nodes"
+            f"a graph must have {', '.join(MASKS)}, but this one lacks {', '.join(missing)}, and "
+            f"{count(len(order), 'labeled node')} {'is' if len(order) == 1 else 'are'} in no other mask; "
+            f"{option('split', '0.6,0.2,0.2')} splits all labeled nodes"
         )
     parts = np.array_split(order, len(missing))
     return {name: ids_mask(ids, len(labels)) for name, ids in zip(missing, parts, strict=True)}
@@ -208,8 +209,8 @@ def _checked(name: str, ids: NDArray[Any] | None, mask: str, num_nodes: int) -> 
     flat = ids.reshape(-1) if ids.ndim == 2 and 1 in ids.shape else ids
     if flat.ndim != 1 or flat.dtype.kind not in "iu":
         raise GraphError(
-            f"{name} must be node ids, integers of 1 dimension, got {ids.dtype} of shape {ids.shape}; give them as "
-            f"int64, or name what has a bool per node {mask}"
+            f"{name} must be node ids, integers of 1 dimension, got {ids.dtype} of shape {ids.shape}. Give them as "
+            f"int64, or rename an array of one bool per node to {mask}"
         )
     if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= num_nodes):
         raise GraphError(

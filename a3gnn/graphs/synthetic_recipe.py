@@ -68,7 +68,7 @@ class Recipe:
                 raise UsageError(f"synthetic: {name} must be in [{low:g}, {high:g}], got {value:g}")
         if self.train + self.val >= 1:
             raise UsageError(
-                f"synthetic: train + val must be below 1, got {self.train:g} + {self.val:g}; the rest is for the test"
+                f"synthetic: train + val must be below 1, got {self.train:g} + {self.val:g}; the rest is the test set"
             )
         if self.degree >= self.nodes:
             raise UsageError(f"synthetic: degree must be below nodes, got {self.degree:g} and {self.nodes}")

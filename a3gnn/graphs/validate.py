@@ -67,12 +67,12 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
         if len(mask) != len(labels):
             raise GraphError(f"{name} must have one value per node, got {len(mask):,} for {count(len(labels), 'node')}")
         if not mask.any():
-            raise GraphError(f"{name} must select a node, it selects none; every graph needs train, val and test nodes")
+            raise GraphError(f"{name} must select a node, got none; every graph needs train, val and test nodes")
         missing = int(np.count_nonzero(mask & unknown))
         if missing:
             raise GraphError(
-                f"{name} must select labeled nodes only, {missing} of its nodes have label {unlabeled(labels)}; drop "
-                "them from it"
+                f"{name} must select labeled nodes only, got {missing} with label {unlabeled(labels)}; drop them "
+                "from it"
             )
     names = list(masks)
     for i, first in enumerate(names):
@@ -80,8 +80,8 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
             shared = int(np.count_nonzero(masks[first] & masks[second]))
             if shared:
                 raise GraphError(
-                    f"{first} and {second} must not overlap, they share {shared} nodes; "
-                    "a node that is trained on must not be scored on"
+                    f"{first} and {second} must not overlap, but share {shared} nodes; evaluation needs nodes "
+                    "without training"
                 )
 
 
@@ -112,13 +112,13 @@ def check_kind(labels: NDArray[Any]) -> None:
     kind = labels.dtype.kind
     if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
         raise GraphError(
-            "y must be integers of 1 dimension (classes), 0 and 1 of 2 dimensions (several labels per node) or floats "
-            f"of 1 dimension (values), got {labels.dtype} of shape {labels.shape}; give one per node"
+            "y must be 1-dimensional integers (classes), 2-dimensional 0 and 1 (several labels per node) or "
+            f"1-dimensional floats (values), got {labels.dtype} of shape {labels.shape}; give one per node"
         )
     if labels.ndim == 2 and labels.shape[1] < 2:
         raise GraphError(
-            f"y of 2 dimensions must have 2 columns or more, one per label, got shape {labels.shape}; "
-            "y.reshape(-1) makes classes or values of one column"
+            f"2-dimensional y must have 2 columns or more, one per label, got shape {labels.shape}; y.reshape(-1) "
+            "turns one column into classes or values"
         )
 
 
@@ -131,8 +131,8 @@ def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]
     lost = np.isinf(stored) & np.isfinite(given)
     if number := int(np.count_nonzero(lost)):
         raise GraphError(
-            f"{name} is stored as float32, which holds values up to {np.finfo(np.float32).max:.3g}, got {number:,} "
-            f"beyond, such as {given[lost][0]:g}; scale {name}"
+            f"{name} must fit float32, up to {np.finfo(np.float32).max:.3g}, got {number:,} values beyond, such as "
+            f"{given[lost][0]:g}; scale {name}"
         )
 
 
@@ -169,7 +169,7 @@ def _check_values(name: str, values: NDArray[np.floating]) -> None:
     step = max(1, _PIECE // max(values.shape[-1] if values.ndim == 2 else 1, 1))
     bad = sum(int(np.count_nonzero(~np.isfinite(values[i : i + step]))) for i in range(0, len(values), step))
     if bad:
-        raise GraphError(f"{name} must be finite, {bad} values are NaN or infinite; replace them, such as by 0")
+        raise GraphError(f"{name} must be finite, got {bad} NaN or infinite values; replace them, for example by 0")
 
 
 def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
@@ -186,7 +186,7 @@ def _check_label_values(labels: NDArray[Any]) -> None:
     infinite = int(np.count_nonzero(np.isinf(labels)))
     if infinite:
         raise GraphError(
-            f"y must be finite in float32, or NaN where unlabeled, got {infinite} infinite; scale them, or use NaN"
+            f"y must be finite in float32, or NaN if unlabeled, got {infinite} infinite values; scale them, or use NaN"
         )
     if np.isnan(labels).all():
         raise GraphError("a graph must have labeled nodes, got none (y is NaN throughout); label some to train on")
@@ -200,13 +200,13 @@ def _check_rows(labels: NDArray[Any]) -> None:
         without = np.isnan(piece) if piece.dtype.kind == "f" else piece == -1
         if not (without | (piece == 0) | (piece == 1)).all():
             raise GraphError(
-                f"y of 2 dimensions must hold 0 and 1, got {piece.min()} to {piece.max()}; give each label of a "
-                "node a column; one number per node is of 1 dimension"
+                f"2-dimensional y must hold 0 and 1, got {piece.min()} to {piece.max()}; give each label a column, "
+                "or one number per node in 1 dimension"
             )
         if (without.any(axis=1) != without.all(axis=1)).any():
             raise GraphError(
-                "y must be known or unknown for a node as a whole, got rows that are unlabeled in part; fill in 0, or "
-                "give whole rows of -1 (of NaN in floats)"
+                "each row of y must be labeled or unlabeled as a whole, got rows that are unlabeled in part; fill "
+                "in 0, or give whole rows of -1 (NaN in floats)"
             )
         known = ~without[:, 0]
         labeled += int(np.count_nonzero(known))
@@ -215,6 +215,6 @@ def _check_rows(labels: NDArray[Any]) -> None:
         raise GraphError("a graph must have labeled nodes, got none (every row of y is unlabeled); label some")
     if not ones_and_more:
         raise GraphError(
-            "y of 2 dimensions must have a row that is not one-hot, got one label in each; these are classes: "
-            "give y.argmax(axis=1), and -1 for unlabeled nodes"
+            "2-dimensional y must have a row that is not one-hot, got one label in each. These are classes: give "
+            "y.argmax(axis=1), and -1 for unlabeled nodes"
         )

@@ -61,29 +61,33 @@ class Assignment:
     def __post_init__(self) -> None:
         if len(self.kinds) != len(self.shares):
             raise UsageError(
-                f"shares must be one per trainer, got {len(self.shares)} for {count(len(self.kinds), 'trainer')}"
+                f"shares must have one number per trainer, got {len(self.shares)} for "
+                f"{count(len(self.kinds), 'trainer')}"
             )
         if self.weights and (len(self.weights) != len(self.kinds) or min(self.weights) <= 0):
             raise UsageError(
-                f"weights must be one per trainer and above 0, got {self.weights}; leave them out for equal"
+                f"weights must have one number above 0 per trainer, got {self.weights}; leave them out for equal "
+                "weights"
             )
         own = self.trainer_threads
         if own and (len(own) != len(self.kinds) or sum(own) != self.threads.training):
             raise UsageError(
-                f"trainer_threads must be one per trainer and come to threads.training {self.threads.training}, got "
-                f"{own}; leave them out where threads go from stage to stage"
+                "trainer_threads must have one number per trainer and sum to threads.training "
+                f"{self.threads.training}, got {own}; leave them out if threads change between stages"
             )
         for share in self.shares:
             whole_number("shares", share, 0, "0 leaves a trainer out")
         batch, sampled = self.batch_size, self.sampled_on_accelerators
         if batch < 1 or not 0 <= sampled <= batch:
-            raise UsageError(f"0 <= sampled_on_accelerators <= seeds, and seeds >= 1, got {sampled} of {batch} seeds")
+            raise UsageError(
+                f"sampled_on_accelerators must be in [0, seeds], and seeds must be >= 1, got {sampled} of {batch} seeds"
+            )
         if sampled and "accelerator" not in self.kinds:
             raise UsageError(f"sampled_on_accelerators must be 0 without an accelerator, got {sampled}")
         work = (("sampling", batch - sampled), ("loading", batch), ("training", self.seeds_of("processor")))
         for stage, seeds in work:
             threads = getattr(self.threads, stage)
-            whole_number(f"threads.{stage}", threads, 1 if seeds else 0, "a stage that has work needs a thread")
+            whole_number(f"threads.{stage}", threads, 1 if seeds else 0, "a stage with work needs a thread")
 
     @property
     def batch_size(self) -> int:
@@ -125,7 +129,7 @@ def divide(total: int, weights: Sequence[float]) -> list[int]:
     """
     if not weights:
         if total:
-            raise UsageError(f"{total} seeds must go to trainers of a kind of which there are none")
+            raise UsageError(f"{total} seeds need a trainer, but none of their kind exists")
         return []
     whole = sum(weights)
     exact = [total * weight / whole for weight in weights]

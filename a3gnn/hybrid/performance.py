@@ -155,7 +155,7 @@ class ModelShape:
         if self.name not in OPERATORS:
             raise unknown_name("model", self.name, OPERATORS)
         if self.fused_gather and not self.operators.input_widths:
-            raise UsageError(f"fused_gather must be False for {self.name}: it reads the rows themselves")
+            raise UsageError(f"fused_gather must be False for {self.name}, because it reads the rows themselves")
 
     @property
     def operators(self) -> Operators:
@@ -233,7 +233,7 @@ class PerformanceModel:
         if not seeds:
             return 0.0
         if self.speeds.accelerator_sampling is None:
-            raise UsageError(f"accelerators don't sample here, and {seeds} seeds are given to them")
+            raise UsageError(f"accelerators don't sample here, so their seeds must be 0, got {seeds}")
         return self.speeds.accelerator_sampling(max(divide(seeds, [1.0] * len(self.speeds.accelerators))))
 
     def loading(self, shares: tuple[int, ...], threads: int) -> float:

@@ -20,9 +20,9 @@ from a3gnn.tuned_file import tuned_config
 #: Knobs that only the trainer applies, and their replacement in a user's own training loop.
 _OF_THE_TRAINER = {
     "compute_dtype": "call the model under torch.autocast",
-    "input_aggregation": "sampled in-neighbors of the input layer's are in the mini-batches, as of the others'",
-    "learning_rate_scale": "multiply the optimizer's learning rate by it, after a warm-up where it is above 1",
-    "trainers": "a loop of your own is one trainer, on one device",
+    "input_aggregation": "mini-batches contain sampled in-neighbors for the input layer too",
+    "learning_rate_scale": "multiply the optimizer's learning rate by it, and warm up if it is above 1",
+    "trainers": "your own loop is one trainer on one device",
 }
 
 
@@ -56,7 +56,7 @@ def loader_config(
         config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
     if num_workers is None:
         return config, left
-    if whole_number("num_workers", num_workers, 0, "0 loads when asked") == 0:
+    if whole_number("num_workers", num_workers, 0, "0 loads each mini-batch on request") == 0:
         return config.replace(parallel_mode="sequential"), left
     mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
     return config.replace(parallel_mode=mode, num_workers=int(num_workers)), left
@@ -67,7 +67,7 @@ def _left_to_the_loop(config: TrainConfig) -> Iterator[str]:
     for name, remedy in _OF_THE_TRAINER.items():
         value = getattr(config, name)
         if value != getattr(default, name):
-            yield f"{name} is applied by a3gnn's trainer alone, and config has {value}: {remedy}"
+            yield f"only a3gnn's trainer applies {name}, got {value}; {remedy}"
 
 
 def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int 
     if len(given) == 2 or (given and asked.shuffle):
         raise UsageError(f"{given[0]} must be left out with another order: give one of shuffle, sampler, batch_sampler")
     if asked.batch_sampler is not None and (batch_size is not None or asked.drop_last):
-        raise UsageError("batch_sampler must be left out with batch_size or drop_last: it says what they would")
+        raise UsageError("batch_sampler must be left out with batch_size or drop_last, because it decides both")
     if asked.adjs and asked.subgraph_type != "directional":
         raise UsageError(
             f"adjs needs subgraph_type='directional', got {asked.subgraph_type!r}: other edges belong to no layer"
@@ -134,10 +134,12 @@ def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int 
         raise UsageError("disjoint needs subgraph_type directional or bidirectional, got 'induced', as in PyG")
     if config.num_partitions > 1 and (asked.drop_last or given):
         name = given[0] if given else "drop_last"
-        raise UsageError(f"{name} needs num_partitions=1, got {config.num_partitions}: each part has a last one")
+        raise UsageError(
+            f"{name} needs num_partitions=1, got {config.num_partitions}: each partition has its own last mini-batch"
+        )
     if config.seed_order != "random" and given:
         raise UsageError(
-            f"{given[0]} orders the seeds, got seed_order {config.seed_order!r}, which does as well; drop one"
+            f"{given[0]} needs seed_order 'random', got {config.seed_order!r}: both order the seeds; leave one out"
         )
 
 
@@ -169,7 +171,7 @@ def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inp
     needs[f"attributes of edges ({', '.join(of_edges)})"] = bool(of_edges)
     for name in (name for name, needed in needs.items() if needed):
         raise UsageError(
-            f"sampling_device must be cpu for {name}, got {config.sampling_device}, which knows no edges' ids"
+            f"sampling_device must be cpu for {name}, got {config.sampling_device}, which does not track edge ids"
         )
     return None
 
@@ -181,14 +183,14 @@ def _check_share(asked: LoaderArguments) -> None:
         raise UsageError(f"share must be (rank, ranks), two integers, or None, got {asked.share!r}")
     if asked.subgraph_type != "directional":
         raise UsageError(
-            f"share needs subgraph_type='directional', got {asked.subgraph_type!r}, whose edges between nodes of "
-            "different shares would be lost"
+            f"share needs subgraph_type='directional', got {asked.subgraph_type!r}, which would lose edges between "
+            "nodes of different shares"
         )
     for name in ("sampler", "batch_sampler"):
         if getattr(asked, name) is not None:
             raise UsageError(
-                f"share needs an order that is the same in every process, got a {name}; use shuffle=True, whose order "
-                "the seed decides, with one seed for all"
+                f"share needs the same order in every process, got a {name}; use shuffle=True with the same seed in "
+                "all processes"
             )
 
 
@@ -197,6 +199,6 @@ def _check_features(source: Source, config: TrainConfig) -> None:
     for name, idle in knobs.items():
         if not source.reads_x and getattr(config, name) != idle:
             raise UsageError(
-                f"{name} must be {idle} here, got {getattr(config, name)}: it needs x that is dense, finite float32 "
-                "or float16 of two dimensions in the host's memory"
+                f"{name} must be {idle} here, got {getattr(config, name)}: other values need a dense, finite, "
+                "2-dimensional x of float32 or float16 in host memory"
             )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
 
-_NO_TIMES = "a3gnn knows no times; use PyG's NeighborLoader for temporal graphs"
+_NO_TIMES = "a3gnn does not support times; use PyG's NeighborLoader for temporal graphs"
 # These configure PyG's edges and processes and don't change a mini-batch. As in PyG, the loader always uses its own
 # dataset and collate_fn.
 _HINTS = (
@@ -63,12 +63,12 @@ _UNSUPPORTED = {
     "temporal_strategy": _Unsupported("uniform", _NO_TIMES),
     "time_attr": _Unsupported(None, _NO_TIMES),
     "transform_sampler_output": _Unsupported(None, "use transform, which takes the whole mini-batch"),
-    "neighbor_sampler": _Unsupported(None, "a3gnn brings its own; use PyG's NeighborLoader for another"),
+    "neighbor_sampler": _Unsupported(None, "a3gnn has its own sampler; use PyG's NeighborLoader for another"),
     "generator": _Unsupported(None, "give seed, an integer, instead"),
     "worker_init_fn": _Unsupported(None, "workers are threads that need no start-up"),
     "multiprocessing_context": _Unsupported(None, "workers are threads, not processes"),
     "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
-    "in_order": _Unsupported(True, "mini-batches come in their order with any number of workers"),
+    "in_order": _Unsupported(True, "mini-batches arrive in order with any number of workers"),
 }
 
 
@@ -320,7 +320,9 @@ class Loader(SeedLoader):
             UsageError: A place is out of range, or there are several partitions.
         """
         if not self._single_part:
-            raise UsageError("the mini-batch of given seeds needs num_partitions=1: theirs may be in several parts")
+            raise UsageError(
+                "a mini-batch of chosen seeds needs num_partitions=1, because the seeds may be in several partitions"
+            )
         self._follow_x()
         places, number = self._plan.checked(index), self._calls
         self._calls += 1
@@ -346,7 +348,9 @@ class Loader(SeedLoader):
             UsageError: There are no workers, too few cores, or the configuration's `resources` already assign cores.
         """
         if self._pipeline.isolation is not None:
-            raise UsageError("loader_cores needs resources='free': others give each worker its cores already")
+            raise UsageError(
+                "loader_cores needs resources='free', because other values already assign cores to each worker"
+            )
         self._cores = checked_cores(loader_cores, self.num_workers)
         try:
             yield
@@ -451,9 +455,9 @@ def checked_cores(given: Iterable[Any] | None, num_workers: int) -> list[frozens
     home = sorted(affinity.home())
     each: Iterable[Any] = home if given is None else given
     cores: list[set[int]] = [{int(core)} if isinstance(core, Integral) else set(core) for core in each]
-    rule = f"loader_cores must be cores among {home}, some for each of {num_workers} workers"
+    rule = f"loader_cores must list cores among {home} for each of {num_workers} workers"
     if num_workers < 1:
-        raise UsageError(f"{rule}, one worker at least; num_workers=1 makes one")
+        raise UsageError(f"loader_cores needs a worker, got num_workers={num_workers}; give num_workers=1")
     if len(cores) < num_workers or not all(cores):
         raise UsageError(f"{rule}, got {given!r}; lower num_workers or give more")
     if not set().union(*cores) <= set(home):

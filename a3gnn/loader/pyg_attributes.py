@@ -185,7 +185,7 @@ def _column(data: Data, name: str) -> _Column:
     except (TypeError, ValueError, RuntimeError) as error:
         kind = f"dtype {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
         raise UsageError(
-            f"{name} has a value per node or edge, so mini-batches have it as a tensor and it must hold numbers, got "
-            f"{kind} ({error}); encode it as numbers, or delete data.{name}"
+            f"{name} must hold numbers, because it has a value per node or edge, got {kind} ({error}); encode it as "
+            f"numbers, or delete data.{name}"
         ) from error
     return _Column(values, data.__cat_dim__(name, values))

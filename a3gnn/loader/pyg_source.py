@@ -69,21 +69,22 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
     """
     if custom_cls is not None and not _are_stores(data):
         raise UsageError(
-            "custom_cls must be left out but for a pair of stores: mini-batches are of the class that was given"
+            "custom_cls must be left out unless data is a pair of stores: other mini-batches have the class of data"
         )
     if is_data(data):
         return _of_data(data, weight_attr)
     if weight_attr is not None:
         raise UsageError(
-            f"weight_attr must be left out but for a PyG Data, got {weight_attr!r}: only its edges have any"
+            f"weight_attr must be left out unless data is a PyG Data, got {weight_attr!r}: only its edges have "
+            "attributes"
         )
     if _are_stores(data):
         features, edges_of = data
         return _of_stores(features, edges_of, custom_cls)
     if _is_pyg(data, "HeteroData"):
         raise UsageError(
-            "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData; heterogeneous graphs are PyG's "
-            "NeighborLoader's to load, or data.to_homogeneous() may make one Data of it"
+            "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData. Use PyG's NeighborLoader "
+            "for heterogeneous graphs, or convert it with data.to_homogeneous()"
         )
     graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
     rows = graph.indptr, graph.indices
@@ -122,7 +123,7 @@ def _of_data(data: Data, weight_attr: str | None) -> Source:
     edge_index, like = _edge_index(data, adjacency)
     num_nodes = data.num_nodes
     if num_nodes is None:
-        raise GraphError(f"a PyG Data must say how many nodes it has, this one has {data.keys()}; data.num_nodes = ...")
+        raise GraphError(f"a PyG Data must have num_nodes, got only {data.keys()}; set data.num_nodes")
     check_rows(data, edge_index.shape[-1])
     check_labels_and_masks(data, edge_index.shape[-1])
     weights = None if weight_attr is None else _weights(data, weight_attr)
@@ -140,12 +141,12 @@ def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> So
     types = {kind.edge_type for kind in kinds}
     if types != {None}:
         raise UsageError(
-            f"a GraphStore must hold edges of the type None, as homogeneous graphs do, got {sorted(map(str, types))}; "
-            "heterogeneous graphs are PyG's NeighborLoader's to load"
+            f"a GraphStore must hold edges of the type None, got {sorted(map(str, types))}; use PyG's NeighborLoader "
+            "for heterogeneous graphs"
         )
     if kinds[0].size is None or None in kinds[0].size:
         raise GraphError(
-            f"a GraphStore must say how many nodes there are, got size {kinds[0].size}; give put_edge_index size"
+            f"a GraphStore must know its number of nodes, got size {kinds[0].size}; pass size to put_edge_index"
         )
     sources, indptr, order = graph.csc()
     targets = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
@@ -188,7 +189,7 @@ def _checked_edges(edge_index: NDArray[Any], num_nodes: int, weights: NDArray[An
 
 def _weights(data: Data, name: str) -> NDArray[Any]:
     if data.get(name) is None:
-        raise UsageError(f"weight_attr must name an attribute of edges, got {name!r}; it has {data.keys()}")
+        raise UsageError(f"weight_attr must name an edge attribute, got {name!r}; data has {data.keys()}")
     return _host(data[name])
 
 

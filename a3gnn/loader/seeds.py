@@ -121,7 +121,7 @@ class SeedPlan:
         """
         count = len(self._inputs.nodes)
         places = index.cpu().numpy() if isinstance(index, torch.Tensor) else np.asarray(index)
-        rule = f"a mini-batch must be a list of places in [0, {count}) among input_nodes, one at least"
+        rule = f"a mini-batch must be a list of at least one place in [0, {count}) among input_nodes"
         if places.ndim != 1 or not len(places) or not np.issubdtype(places.dtype, np.integer):
             raise UsageError(f"{rule}, got {places.dtype} of shape {places.shape}")
         if int(places.min()) < -count or int(places.max()) >= count:
@@ -138,12 +138,12 @@ def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], b
         raise UsageError(f"{name} {rule}, got a mask of shape {given.shape}")
     ids = np.flatnonzero(given) if masked else given
     if ids.ndim != 1 or not len(ids) or not np.issubdtype(ids.dtype, np.integer):
-        raise UsageError(f"{name} {rule}, of one node at least, got {given.dtype} of shape {ids.shape}")
+        raise UsageError(f"{name} {rule} with at least one node, got {given.dtype} of shape {ids.shape}")
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= num_nodes:
         raise UsageError(f"{name} must be ids in [0, {num_nodes}), got {len(ids)} from {low} to {high}")
     if len(ids) == num_nodes > 2 and high <= 1 and not masked:
-        raise UsageError(f"{name} {rule}, got {num_nodes} numbers of 0 and 1; of such a mask, give mask.bool()")
+        raise UsageError(f"{name} {rule}, got {num_nodes} numbers of 0 and 1; give mask.bool() for a mask")
     return ids.astype(np.int32), not masked
 
 

@@ -37,7 +37,7 @@ class EnergyMeter:
             self._counters += open_rapl(powercap or POWERCAP) if host else []
             self._counters += [NvmlCounter(index) for index in gpus]
         except A3GNNError as error:
-            self.tells, self.told = False, f"not told: {error}"
+            self.tells, self.told = False, f"unknown: {error}"
         else:
             self.tells, self.told = True, ", ".join(counter.name for counter in self._counters)
 
@@ -57,7 +57,7 @@ class EnergyMeter:
         try:
             joules = sum(counter.read() for counter in self._counters)
         except (OSError, ValueError, A3GNNError) as error:  # training continues without energy
-            self.tells, self.told = False, f"not told: {error}"
+            self.tells, self.told = False, f"unknown: {error}"
             return math.nan
         taken = joules - self._last_joules
         self._last_s, self._last_joules = at, joules
@@ -110,10 +110,12 @@ def open_rapl(powercap: Path = POWERCAP) -> list[RaplCounter]:
         found = list(_counters(powercap))
     except (OSError, ValueError) as error:
         raise A3GNNError(
-            f"RAPL's counters can't be read ({error}); where root owns them, train as root, or chmod a+r them"
+            f"RAPL's counters can't be read ({error}); if root owns them, train as root or chmod a+r them"
         ) from error
     if not found:
-        raise A3GNNError(f"there is no RAPL: {powercap} has no intel-rapl:N of a package, as in most virtual machines")
+        raise A3GNNError(
+            f"RAPL is not available: {powercap} has no intel-rapl:N of a package, as in most virtual machines"
+        )
     return found
 
 
@@ -139,7 +141,7 @@ class NvmlCounter:
             self._device = self._nvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}")
             self._first = self._millijoules()
         except self._nvml.NVMLError as error:
-            raise A3GNNError(f"NVML doesn't tell the energy of cuda:{index}: {error}") from error
+            raise A3GNNError(f"NVML can't read the energy of cuda:{index}: {error}") from error
 
     def read(self) -> float:
         """Returns the joules that the GPU has taken since this object was made.
@@ -150,7 +152,7 @@ class NvmlCounter:
         try:
             return (self._millijoules() - self._first) / 1e3
         except self._nvml.NVMLError as error:
-            raise A3GNNError(f"NVML doesn't tell the energy of {self.name} any more: {error}") from error
+            raise A3GNNError(f"NVML can no longer read the energy of {self.name}: {error}") from error
 
     def _millijoules(self) -> int:
         return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._device))

@@ -79,12 +79,12 @@ def _label() -> str:
     if label and not _LABEL.fullmatch(label):
         raise UsageError(
             f"{LABEL_VARIABLE} must have at most 40 letters, digits, dots, underscores and hyphens, and begin with a "
-            f"letter or a digit, got {label!r}; without it machines are told apart by their hardware"
+            f"letter or a digit, got {label!r}; without a label, the hardware identifies a machine"
         )
     if _TAKEN.fullmatch(label):
         raise UsageError(
-            f"{LABEL_VARIABLE} must be neither all nor stop nor 16 digits of 0-9 and a-f, which have meanings of their "
-            f"own, got {label!r}; choose another, such as my-{label}"
+            f"{LABEL_VARIABLE} must not be all, stop or 16 digits of 0-9 and a-f, which have other meanings, got "
+            f"{label!r}; choose another, such as my-{label}"
         )
     return label
 

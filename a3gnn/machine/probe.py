@@ -155,7 +155,7 @@ def moved(kept: MachineProfile, found: Mapping[str, float], only_faster: bool = 
             continue
         faster = (now < before) == (name == _LESS_IS_FASTER)
         if max(now / before, before / now) > _FACTOR and (faster or not only_faster):
-            changes[name] = f"{name} is {now / before:.2g} times what it was ({before:.3g}, now {now:.3g})"
+            changes[name] = f"{name} changed by a factor of {now / before:.2g} ({before:.3g}, now {now:.3g})"
     return changes
 
 

@@ -117,7 +117,7 @@ class Adam:
         groups, weights = state_dict["param_groups"], self._weights
         found, own = ([len(group["params"]) for group in every] for every in (groups, self.param_groups))
         if found != own:
-            raise ValueError(f"the optimizer's state must be of {own} weights, got one of {found}")
+            raise ValueError(f"the optimizer's state must have {own} weights, got {found}")
         for group, saved in zip(self.param_groups, groups, strict=True):
             group |= {name: value for name, value in saved.items() if name != "params"}
         self.state.clear()

@@ -60,9 +60,9 @@ def check_loss(graph: Graph, task: Task) -> None:
         ConfigError: They don't.
     """
     if graph.target == "values" and task.class_weights != "none":
-        raise ConfigError(f"class_weights must be none where values are predicted, got {task.class_weights}")
+        raise ConfigError(f"class_weights must be none if values are predicted, got {task.class_weights}")
     if graph.target != "values" and task.loss != "mse":
-        raise ConfigError(f"loss must be left out where {graph.target} are predicted, got {task.loss}; it is of values")
+        raise ConfigError(f"loss must be left out if {graph.target} are predicted, got {task.loss}, which needs values")
 
 
 def _balanced(graph: Graph) -> Tensor:

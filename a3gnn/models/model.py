@@ -186,7 +186,7 @@ def _layer(task: Task, in_channels: int, out_channels: int, *, last: bool) -> La
         case "gat" | "gatv2" | "transformer":
             heads = {"heads": task.heads, "concat": not last, "dropout": task.dropout}
             return _attention(task.model)(in_channels, out_channels, **heads)
-    raise ConfigError(f"layers must be of a built-in model, got {task.model}; a3gnn.models.own builds those of users")
+    raise ConfigError(f"model must be a built-in one, got {task.model}; a3gnn.models.own builds users' models")
 
 
 def _attention(model: str) -> Callable[..., Layer]:

@@ -49,7 +49,7 @@ def asked(request: TuneRequest) -> Iterator[tuple[str, str]]:
     if request.host_memory_limit is not None:
         yield "host memory limit", format_size(request.host_memory_limit)
     if request.target_accuracy is None:
-        yield "accuracy that may be lost", f"{request.max_accuracy_drop:g} points"
+        yield "largest accuracy drop", f"{request.max_accuracy_drop:g} points"
     else:
         yield "target", f"{request.target_accuracy:g}"
     yield "budget", describe_budget(request)
@@ -147,8 +147,8 @@ def predicted_front(measured: Measured) -> dict[str, Any]:
     """
     found = read_predicted_front(measured.tune.folder)
     if found is not None:
-        return {"name": "front that the last search predicted", "points": found}
-    return {"name": "front of what was predicted of the trials", "points": _of_trials(measured)}
+        return {"name": "predicted front of the last search", "points": found}
+    return {"name": "front of the trials' predictions", "points": _of_trials(measured)}
 
 
 def _of_trials(measured: Measured) -> list[Predicted]:

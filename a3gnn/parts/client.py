@@ -98,8 +98,8 @@ class PartsClient:
             put_rows(self._array(part, answer.wait(), np.int32, expected), places, starts, counts, out)
         if len(out) and (out.min() < 0 or out.max() >= len(self.owners)):
             raise GraphServerError(
-                f"in-neighbors must be in [0, {len(self.owners)}), graph servers answered {out.min()} to {out.max()}; "
-                "are all of them of this version of a3gnn?"
+                f"in-neighbors must be in [0, {len(self.owners)}), got {out.min()} to {out.max()} from graph servers; "
+                "run this version of a3gnn on all of them"
             )
         return out
 
@@ -148,7 +148,7 @@ class PartsClient:
         if len(answer) != np.dtype(dtype).itemsize * count:
             raise GraphServerError(
                 f"part {part} at {self._links[part].address} must answer {count:,} values of {np.dtype(dtype)}, got "
-                f"{len(answer):,} bytes; is it of this version of a3gnn?"
+                f"{len(answer):,} bytes; does it run this version of a3gnn?"
             )
         return np.frombuffer(answer, dtype=dtype)
 
@@ -171,7 +171,7 @@ def read_column(
     found = b"".join(answers)
     if len(found) != rows * row_bytes:
         raise GraphServerError(
-            f"{link.name} at {link.address} must answer {rows:,} rows of {name}, got {len(found):,} bytes; is it of "
+            f"{link.name} at {link.address} must answer {rows:,} rows of {name}, got {len(found):,} bytes; does it run "
             "this version of a3gnn?"
         )
     return np.frombuffer(found, dtype=dtype).reshape(rows, *shape)

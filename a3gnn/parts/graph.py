@@ -31,13 +31,13 @@ _READ_BYTES = 1 << 26
 POLICIES = ("degree", *DYNAMIC_POLICIES)
 #: Knobs with a single allowed value over parts: the value, and the reason.
 _FIXED = {
-    "num_partitions": (1, "training part by part drops edges between parts, and needs all of them to find which"),
-    "bias_rate": (1.0, "servers order each row by what one trainer caches, and serve many"),
-    "sampling_device": ("cpu", "rows are sampled where they lie"),
-    "feature_tier": ("ram", "servers say where rows lie; over parts the default stands for them"),
+    "num_partitions": (1, "training part by part must know all edges to drop those between parts"),
+    "bias_rate": (1.0, "each server serves many trainers, so it can't order rows by the cache of one"),
+    "sampling_device": ("cpu", "the servers sample the rows that they store"),
+    "feature_tier": ("ram", "the servers decide where rows are stored"),
     "input_aggregation": ("sampled", "its table has a row per node of the whole graph"),
-    "seed_order": ("random", "proximity walks over the whole graph"),
-    "trainers": (1, "trainers of one process cut what was sampled, with features at hand"),
+    "seed_order": ("random", "proximity order walks over the whole graph"),
+    "trainers": (1, "trainers of one process need sampled mini-batches and features on this machine"),
 }
 
 
@@ -199,8 +199,9 @@ class PartedGraph(Graph):
 
     def __reduce__(self) -> NoReturn:
         raise GraphError(
-            f"{self.name} is read by parts from graph servers and can't be pickled: its connections belong to this "
-            f"process; pass on 'parts:{','.join(self.client.addresses)}' instead"
+            f"{self.name} is read by parts from graph servers and can't be pickled, because its "
+            f"connections belong to this process; pass 'parts:{','.join(self.client.addresses)}' "
+            "instead"
         )
 
     def resplit(self, split: str | Sequence[float], split_seed: int = 0) -> NoReturn:
@@ -241,8 +242,8 @@ class PartedGraph(Graph):
 def split_of_parts(split: Split, spec: str) -> UsageError:
     """Returns the error for a split of the graph by parts with this `spec`."""
     return UsageError(
-        f"{option('split')} needs the whole graph, got {spec!r}; split it before it is cut into parts: "
-        f"a3gnn parts make {split.spec('GRAPH')} FOLDER"
+        f"{option('split')} needs the whole graph, got {spec!r}; split it before it is cut into parts: a3gnn parts "
+        f"make {split.spec('GRAPH')} FOLDER"
     )
 
 
@@ -263,7 +264,7 @@ def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], Non
     client = graph.client
     listener, before = client.listener, client.traffic
     servers = count(len(client.addresses), "graph server")
-    notify(f"{graph.name} is read from {servers}; {format_size(graph.held_bytes)} of it are here")
+    notify(f"{graph.name} is read from {servers}; this process holds {format_size(graph.held_bytes)} of it")
     kept = listener.notify, listener.check
     listener.notify, listener.check = notify, check
     try:
@@ -275,8 +276,8 @@ def watched(graph: Graph, notify: Callable[[str], None], check: Callable[[], Non
 
 def _whole(name: str, what: str) -> GraphError:
     return GraphError(
-        f"{name} is read by parts from graph servers, and this needs {what} in one place; give the graph itself as "
-        "the dataset, on a machine that holds it (docs/reference/graph_servers.md lists what runs over parts)"
+        f"{name} is read by parts from graph servers, but this action needs {what} in one place; give the whole graph "
+        "as the dataset, on a machine that holds it (docs/reference/graph_servers.md lists the actions over parts)"
     )
 
 
@@ -288,19 +289,19 @@ def check_over_parts(config: TrainConfig, task: Task | None = None) -> None:
     """
     if task is not None and task.is_own:
         raise ConfigError(
-            f"the model must be a built-in one over parts, got {task.model}: one of your own is evaluated on the whole "
-            "graph; train it in a loop of your own, which Loader serves over parts"
+            f"the model must be a built-in one over parts, got {task.model}; your own model is evaluated on the whole "
+            "graph; train it in a loop of your own with Loader, which reads parts"
         )
     config = config.canonical()
     for name, (value, why) in _FIXED.items():
         got = getattr(config, name)
         if got != value:
             raise ConfigError(
-                f"{name} must be {value} over parts, got {got}: {why}; set it to {value}, or train on a machine that "
-                "holds the graph"
+                f"{name} must be {value} over parts, got {got}, because {why}; set it to {value}, or train on a "
+                "machine that holds the graph"
             )
     if config.cache_bytes and config.cache_policy not in POLICIES:
         raise ConfigError(
-            f"cache_policy must be one of {', '.join(POLICIES)} over parts, got {config.cache_policy}: others rank "
-            "rows by the whole adjacency; take degree"
+            f"cache_policy must be one of {', '.join(POLICIES)} over parts, got {config.cache_policy}, because other "
+            "policies rank rows by the whole adjacency; take degree"
         )

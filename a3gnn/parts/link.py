@@ -33,9 +33,9 @@ _BUSY = "RESOURCE_EXHAUSTED"
 _PASSING = ("UNAVAILABLE", "DEADLINE_EXCEEDED", _BUSY, "CANCELED", "ABORTED")
 #: Remedies for other failures, by gRPC's code.
 _REMEDIES = {
-    "UNAUTHENTICATED": f"set {TOKEN_VARIABLE} to the token that the server was started with",
-    "FAILED_PRECONDITION": "another part is served there than before; serve the one that was, or start again",
-    "UNIMPLEMENTED": "is that a graph server of this version of a3gnn?",
+    "UNAUTHENTICATED": f"set {TOKEN_VARIABLE} to the token of the server",
+    "FAILED_PRECONDITION": "the server now has another part; serve the earlier part again, or restart the training",
+    "UNIMPLEMENTED": "is it a graph server of this version of a3gnn?",
     "OUT_OF_RANGE": "take feature_dtype float32",
 }
 
@@ -217,15 +217,17 @@ class PartLink:
         """
         code, details = error.code().name, error.details()
         if code not in _PASSING:
-            remedy = _REMEDIES.get(code, "what it says is a defect of a3gnn, or of what stands between")
-            raise GraphServerError(f"{self.name} at {self.address} refuses ({code}: {details}); {remedy}") from error
+            remedy = _REMEDIES.get(code, "this is a defect of a3gnn, or of a program between both sides")
+            raise GraphServerError(
+                f"{self.name} at {self.address} refuses the request ({code}: {details}); {remedy}"
+            ) from error
         down = self._down  # a copy, because another thread may set or clear it
         if down is None:
             down = time.time() - (monotonic() - since)
         if self._down is None and code != _BUSY:
             self._down = down
             self._listener.notify(
-                f"{self.name} at {self.address} does not answer ({code}); it is asked again for "
+                f"{self.name} at {self.address} does not answer ({code}); requests are repeated for "
                 f"{format_duration(self._patience_s)}"
             )
         if monotonic() - since >= self._patience_s:
@@ -233,7 +235,7 @@ class PartLink:
             raise GraphServerError(
                 f"{self.name} at {self.address} has not answered since {began}, for "
                 f"{format_duration(self._patience_s)} and {count(attempts, 'attempt')} (the last: {code}, {details}); "
-                "start it there again with a3gnn parts serve, or give it more time: parts:...,wait=10min"
+                "start it there again with a3gnn parts serve, or wait longer: parts:...,wait=10min"
             ) from error
         self.check()
         with self._lock:

@@ -80,11 +80,11 @@ def make_parts(
     if not 1 <= num_parts <= min(MOST_PARTS, graph.num_nodes):
         raise UsageError(
             f"{option('num_parts')} must be in [1, {min(MOST_PARTS, graph.num_nodes)}] for {graph.name}, got "
-            f"{num_parts}: one per graph server"
+            f"{num_parts}; each graph server has one part"
         )
     features = graph.features
     if not isinstance(features, DenseFeatures):
-        raise GraphError(f"parts need dense features, {graph.name} has CSR rows; store them dense, as x (N, F)")
+        raise GraphError(f"parts need dense features, but {graph.name} has CSR rows; store them dense, as x (N, F)")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise GraphError(f"{folder} must be new or empty; choose another folder, or delete it")
     with claimed_whole(folder, notify):
@@ -105,8 +105,8 @@ def _made(
     counts = np.bincount(parts, minlength=num_parts)
     if not counts.all():
         raise GraphError(
-            f"each part must have a node, {partitioner} left part {int(counts.argmin())} of {num_parts} without; take "
-            f"fewer parts, or another {option('partitioner')}"
+            f"each part must have a node, but {partitioner} left part {int(counts.argmin())} of {num_parts} without "
+            f"one; take fewer parts, or another {option('partitioner')}"
         )
     about = _about(graph, parts, num_parts, partitioner, seed)
     entries, made = neighbor_entries(graph), []
@@ -127,7 +127,7 @@ def _made(
         raise GraphError(f"the parts can't be written to {folder}: {error}; nothing was left there") from error
     if folder.stat().st_ino != written:
         raise GraphError(
-            f"{folder} must stay empty while parts are made, something came into it; choose another folder"
+            f"{folder} must stay empty while parts are made, but something was written there; choose another folder"
         )
     return made
 

@@ -57,9 +57,8 @@ class PartsSpec:
             host, colon, port = item.strip().rpartition(":")
             if sign or not colon or not host or not port.isdecimal() or not 0 < int(port) < 2**16:
                 raise UsageError(
-                    f"a graph by parts is {SCHEME}:HOST:PORT,HOST:PORT,... with the address of each of its graph "
-                    f"servers, and wait=2min for how long one that is gone is asked again; got {item.strip()!r} in "
-                    f"{spec!r}"
+                    f"a graph by parts must be {SCHEME}:HOST:PORT,HOST:PORT,... with the address of each graph server, "
+                    f"got {item.strip()!r} in {spec!r}; wait=2min sets how long a silent server is asked again"
                 )
             addresses.append(item.strip())
         if not addresses or len(set(addresses)) < len(addresses):
@@ -126,7 +125,9 @@ def open_parts(spec: PartsSpec, notify: Callable[[str], None] = lambda line: Non
             raise GraphError(f"{link.name} at {link.address} has nodes of another part; make the parts again")
         owners[nodes], taken[nodes] = part, True
     if not taken.all():
-        raise GraphError(f"the parts must hold every node of {of_graph['name']}, {int((~taken).sum()):,} are in none")
+        raise GraphError(
+            f"the parts must contain every node of {of_graph['name']}, but {int((~taken).sum()):,} are in none"
+        )
     client = PartsClient(links, cut, owners, counter, listener)
     kind, shape = about["columns"]["labels"]
     graph = _assembled(client, of_graph, about["features"], np.dtype(kind), tuple(shape[1:]))
@@ -147,7 +148,9 @@ def _assembled(
     name, num_nodes, num_edges = str(of_graph["name"]), len(client.owners), int(of_graph["num_edges"])
     indptr = np.concatenate(([0], np.cumsum(degrees, dtype=np.int64)))
     if int(indptr[-1]) != num_edges:
-        raise GraphError(f"{name} must have {num_edges:,} edges, its parts have {int(indptr[-1]):,}; make them again")
+        raise GraphError(
+            f"{name} must have {num_edges:,} edges, but its parts have {int(indptr[-1]):,}; make them again"
+        )
     split: dict[str, NDArray[np.int32]] = {
         ids: np.flatnonzero(roles == role).astype(np.int32) for ids, role in ROLES.items()
     }
@@ -176,11 +179,11 @@ def _about(link: PartLink, answer: bytes) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(answer)
         version = about["protocol"]
     except (ValueError, KeyError, TypeError) as error:
-        raise GraphServerError(f"{link.address} must be a graph server, it answers {answer[:80]!r}") from error
+        raise GraphServerError(f"{link.address} must be a graph server, but it answers {answer[:80]!r}") from error
     if version != PROTOCOL_VERSION:
         raise GraphServerError(
-            f"the graph server at {link.address} speaks version {version} of the protocol, this is {PROTOCOL_VERSION}; "
-            "run the same version of a3gnn on both sides"
+            f"the graph server at {link.address} uses version {version} of the protocol, but this a3gnn uses "
+            f"{PROTOCOL_VERSION}; run the same version of a3gnn on both sides"
         )
     link.name = f"part {about['part']} of {about['graph']['name']}"
     return about
@@ -196,6 +199,6 @@ def _in_order(links: list[PartLink], abouts: list[dict[str, Any]]) -> tuple[list
             f"{about['cut'][:8]})"
             for link, about in zip(links, abouts, strict=True)
         )
-        raise GraphError(f"the addresses must be those of all parts of one cut, each once, got {shown}")
+        raise GraphError(f"the addresses must serve all parts of one cut, each once, got {shown}")
     order = sorted(range(len(links)), key=lambda place: int(abouts[place]["part"]))
     return [links[place] for place in order], [abouts[place] for place in order]

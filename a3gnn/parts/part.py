@@ -100,7 +100,7 @@ def open_part(folder: Path) -> Part:
         arrays = {name: open_npy(folder / f"{name}.npy") for name in kinds}
         for name, (kind, shape, _) in kinds.items():
             if (arrays[name].dtype.str, list(arrays[name].shape)) != (kind, shape):
-                raise GraphError(f"{folder / name}.npy must hold {kind} of shape {shape} as {META} says; {_REMEDY}")
+                raise GraphError(f"{folder / name}.npy must contain {kind} of shape {shape}, as in {META}; {_REMEDY}")
         for name in ("indptr", "indices", "x"):
             arrays[name] = in_large_pages(arrays[name])
         part, num_nodes = Part(about, **arrays), int(about["graph"]["num_nodes"])
@@ -121,7 +121,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise GraphError(f"{folder} is not a part: {META} can't be read ({error}); {_REMEDY}") from error
     if not isinstance(meta, dict) or meta.pop("format", None) != FORMAT:
-        raise GraphError(f"{folder} is not a part: {META} does not say format {FORMAT!r}; {_REMEDY}")
+        raise GraphError(f"{folder} is not a part: {META} does not have the format {FORMAT!r}; {_REMEDY}")
     if (version := meta.pop("format_version", None)) != FORMAT_VERSION:
         raise GraphError(f"the format version of {folder} must be {FORMAT_VERSION}, got {version!r}; {_REMEDY}")
     return meta
@@ -153,4 +153,4 @@ def _check(folder: Path, part: Part, num_nodes: int, hashes: dict[str, str], _ch
         raise GraphError(f"{folder} is damaged: {violation.rule}; {_REMEDY}")
     for name, expected in hashes.items():
         if content_hash(getattr(part, name)) != expected:
-            raise GraphError(f"{folder / name}.npy must hold what was written there, it was changed; {_REMEDY}")
+            raise GraphError(f"{folder / name}.npy must not change after it is written, but it has changed; {_REMEDY}")

@@ -133,13 +133,13 @@ def read_column(rest: memoryview) -> tuple[str, int, int]:
 
 def _unpacked(form: struct.Struct, rest: memoryview) -> tuple[Any, ...]:
     if len(rest) < form.size:
-        raise RefusedError("INVALID_ARGUMENT", f"the request must hold {form.size} bytes more, got {len(rest)}")
+        raise RefusedError("INVALID_ARGUMENT", f"the request must have {form.size} more bytes, got {len(rest)}")
     return form.unpack_from(rest)
 
 
 def _ids(rest: memoryview) -> NDArray[np.int32]:
     if len(rest) % 4 or not 1 <= len(rest) // 4 <= MAX_IDS:
         raise RefusedError(
-            "INVALID_ARGUMENT", f"a request must hold 1 to {MAX_IDS:,} ids of 4 bytes, got {count(len(rest), 'byte')}"
+            "INVALID_ARGUMENT", f"a request must have 1 to {MAX_IDS:,} ids of 4 bytes, got {count(len(rest), 'byte')}"
         )
     return np.frombuffer(rest, dtype=np.int32)

@@ -121,7 +121,7 @@ class RemoteRows(DenseRows):
         Raises:
             UsageError: Always.
         """
-        raise UsageError("rows of a graph by parts are read some at a time")
+        raise UsageError("rows of a graph by parts can't be copied as a whole; read them with take, some at a time")
 
     halved = copied
 

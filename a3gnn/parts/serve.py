@@ -70,8 +70,8 @@ def serve_part(folder: Path, host: str, port: int, token: str | None, notify: Ca
     with serving(part, host, port, token) as (server, address):
         about = part.about
         notify(
-            f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, "
-            f"{count(part.num_nodes, 'node')}, is served at {address}; Ctrl-C ends it"
+            f"part {part.number} of {about['num_parts']} of {about['graph']['name']}, {count(part.num_nodes, 'node')}, "
+            f"is served at {address}; Ctrl-C stops it"
         )
         with suppress(KeyboardInterrupt):
             server.wait_for_termination()
@@ -151,7 +151,7 @@ def _handler(grpc: ModuleType, answer: Callable[[bytes], bytes], token: str | No
             context.abort(grpc.StatusCode[refusal.code], str(refusal))
             raise  # never reached, because abort raises
         if not budget.take(len(found)):
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many answers are on their way")
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the server sends too many answers already")
         if not context.add_callback(partial(budget.give_back, len(found))):  # the client has gone
             budget.give_back(len(found))
         return found
@@ -267,8 +267,8 @@ class PartAnswers:
         if key != self._key:
             raise RefusedError(
                 "FAILED_PRECONDITION",
-                f"the request is for part {key.part} of the cut {key.cut.hex()}, this is part {self._key.part} of "
-                f"{self._key.cut.hex()}",
+                f"the request is for part {key.part} of the cut {key.cut.hex()}, but this server has part "
+                f"{self._key.part} of {self._key.cut.hex()}",
             )
         return rest
 
@@ -276,7 +276,7 @@ class PartAnswers:
         """Returns the rows of `ids` in the part."""
         rows = np.searchsorted(self._nodes, ids)
         if (self._nodes[np.minimum(rows, len(self._nodes) - 1)] != ids).any():
-            raise RefusedError("INVALID_ARGUMENT", f"ids must be nodes of part {self._key.part}, some are not")
+            raise RefusedError("INVALID_ARGUMENT", f"ids must be nodes of part {self._key.part}, but some are not")
         return rows
 
 
@@ -284,5 +284,6 @@ def _bound(num_bytes: int, rows: int) -> None:
     if num_bytes > MAX_ANSWER_BYTES and rows > 1:
         raise RefusedError(
             "INVALID_ARGUMENT",
-            f"an answer must have at most {MAX_ANSWER_BYTES:,} bytes, {num_bytes:,} are asked for; ask for fewer rows",
+            f"an answer must have at most {MAX_ANSWER_BYTES:,} bytes, got a request for {num_bytes:,}; ask for fewer "
+            "rows",
         )

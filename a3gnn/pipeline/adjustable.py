@@ -68,8 +68,8 @@ class AdjustablePipeline(Pipeline):
         if preparation.cache_bytes != self.active.cache_bytes:
             if not self.can_resize:
                 raise UsageError(
-                    f"cache_bytes must stay {self.active.cache_bytes}, got {preparation.cache_bytes}: neighbors are "
-                    "sampled towards the cache, or it is on a device"
+                    f"cache_bytes must stay {self.active.cache_bytes}, got {preparation.cache_bytes}, because "
+                    "sampling prefers cached neighbors or the cache is on a device"
                 )
             assert isinstance(self.store, HostStore), "others can't be resized"
             self.store.resize(preparation.cache_bytes)
@@ -89,8 +89,8 @@ def check_adjustable(graph: Graph, config: TrainConfig) -> None:
     """
     if config.canonical().resources != "free":
         raise UsageError(
-            f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, which gives stages "
-            "threads by a model of its own, once; choose one of them"
+            f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, which assigns "
+            "threads once by its own model; choose one of them"
         )
     if graph.is_parted:
         raise UsageError(

@@ -77,7 +77,7 @@ class Allocation:
     pooled: bool = False
     isolated: bool = True
     seconds: float | None = None
-    why: str = "asked for"
+    why: str = "requested"
 
     def __post_init__(self) -> None:
         for stage in STAGES:
@@ -124,19 +124,24 @@ def allocate(models: Models, mode: ParallelMode, workers: int, cores: int, floor
         floor: Lower bound of the seconds per mini-batch, by the memory's bandwidth.
     """
     if mode == "sequential":
-        return competing(1, cores, "in sequential mode no stages overlap: each has all cores")
+        return competing(1, cores, "stages do not overlap in sequential mode, so each has all cores")
     if cores < 2:
-        return competing(workers, cores, f"stages that overlap need 2 cores at least, got {cores}: they compete")
+        return competing(workers, cores, f"overlapping stages need at least 2 cores, got {cores}, so they compete")
     best = isolate(models, mode, workers, cores, floor)
     assert best.seconds is not None
     serial = models["sampling"].seconds(1) + models["gather"].seconds(cores) + models["training"].seconds(cores)
     serial = max(floor, serial)
-    times = f"{best.seconds * 1e3:.3g} ms per mini-batch predicted, {serial * 1e3:.3g} with one stage after the other"
+    times = f"predicted {best.seconds * 1e3:.3g} ms per mini-batch, {serial * 1e3:.3g} with one stage after the other"
     if best.seconds >= _MAX_RELATIVE_SECONDS * serial:
         return competing(
-            workers, cores, f"cores of their own don't pay for stages on {count(cores, 'core')}: {times}", serial
+            workers,
+            cores,
+            f"stages compete for {count(cores, 'core')}, because cores of their own would gain too little: {times}",
+            serial,
         )
-    return dataclasses.replace(best, why=f"{best.cores(mode)} of {count(cores, 'core')} in isolation: {times}")
+    return dataclasses.replace(
+        best, why=f"stages use {best.cores(mode)} of {count(cores, 'core')}, each its own: {times}"
+    )
 
 
 def isolate(models: Models, mode: ParallelMode, workers: int, cores: int, floor: float = 0.0) -> Allocation:
@@ -180,7 +185,7 @@ def fit(threads: Sequence[int], seconds: Sequence[float], *, fixed: bool) -> Sta
         UsageError: There is no measurement, or the lengths differ.
     """
     if not len(threads) or len(threads) != len(seconds):
-        raise UsageError(f"a fit needs a time for each thread count, got {len(threads)} counts, {len(seconds)} times")
+        raise UsageError(f"a fit needs one time per thread count, got {len(threads)} counts and {len(seconds)} times")
     inverse = 1.0 / np.asarray(threads, dtype=np.float64)
     times = np.maximum(np.asarray(seconds, dtype=np.float64), _MIN_SECONDS)
     terms = np.column_stack([inverse, np.ones_like(inverse)]) if fixed else inverse[:, None]
@@ -216,9 +221,7 @@ def solve(seconds: Sequence[NDArray[np.float64]], cores: int, floor: float = 0.0
         UsageError: There are fewer cores than stages.
     """
     if not seconds or cores < len(seconds):
-        raise UsageError(
-            f"each of the stages needs a core, got {count(len(seconds), 'stage')} and {count(cores, 'core')}"
-        )
+        raise UsageError(f"each stage needs a core, got {count(len(seconds), 'stage')} and {count(cores, 'core')}")
     tables = [np.maximum(times[:cores], floor) for times in seconds]
     periods = np.unique(np.concatenate(tables))
     kept = [table[None, :] <= periods[:, None] for table in tables]

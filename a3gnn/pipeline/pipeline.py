@@ -274,8 +274,8 @@ class Pipeline:
         if isinstance(graph, PartedGraph):
             if sampling is not None:
                 raise UsageError(
-                    "over parts, in-neighbors are drawn of distinct seeds, each once and in one tree; leave out "
-                    "replace, disjoint, an induced subgraph, seeds that are repeated and an order of your own"
+                    "graph servers sample distinct in-neighbors of distinct seeds. Leave out replace, disjoint, an "
+                    "induced subgraph, repeated seeds and your own order of seeds"
                 )
             warm_up()
             return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
@@ -288,7 +288,8 @@ class Pipeline:
             return None
         if not self._options.shuffle:
             raise UsageError(
-                "seed_order proximity orders the seeds, got shuffle=False, which keeps their order; drop one"
+                "seed_order proximity needs shuffle=True, got shuffle=False, which keeps the seeds' order; leave "
+                "one of them out"
             )
         size = self._config.batch_size
         labels, classes = as_classes(graph.labels, graph.num_classes)

@@ -35,8 +35,8 @@ class Preparation:
         least = 0 if self.mode == "sequential" else 1
         if self.workers < least or self.depth < self.workers or (not least and self.depth) or self.cache_bytes < 0:
             raise UsageError(
-                f"1 <= workers <= depth, both 0 in sequential mode, and cache_bytes >= 0, got {self.workers}, "
-                f"{self.depth} and {self.cache_bytes} in {self.mode}"
+                "workers and depth must be 1 <= workers <= depth, or 0 in sequential mode, and cache_bytes >= 0, "
+                f"got {self.workers}, {self.depth} and {self.cache_bytes} in {self.mode}"
             )
 
     @classmethod

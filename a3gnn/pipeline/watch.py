@@ -129,8 +129,8 @@ class Watch:
         for work in self._under_way.copy().values():
             if self._is_late(work):
                 raise TrainerStalledError(
-                    f"{self._name(work)} must take {format_duration(self._limit_s)} at most, and has not come back; "
-                    f"give more by {option('trainer_stall')} if it is slow"
+                    f"{self._name(work)} must take at most {format_duration(self._limit_s)}, but has not finished; "
+                    f"raise {option('trainer_stall')} if it is slow"
                 )
 
     def _is_late(self, work: _Work) -> bool:

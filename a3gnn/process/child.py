@@ -22,8 +22,8 @@ _PR_SET_PDEATHSIG = 1
 
 #: Explanation of a process that this signal ended, for messages.
 _KILLED = (
-    "which the kernel's out-of-memory killer sends where memory runs out, as dmesg says, and schedulers send, too; if "
-    "it was memory, a lower memory limit or a smaller batch_size needs less of it"
+    "which the kernel sends when memory runs out (see dmesg), and which schedulers send, too; if memory ran out, set "
+    "a lower memory limit or a smaller batch_size"
 )
 
 

@@ -75,7 +75,7 @@ def _take(notify: Callable[[str], None]) -> int:
         file = _open(path)
     except OSError as error:
         notify(
-            f"trials of other processes may disturb these, because the lock file {path} can't be used "
+            f"trials of other processes may disturb this run's trials, because the lock file {path} can't be used "
             f"({error.strerror}); remove it, or set {LOCK_VARIABLE} to another file"
         )
         return -1

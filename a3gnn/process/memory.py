@@ -26,7 +26,7 @@ RESERVE_SHARE = 0.05
 #: Largest reserve as a share of the free memory, because a large machine in use has little free for long. Guess.
 _FREE_SHARE = 0.25
 #: Description of the limit of a process that is its own memory plus `spare_bytes`, for messages.
-FREE_LIMIT = "what it held when it began and the rest, which is what was free on the machine less a reserve"
+FREE_LIMIT = "its memory at the start plus the machine's free memory, less a reserve"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,20 +74,21 @@ class MemoryGuard:
         """
         if self.is_over:
             smaller = (
-                "take a smaller batch_size, num_workers or cache_bytes, or feature_tier disk where the graph is not "
-                "read by parts"
+                "take a smaller batch_size, num_workers or cache_bytes, or feature_tier disk if the graph is not read "
+                "by parts"
             )
             limit = self._free if self.limit is None or self.peak_bytes <= self.limit else self.limit
             assert limit is not None
             if limit == self.limit:
                 most, remedy = format_size(limit), f"raise the limit, or {smaller}"
             else:
-                most = f"the {format_size(limit)} that it held when it began and, less a reserve, that were free"
+                most = f"{format_size(limit)} (its memory at the start plus the machine's free memory, less a reserve)"
                 remedy = f"end other programs, or {smaller}"
             now = host_bytes()
             short = f" for a moment, and takes {format_size(now)} now" if now <= limit else ""
             raise MemoryLimitError(
-                f"the run must keep to {most} of host memory, it took {format_size(self.peak_bytes)}{short}; {remedy}"
+                f"the run must keep to {most} of host memory, but it took {format_size(self.peak_bytes)}{short}; "
+                f"{remedy}"
             )
 
     def recent_bytes(self) -> int:

@@ -69,7 +69,7 @@ class Ended:
     @property
     def which_limit(self) -> str:
         """The limit on its memory as text: its size, and its origin if the caller did not set it."""
-        return f"{format_size(self.limit_bytes or 0)}{f', which is {FREE_LIMIT}' if self.limited_by_free else ''}"
+        return f"{format_size(self.limit_bytes or 0)}{f' ({FREE_LIMIT})' if self.limited_by_free else ''}"
 
     @property
     def where(self) -> str:
@@ -82,12 +82,12 @@ class Ended:
         after = f"; it was at {self.where}" if self.where else ""
         match self.killed:
             case "timeout":
-                return f"took longer than it may{after}"
+                return f"took longer than allowed{after}"
             case "memory":
                 held = format_size(self.peak.anonymous_bytes)
                 return f"passed the limit of {self.which_limit}: it held {held}"
             case "server":
-                return "was lost, as the process that started it died"
+                return "was lost, because the process that started it died"
         return f"ended with {described_status(self.status)}"
 
 
@@ -228,7 +228,7 @@ class Worker:
         if ready is None:
             text = self._server_log()
             self._stop()
-            raise A3GNNError(f"the process that starts trials can't start; it said:\n{text}")
+            raise A3GNNError(f"the process that starts trials can't start; its log:\n{text}")
         self.server_threads = ready["ready"]
 
     def _stop(self) -> None:

@@ -54,18 +54,21 @@ def equal_time(profiler: Profiler, default: Measurement) -> tuple[TrialPlan, str
     """
     plan, metrics = profiler.plan, default.metrics
     if plan.curve is None:
-        raise UsageError("a plan of equal training time must have a learning curve, got None; give one a CurvePlan")
+        raise UsageError("a plan of equal training time must have a learning curve, got None; give it a CurvePlan")
     curve = NO_CURVE if metrics is None else profiler.curves.cut(default.config, metrics, plan.curve) or NO_CURVE
     reference = None if metrics is None else Reference.of(metrics, curve, max_drop=0.0)
     if reference is None:
         seconds = plan.curve.most_seconds
         why = "it failed" if metrics is None else "it was not evaluated within its budget"
-        line = f"no training time of the baseline ({why}): each configuration trains for {format_duration(seconds)}"
+        line = (
+            f"the baseline has no training time, because {why}; each configuration trains for "
+            f"{format_duration(seconds)}"
+        )
     else:
         seconds, metric = reference.budget_s, default.setting.metric
         more = ", and was still improving" if reference.still_rising else ""
         line = (
-            f"the baseline trained for {format_duration(seconds)} and reached a validation "
-            f"{metric.label} of {metric.show(reference.val_accuracy)}{more}: each configuration trains as long"
+            f"the baseline trained for {format_duration(seconds)} and reached a validation {metric.label} of "
+            f"{metric.show(reference.val_accuracy)}{more}; each configuration trains as long"
         )
     return dataclasses.replace(plan, curve=CurvePlan(seconds)), line

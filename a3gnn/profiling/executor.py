@@ -77,7 +77,7 @@ class LocalExecutor:
     def make_ready(self, graph: Graph, task: Task) -> float:
         """Compiles the kernels for trials of `task` on `graph`; returns the seconds it took."""
         if QUICK:
-            self._notify(f"{QUICK_VARIABLE}=1: trials and the play-off measure as little as they can, for tests alone")
+            self._notify(f"{QUICK_VARIABLE}=1: trials and the play-off measure as little as possible, only for tests")
         return compile_ahead(KernelSet.of(graph, task), self._notify)
 
     def probe(self) -> Hardware:
@@ -117,7 +117,7 @@ class LocalExecutor:
         if config.input_aggregation == "full":
             steps["prepare_table"] = "while the input layer's table was made"
         elif config.feature_dtype == "float16" and (config.feature_tier == "disk" or config.num_partitions > 1):
-            steps["prepare_halves"] = "while features of float16 were written"
+            steps["prepare_halves"] = "while float16 features were written"
         fields = {"config": config.to_dict(), "task": request.setting.task.to_dict()}
         for name, what in steps.items():
             ended = self._run(name, {"graph_folder": request.graph_folder, **fields}, request)
@@ -179,7 +179,7 @@ def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure
     limit = plan.host_limit_bytes if ended.killed != "memory" else ended.limit_bytes
     if limit is not None and (ended.killed == "memory" or peak > limit):
         which = ended.which_limit if ended.killed == "memory" else format_size(limit)
-        detail = f"passed the limit of {which}: it held {format_size(peak)}, if only for a moment"
+        detail = f"passed the limit of {which}: it held {format_size(peak)}, perhaps only briefly"
         return Failure(FailureKind.OUT_OF_MEMORY, detail, peak, float(limit))
     if ended.killed == "timeout":
         where = f", and was at {ended.where}" if ended.where else ""
@@ -192,7 +192,7 @@ def _failure(ended: Ended, request: TrialRequest, *, by_system: bool) -> Failure
         if ended.status == -signal.SIGKILL and by_system:
             return Failure(FailureKind.OUT_OF_MEMORY, "killed by the system, which had no memory left", peak)
         log = ended.log[-DETAIL_CHARACTERS:].strip()
-        detail = f"{log}\nits process ended with {described_status(ended.status)}".strip()
+        detail = f"{log}\nthe process ended with {described_status(ended.status)}".strip()
         return Failure(FailureKind.CRASHED, detail, peak)
     if "failure" in ended.result:
         failure = dataclasses.replace(Failure.from_dict(ended.result["failure"]), peak_host_bytes=peak)

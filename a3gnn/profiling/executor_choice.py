@@ -43,7 +43,7 @@ class ExecutorChoice:
             value = getattr(self, name)
             if self.executor == LOCAL and value is not None:
                 raise UsageError(
-                    f"{option(name, value)} means nothing for trials on this machine; add {option('executor', RAY)}"
+                    f"{option(name, value)} has no effect for trials on this machine; add {option('executor', RAY)}"
                 )
 
     @property

@@ -194,7 +194,7 @@ class Profiler:
         outcome = self._executor.run(request)
         if not (isinstance(outcome, Failure) and outcome.transient):
             return outcome
-        self._notify(detail(f"{outcome.describe()}; the cause may pass, so the trial runs once more"))
+        self._notify(detail(f"{outcome.describe()}; the trial runs once more, because the cause may pass"))
         again = self._executor.run(request)
         return dataclasses.replace(again, tries=outcome.tries + 1) if isinstance(again, Failure) else again
 

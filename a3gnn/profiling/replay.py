@@ -35,8 +35,8 @@ class Replay:
             graph = request.setting.graph.name
             same = sum(stored[1:] == key[1:] for stored in self._outcomes)
             raise StoreError(
-                f"a replay has only what was measured: {len(self._outcomes)} rows are stored, {same} of them for this "
-                f"task on graph {graph!r} and this hardware, and none of {request.config}; measure it"
+                f"a replay needs measured trials, but none of {len(self._outcomes)} stored rows has {request.config}; "
+                f"{same} of them are for this task on graph {graph!r} and this hardware; measure it first"
             )
         outcome = self._outcomes[key]
         return as_asked(outcome, request) if isinstance(outcome, Metrics) else outcome

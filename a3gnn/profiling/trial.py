@@ -193,8 +193,8 @@ def _limit_device(request: TrialRequest) -> None:
     room = limit - hardware.profile.idle_device_bytes
     if room <= 0:
         raise DeviceError(
-            f"the device limit must exceed what an idle context takes, {hardware.profile.idle_device_bytes} "
-            f"bytes, got {limit}; raise the memory limit"
+            f"the device limit must exceed the memory of an idle context, {hardware.profile.idle_device_bytes} bytes, "
+            f"got {limit}; raise the memory limit"
         )
     torch.cuda.set_per_process_memory_fraction(min(1.0, room / hardware.device_memory_bytes))
 

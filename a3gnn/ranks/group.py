@@ -41,8 +41,8 @@ def joined(launch: Launch) -> Generator[TorchRanks]:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if 0 < gpus < launch.local_size:
         raise DeviceError(
-            f"each rank must have a GPU of its own, got {launch.local_size} ranks and {gpus} GPUs on this machine; use "
-            f"--nproc-per-node {gpus}, or hide them by CUDA_VISIBLE_DEVICES="
+            f"each rank must have a GPU of its own, got {launch.local_size} ranks and {gpus} GPUs on this machine; "
+            f"use --nproc-per-node {gpus}, or hide the GPUs with CUDA_VISIBLE_DEVICES="
         )
     if gpus:
         torch.cuda.set_device(launch.local_rank)
@@ -67,13 +67,13 @@ def _check_group(launch: Launch, devices: list[str]) -> None:
     rank, size, backends = distributed.get_rank(), distributed.get_world_size(), distributed.get_backend_config()
     if (rank, size) != (launch.rank, launch.size):
         raise UsageError(
-            f"the process group that is there must be that of torchrun, rank {launch.rank} of {launch.size}, got rank "
-            f"{rank} of {size}; destroy it before training"
+            f"the existing process group must have torchrun's rank {launch.rank} of {launch.size}, got rank {rank} "
+            f"of {size}; destroy it before training"
         )
     if lacking := [device for device in devices if f"{device}:" not in backends]:
         raise UsageError(
-            f"the process group that is there must have a backend for {' and '.join(lacking)}, got {backends}; make it "
-            "with cpu:gloo,cuda:nccl, or gloo without GPUs, or leave it to training"
+            f"the existing process group must have a backend for {' and '.join(lacking)}, got {backends}. Create it "
+            "with cpu:gloo,cuda:nccl (gloo without GPUs), or let training create it"
         )
 
 
@@ -200,6 +200,6 @@ def _told(rank: int) -> Iterator[None]:
         # Drops the place in gloo's sources at the start, and the advice at the end.
         reason = re.sub(r"^\[[^]]*\]\s*", "", str(error).strip()).partition(". ")[0] or type(error).__name__
         raise PeerLostError(
-            f"every rank must answer until the end, but rank {rank} lost another one ({reason}); that one says why, or "
-            "torchrun does"
+            f"every rank must respond until the end, but rank {rank} lost another one ({reason}); see the output of "
+            "that rank or of torchrun"
         ) from error

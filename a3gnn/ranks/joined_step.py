@@ -138,7 +138,7 @@ class JoinedStep:
         """
         if self._told.over_memory:
             self._memory.check()
-            raise MemoryLimitError("another rank passed its part of the memory limit, as it says")
+            raise MemoryLimitError("another rank exceeded its part of the memory limit; see its output")
         if self._told.interrupted:
             raise KeyboardInterrupt
 
@@ -158,19 +158,19 @@ def check_member(member: Member | None, config: TrainConfig, task: Task) -> None
         return
     if task.is_own:
         raise UsageError(
-            f"the model must be a built-in one where mini-batches are shared out, got {task.model}: what it draws, and "
-            "what it computes of all nodes together, would differ from one trainer; train it by "
-            "DistributedDataParallel in a loop of your own, whose Loader takes shares (docs/howto/distributed.md)"
+            f"model must be a built-in one if mini-batches are divided into shares, got {task.model}. Its random "
+            "numbers, and its results over all nodes, would differ from one trainer. Train it by "
+            "DistributedDataParallel in your own loop, whose Loader takes shares (docs/howto/distributed.md)"
         )
     if config.sampling_device != "cpu":
         raise UsageError(
-            f"sampling_device must be cpu where mini-batches are shared out, got {config.sampling_device!r}: they are "
-            "cut on the host, and each trainer has a device of its own"
+            f"sampling_device must be cpu if mini-batches are divided into shares, got {config.sampling_device!r}: "
+            "the host divides them, and each trainer has its own device"
         )
     if config.resources != "free":
         raise UsageError(
-            f"resources must be free where mini-batches are shared out, got {config.resources!r}, which gives cores to "
-            "stages as if no other trainer had them; say how many threads each trainer has"
+            f"resources must be free if mini-batches are divided into shares, got {config.resources!r}, which "
+            "assigns cores as if there were no other trainer; set the threads of each trainer"
         )
 
 

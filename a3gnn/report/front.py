@@ -223,8 +223,8 @@ class Front(FrontRows):
             return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise ConfigError(
-                f"{folder} must be the --out folder of a finished a3gnn tune, but it holds no front.json; "
-                f"run a3gnn tune --out {shlex.quote(str(folder))} first"
+                f"{folder} must be the --out folder of a finished a3gnn tune, but it has no front.json; run a3gnn tune "
+                f"--out {shlex.quote(str(folder))} first"
             ) from None
         except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:
             raise ConfigError(

@@ -75,7 +75,7 @@ class CountCurve:
 
     def __post_init__(self) -> None:
         if not self.seeds or list(self.seeds) != sorted({seeds for seeds in self.seeds if seeds > 0}):
-            raise UsageError(f"seeds must be positive and ascend, got {self.seeds}")
+            raise UsageError(f"seeds must be positive and ascending, got {self.seeds}")
 
     def at(self, seeds: int) -> Counts:
         """Returns the counts of a share of `seeds` seeds.
@@ -99,7 +99,7 @@ class CountCurve:
         """
         if max(seeds, default=0) > len(train):
             raise UsageError(
-                f"seeds must be at most the {len(train)} of train, got {tuple(seeds)}; count smaller shares"
+                f"seeds must be at most {len(train)}, the train nodes, got {tuple(seeds)}; count smaller shares"
             )
         nodes, edges = [], []
         for count in seeds:

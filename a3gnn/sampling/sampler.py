@@ -203,7 +203,7 @@ def checked_seeds(seeds: NDArray[np.int32], num_nodes: int) -> NDArray[np.int32]
 
 def repeated_seeds(seeds: int, distinct: int) -> UsageError:
     """Returns the error for `seeds` seeds of which only `distinct` are distinct."""
-    return UsageError(f"seeds must be distinct, got {seeds} of which {distinct} are distinct")
+    return UsageError(f"seeds must be distinct, got {seeds} seeds and {distinct} distinct ones")
 
 
 def too_many_edges() -> UsageError:

@@ -38,7 +38,7 @@ class Shares:
     def __post_init__(self) -> None:
         whole = all(isinstance(weight, int) and weight >= 0 for weight in self.weights)
         if not whole or not any(self.weights):
-            raise UsageError(f"shares must be integers >= 0, one above 0, got {self.weights}")
+            raise UsageError(f"shares must be integers >= 0, at least one above 0, got {self.weights}")
         if not 0 <= self.rank < len(self.weights):
             raise UsageError(f"rank must be in [0, {len(self.weights)}), got {self.rank}")
 

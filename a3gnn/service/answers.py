@@ -22,11 +22,11 @@ _PROBLEM = {
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request can't be read.", **_PROBLEM},
     401: {"description": "The token is missing.", **_PROBLEM},
-    404: {"description": "There is no such thing.", **_PROBLEM},
-    409: {"description": "It can't be done now.", **_PROBLEM},
+    404: {"description": "The object does not exist.", **_PROBLEM},
+    409: {"description": "The action is not possible now.", **_PROBLEM},
     413: {"description": "The request is too large.", **_PROBLEM},
-    422: {"description": "Something of the request is not what it must be.", **_PROBLEM},
-    429: {"description": "Too many wait already.", **_PROBLEM},
+    422: {"description": "A field of the request is not valid.", **_PROBLEM},
+    429: {"description": "Too many requests or studies wait already.", **_PROBLEM},
     503: {"description": "The database does not answer.", **_PROBLEM},
 }
 #: The schema of a problem (RFC 9457).
@@ -61,7 +61,7 @@ async def form_of(request: Request, most: int) -> dict[str, str]:
     try:
         found = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)
     except ValueError as error:
-        raise ProblemDetails(422, "usage", f"the form may have {most} fields; got more") from error
+        raise ProblemDetails(422, "usage", f"the form must have at most {most} fields, got more") from error
     return {name: values[0] for name, values in found.items()}
 
 

@@ -83,10 +83,10 @@ def _problem(error: Exception, places: Places) -> ProblemDetails:
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
-        detail = f"{error.detail}; GET /docs lists what the server answers"
+        detail = f"{error.detail}; GET /docs lists the server's routes"
         return ProblemDetails(error.status_code, "http", detail)
     if isinstance(error, SQLAlchemyError):
-        return ProblemDetails(503, "store", "the database does not answer; nothing was changed: ask again later")
+        return ProblemDetails(503, "store", "the database does not answer, so nothing was changed; ask again later")
     problem = ProblemDetails.of(error)
     problem.detail = places.shown(problem.detail)
     return problem
@@ -102,5 +102,5 @@ def _invalid(error: RequestValidationError) -> ProblemDetails:
     more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
     unread = any(fault["type"] == "json_invalid" for fault in error.errors())
     return ProblemDetails(
-        400 if unread else 422, "request", f"{named}{more}; GET /docs says what is taken", faults=faults[:_NAMED]
+        400 if unread else 422, "request", f"{named}{more}; GET /docs describes the requests", faults=faults[:_NAMED]
     )

@@ -73,7 +73,7 @@ class HttpClient:
         except ValueError:  # an invalid port, or half an IPv6 address
             known = False
         if not known:
-            raise UsageError(f"a server's URL is such as http://127.0.0.1:8642, got {url!r}")
+            raise UsageError(f"a server's URL must be like http://127.0.0.1:8642, got {url!r}")
         self._parts, self._timeout_s = parts, timeout_s
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
@@ -117,8 +117,8 @@ class HttpClient:
                 got += len(piece)
                 if got > most:
                     raise A3GNNError(
-                        f"what {self._where} sends for {path} may have {format_size(most)}, and has more; is it an "
-                        "a3gnn server?"
+                        f"the answer of {self._where} to {path} must have at most {format_size(most)}, got more; is it "
+                        "an a3gnn server?"
                     )
                 file.write(piece)
 
@@ -155,8 +155,8 @@ class HttpClient:
             yield
         except (OSError, http.client.HTTPException) as error:
             raise ServerAwayError(
-                f"the server at {self._where} does not answer ({error or type(error).__name__}); a3gnn serve starts "
-                "one, and its first line says where it is"
+                f"the server at {self._where} does not answer ({error or type(error).__name__}); start one with a3gnn "
+                "serve, whose first line shows its URL"
             ) from error
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -228,8 +228,8 @@ class Client:
             found: dict[str, Any] = self._http.upload("/graphs/upload", path, name=name or printable(path.stem))
         elif path.exists():
             raise UsageError(
-                f"an .npz file can be uploaded, got {dataset}, which is a folder or another file of this machine; give "
-                "the server's own path, below its --data-root, to the converted folder"
+                f"only an .npz file can be uploaded, got {dataset}, a folder or another file of this machine; convert "
+                "it, and give the folder's path below the server's --data-root"
             )
         else:
             found = self._http.json("POST", "/graphs", {"dataset": str(dataset), "name": name})
@@ -350,8 +350,8 @@ class RemoteStudy:
             found = _save(self._http, self._path, folder, dataset, listener(notify))
         except OSError as error:
             raise A3GNNError(
-                f"the study can't be written to {folder} ({error.strerror or error}); nothing was left there: make "
-                "room or take another folder"
+                f"the study can't be written to {folder} ({error.strerror or error}), and nothing was left there; free "
+                "some space, or choose another folder"
             ) from error
         return found and dataclasses.replace(found, folder=folder)
 
@@ -457,7 +457,9 @@ def _save(
             write_result(found, notify)
         written = draft.stat().st_ino
     if folder.stat().st_ino != written:
-        raise UsageError(f"{folder} must stay empty while a study is saved, something came into it; choose another")
+        raise UsageError(
+            f"{folder} must stay empty while a study is saved, but something was written there; choose another folder"
+        )
     return found
 
 

@@ -102,8 +102,8 @@ def _upgrade(connection: sa.Connection) -> None:
     except failure as error:
         place = connection.engine.url.render_as_string(hide_password=True)
         raise StoreError(
-            f"the service's tables in {place} must be of this a3gnn's schema or an older one: {error}; use the a3gnn "
-            "that wrote them, or another database"
+            f"the service's tables in {place} must have the schema of this a3gnn or an older one: {error}; use the "
+            "a3gnn that wrote them, or another database"
         ) from error
 
 

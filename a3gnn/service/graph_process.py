@@ -94,7 +94,9 @@ def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             if len(members) > _MOST_MEMBERS:
-                raise GraphError(f"an .npz file of a graph may have {_MOST_MEMBERS} arrays, got {len(members)}")
+                raise GraphError(
+                    f"an .npz file of a graph must have at most {_MOST_MEMBERS} arrays, got {len(members)}"
+                )
             names = [member.filename.removesuffix(".npy") for member in members]
             for name, count in Counter(names).items():
                 if count > 1:
@@ -102,7 +104,8 @@ def check_npz(path: Path, max_bytes: int | None, max_nodes: int, max_edges: int)
             shapes = dict(zip(names, (_header(archive, member) for member in members), strict=True))
     except (OSError, zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
         raise GraphError(
-            f"the file is no readable .npz: {error}; numpy.savez(FILE, edge_index=..., x=..., y=..., ...) writes one"
+            f"the file is not a readable .npz: {error}; write one with numpy.savez(FILE, edge_index=..., x=..., y=..., "
+            "...)"
         ) from error
     total = sum(count * dtype.itemsize for _, dtype, count in shapes.values())
     if max_bytes is not None:
@@ -120,7 +123,9 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[tuple[in
         shape, _, dtype = read(file)
         begin = file.tell()
     if dtype.hasobject:
-        raise GraphError(f"{member.filename} holds Python objects, which the server does not unpickle; store numbers")
+        raise GraphError(
+            f"{member.filename} contains Python objects, which the server does not unpickle; store numbers"
+        )
     count = math.prod(shape)
     if member.file_size - begin != count * dtype.itemsize:
         raise GraphError(
@@ -137,7 +142,9 @@ def check_bound(what: str, found: int, most: int, shown: str = "") -> None:
     """
     if found > most:
         name = "--max-upload" if what == "bytes" else f"--max-{what}"
-        raise GraphError(f"a graph may have {most:,} {what} here, got {found:,}{shown}; a3gnn serve {name} sets that")
+        raise GraphError(
+            f"a graph must have at most {most:,} {what} here, got {found:,}{shown}; a3gnn serve {name} sets the limit"
+        )
 
 
 if __name__ == "__main__":

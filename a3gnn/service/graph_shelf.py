@@ -33,10 +33,10 @@ _AT_ONCE, _WAITING = 2, 6
 _SYNTHETIC, _SPLIT = "synthetic:", "split:"
 #: Schemes that a3gnn takes elsewhere, and the reason why the server refuses them.
 _REFUSED = {
-    "pyg:": "it downloads, and unpickles what it has downloaded",
-    "ogb:": "it downloads, and unpickles what it has downloaded",
+    "pyg:": "they are downloaded and unpickled",
+    "ogb:": "they are downloaded and unpickled",
 }
-_CONVERT = "a3gnn graph convert SPEC FOLDER makes a folder of it, which can be put below the data root"
+_CONVERT = "convert it with a3gnn graph convert SPEC FOLDER, and put the folder below the data root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class GraphShelf:
 
     def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings) -> None:
         self._engine, self._home, self._settings = engine, home, settings
-        self._turns = Turns("look at graphs", _AT_ONCE, _WAITING)
+        self._turns = Turns("examine graphs", _AT_ONCE, _WAITING)
 
     def get(self, number: int) -> KnownGraph:
         """Returns the graph with this number.
@@ -167,7 +167,7 @@ class GraphShelf:
         with writing(self._engine).begin() as connection:
             used = connection.execute(sa.select(JOBS.c.id).where(JOBS.c.graph == number).limit(1)).first()
             if used is not None:
-                raise conflict(f"graph {number} is that of studies, such as {used[0]}; delete them first")
+                raise conflict(f"graph {number} is used by studies, such as {used[0]}; delete them first")
             connection.execute(sa.delete(GRAPHS).where(GRAPHS.c.id == number))
         if graph.origin == "upload" and graph.home == self._home.id:
             shutil.rmtree(Path(graph.spec).parent, ignore_errors=True)
@@ -219,8 +219,8 @@ class GraphShelf:
             raise ProblemDetails(
                 422,
                 "graph",
-                "the graph can't be read: the process that looks at it ended before it could tell of it, as where it "
-                "takes more memory or time than it may; a smaller graph may be registered",
+                "the graph can't be read: the process that examines it ended without an answer; it may have run out "
+                "of memory or time; register a smaller graph",
             ) from error
         if "error" in found:
             raise ProblemDetails.from_dict(self._home.places.shown_in(found["error"]))
@@ -235,11 +235,11 @@ def admitted(spec: str, settings: ServiceSettings) -> str:
     """
     for scheme, why in _REFUSED.items():
         if spec.startswith(scheme):
-            raise GraphError(f"the server takes no {scheme} data sets, got {spec!r}: {why}; {_CONVERT}")
+            raise GraphError(f"the server does not open {scheme} data sets, because {why}, got {spec!r}; {_CONVERT}")
     if spec.startswith(_SPLIT):
         raise GraphError(
-            f"the server splits no graph, got {spec!r}: it opens graphs as they are below the data root; a3gnn graph "
-            "convert SPEC FOLDER --split TRAIN,VAL,TEST makes a folder with that split, which can be put there"
+            f"the server does not split graphs, got {spec!r}; make a folder with this split by a3gnn graph convert "
+            "SPEC FOLDER --split TRAIN,VAL,TEST, and put it below the data root"
         )
     if spec.startswith(_SYNTHETIC):
         _bounded(Recipe.parse(spec.removeprefix(_SYNTHETIC)), settings)
@@ -255,32 +255,33 @@ def _bounded(recipe: Recipe, settings: ServiceSettings) -> None:
         ("bytes of features", recipe.nodes * recipe.features * 4, settings.max_upload_bytes),
     ):
         if found > most:
-            raise GraphError(f"a graph may have {most:,} {what} here, got {found:,.0f}; choose a smaller one")
+            raise GraphError(f"a graph must have at most {most:,} {what} here, got {found:,.0f}; choose a smaller one")
 
 
 def _below(spec: str, root: Path | None) -> Path:
     """Returns the path of `spec`, with links resolved, after a check that it lies below `root`."""
     if root is None:
         raise GraphError(
-            f"the server was started without --data-root, so it opens no path, got {spec!r}; upload the graph, or name "
-            "a synthetic one"
+            f"a path needs a server with --data-root, and this server has none, got {spec!r}; upload the graph, or "
+            "name a synthetic one"
         )
     try:
         root = root.resolve(strict=True)
         path = (root / spec).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):
         raise GraphError(
-            f"there is no {spec!r} below the data root; a path counts from there, and GET /graphs lists the graphs "
-            "that are known"
+            f"{spec!r} does not exist below the data root; paths are relative to it, and GET /graphs lists the "
+            "registered graphs"
         ) from None
     if not path.is_relative_to(root):
         # The same message as for a missing file, so that nobody learns which files exist outside.
         raise GraphError(
-            f"there is no {spec!r} below the data root; a path counts from there, and GET /graphs lists the graphs "
-            "that are known"
+            f"{spec!r} does not exist below the data root; paths are relative to it, and GET /graphs lists the "
+            "registered graphs"
         )
     if path.is_file() and path.suffix != ".npz":
         raise GraphError(
-            f"the server opens .npz files and converted folders, got {spec!r}: other files may be pickles; {_CONVERT}"
+            "the server opens only .npz files and converted folders, because other files may be pickles, got "
+            f"{spec!r}; {_CONVERT}"
         )
     return path

@@ -80,7 +80,10 @@ class RunningJob:
                 return Outcome("stopped")
             text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
             ended = described_status(status)
-            detail = f"its process ended with {ended}; POST .../resume goes on after its last trial: {text}"
+            detail = (
+                f"the job's process ended with {ended}; POST .../resume continues after its last trial; its log ends "
+                f"with: {text}"
+            )
             return Outcome("failed", ProblemDetails(500, "failed", self.folder.places.shown(detail)).to_dict())
 
     def stop(self) -> None:

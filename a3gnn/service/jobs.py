@@ -97,7 +97,7 @@ class Jobs:
                 sa.select(sa.func.count()).select_from(JOBS).where(JOBS.c.status == "queued")
             ).scalar_one()
             if waiting >= self._max_queued:
-                raise too_many(f"at most {self._max_queued} jobs may wait, and {waiting} do")
+                raise too_many(f"at most {self._max_queued} jobs may wait, and {waiting} wait already")
             number = inserted_id(connection.execute(sa.insert(JOBS).values(values)))
         return self.get(number)
 
@@ -185,7 +185,7 @@ class Jobs:
             done += connection.execute(sa.update(JOBS).where(runs).values(stop_asked=True)).rowcount
         job = self.get(number, kind)
         if not done:
-            raise conflict(f"only a {kind} that waits or runs can be stopped, and {number} is {job.status}")
+            raise conflict(f"only a waiting or running {kind} can be stopped, but {kind} {number} is {job.status}")
         return job
 
     def requeue(

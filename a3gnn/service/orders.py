@@ -48,15 +48,17 @@ class Question(_Order):
 
     graph: Annotated[GraphNumber | None, Field(description="The number of a registered graph.")] = None
     dataset: Annotated[
-        Word | None, Field(description="In its place: what POST /graphs takes, registered as it is.")
+        Word | None, Field(description="Instead of graph: a dataset as in POST /graphs, which is registered.")
     ] = None
     priority: Annotated[Word, Field(description="time, throughput, memory, accuracy, balanced, or T,M,A")] = "time"
-    memory_limit: Annotated[Bytes | Word | None, Field(description="Of the GPU, or else the host: such as 4GiB.")] = (
-        None
-    )
-    host_memory_limit: Annotated[Bytes | Word | None, Field(description="Of the host, beside a GPU.")] = None
-    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Points below the baseline.")] = 1.0
-    fix: Annotated[dict[Word, Value], Field(max_length=64, description="Knobs held at a value.")] = {}
+    memory_limit: Annotated[
+        Bytes | Word | None, Field(description="GPU memory limit, or host memory limit without a GPU, such as 4GiB.")
+    ] = None
+    host_memory_limit: Annotated[
+        Bytes | Word | None, Field(description="Host memory limit on a machine with a GPU.")
+    ] = None
+    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Most points below the baseline.")] = 1.0
+    fix: Annotated[dict[Word, Value], Field(max_length=64, description="Knobs fixed at a value.")] = {}
     ranges: Annotated[
         dict[Word, Annotated[list[Value], Field(min_length=2, max_length=2)]],
         Field(max_length=64, description="Knobs restricted to [low, high]."),
@@ -84,13 +86,13 @@ class Question(_Order):
         """
         if names_factory(self.model) and self.model not in settings.allowed_models:
             raise UsageError(
-                f"model must be one of {', '.join(MODELS)} here, got {self.model!r}: importing a model of one's own is "
-                "running it, which a3gnn serve --allow-model allows by name"
+                f"model must be one of {', '.join(MODELS)} here, got {self.model!r}; a model of your own needs a3gnn "
+                "serve --allow-model, because importing it runs its code"
             )
         if self.layers is not None and self.fanouts is not None and len(self.fanouts) != self.layers:
             raise UsageError(
-                f"fanouts must have a number for each of layers, got {len(self.fanouts)} and {self.layers}; leave one "
-                "of them out"
+                f"fanouts must have a number for each of layers, got {len(self.fanouts)} and {self.layers}; leave out "
+                "fanouts or layers"
             )
         fanouts = tuple(self.fanouts or ()) or (Task().fanouts if self.layers is None else usual_fanouts(self.layers))
         return Task(
@@ -130,7 +132,9 @@ class StudyOrder(Question):
     engine: Word = "local"
     trainer: Annotated[
         Literal["server", "client"],
-        Field(description="client: trials are asked for by POST .../suggestions, and told by .../trials/N/complete."),
+        Field(
+            description="client: POST .../suggestions returns trials, and .../trials/N/complete takes their figures."
+        ),
     ] = "server"
     accuracy_epochs: Count | None = None
     target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
@@ -151,19 +155,19 @@ class TellOrder(_Order):
 
     throughput_epochs_per_s: Annotated[
         list[Annotated[float, Field(gt=0, le=1e12)]],
-        Field(max_length=1000, description="Of each repetition; evaluation left out."),
+        Field(max_length=1000, description="Speed of each repetition, without evaluation."),
     ] = []
     peak_host_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
     peak_device_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
     setup_seconds: Annotated[float, Field(ge=0, le=1e9)] = 0.0
-    batches_per_epoch: Annotated[Count | None, Field(description="By default of the batch size alone.")] = None
+    batches_per_epoch: Annotated[Count | None, Field(description="Default: by the batch size.")] = None
     batches: Annotated[
         list[Annotated[int, Field(ge=1, le=2**40)]],
-        Field(max_length=10_000, description="The learning curve: mini-batches before each evaluation, ascending."),
+        Field(max_length=10_000, description="Learning curve: mini-batches before each evaluation, ascending."),
     ] = []
     val_accuracy: Annotated[
         list[Annotated[float, Field(ge=-1e15, le=1e15)]],
-        Field(max_length=10_000, description="The learning curve: validation quality at each, in [0, 1]."),
+        Field(max_length=10_000, description="Learning curve: validation quality at each evaluation, in [0, 1]."),
     ] = []
     test_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
     failure: Literal["out_of_memory", "timeout", "invalid", "crashed"] | None = None
@@ -172,9 +176,9 @@ class TellOrder(_Order):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.failure is None and not (self.throughput_epochs_per_s and self.peak_host_bytes):
-            raise ValueError("a trial that did not fail must have throughput_epochs_per_s and peak_host_bytes")
+            raise ValueError("a trial without a failure must have throughput_epochs_per_s and peak_host_bytes")
         if len(self.batches) != len(self.val_accuracy):
-            raise ValueError("batches and val_accuracy must be as many")
+            raise ValueError("batches and val_accuracy must have the same length")
         if any(later <= earlier for earlier, later in pairwise(self.batches)):
             raise ValueError("batches must ascend")
         return self
@@ -183,7 +187,9 @@ class TellOrder(_Order):
 class ResumeOrder(_Order):
     """How a study goes on."""
 
-    budget: Annotated[Count | Word | None, Field(description="A larger one; what is left of the old one else.")] = None
+    budget: Annotated[Count | Word | None, Field(description="A larger budget. Default: the rest of the old one.")] = (
+        None
+    )
 
 
 class TrainOrder(_Order):

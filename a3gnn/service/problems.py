@@ -59,7 +59,7 @@ class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
                 smallest = getattr(error, "smallest_limit_bytes", None)
                 more = {} if smallest is None else {"smallest_limit_bytes": smallest}
                 return cls(status, name, str(error), **more)
-        return cls(500, "internal", "the server failed at this request; its log says where")
+        return cls(500, "internal", "the server failed at this request; its log has the details")
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ProblemDetails:
@@ -82,7 +82,7 @@ class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
 def not_found(what: str, number: object) -> ProblemDetails:
     """Returns the problem for an object that does not exist."""
     plural = {"study": "studies"}.get(what, f"{what}s")
-    return ProblemDetails(404, "not-found", f"there is no {what} {number}; GET /{plural} lists those that there are")
+    return ProblemDetails(404, "not-found", f"{what} {number} does not exist; GET /{plural} lists the {plural}")
 
 
 def conflict(detail: str) -> ProblemDetails:
@@ -97,6 +97,6 @@ def too_many(detail: str) -> ProblemDetails:
 
 def busy(detail: str) -> ProblemDetails:
     """Returns the problem for work that too many requests wait for."""
-    problem = ProblemDetails(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as Retry-After says")
+    problem = ProblemDetails(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as in Retry-After")
     problem.headers = {"Retry-After": str(_AGAIN_S)}
     return problem

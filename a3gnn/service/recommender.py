@@ -94,7 +94,7 @@ class Recommender:
             self.close()
             ended = described_status(process.returncode)
             raise ProblemDetails(
-                500, "failed", f"the process that predicts ended with {ended}; ask again, which starts another"
+                500, "failed", f"the prediction process ended with {ended}; ask again to start another"
             ) from None
         return answer
 

@@ -128,8 +128,8 @@ class Guard:
             raise ProblemDetails(
                 403,
                 "origin",
-                f"a change must be asked for from a page of this server, or by a program, got the origin {origin!r}; "
-                "open the server's own page",
+                f"a change must come from a page of this server or from a program, got the origin {origin!r}; open the "
+                "server's own page",
             )
 
     def _check_token(self, headers: dict[str, str]) -> None:
@@ -141,8 +141,8 @@ class Guard:
             raise ProblemDetails(
                 401,
                 "token",
-                "a request must carry the server's token, as in: Authorization: Bearer TOKEN; a browser gets it at "
-                "/login",
+                "a request must carry the server's token in the header Authorization: Bearer TOKEN; a browser gets it "
+                "at /login",
             )
 
 
@@ -187,7 +187,9 @@ def _netloc(origin: str) -> str | None:
 
 def _too_large() -> ProblemDetails:
     return ProblemDetails(
-        413, "too-large", f"a request may hold {MAX_BODY_BYTES:,} bytes; graphs are sent to POST /graphs/upload"
+        413,
+        "too-large",
+        f"a request must have at most {MAX_BODY_BYTES:,} bytes, got more; send graphs to POST /graphs/upload",
     )
 
 

@@ -52,11 +52,11 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     )
     host, port = listening.getsockname()[:2]
     notify(
-        f"a3gnn serves at http://{shown(host, port)} from {settings.folder}; Ctrl-C ends it, and the next "
-        "start goes on with its studies"
+        f"a3gnn serves at http://{shown(host, port)} from {settings.folder}; Ctrl-C stops it, and the next start "
+        "continues its studies"
     )
     if settings.host in ANY_ADDRESS and not settings.allowed_hosts:
-        notify("other machines reach it by a name or an address that --allow-host gives; there is none yet")
+        notify("other machines need a name or an address of --allow-host to reach the server; none is set")
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after its shutdown
         Server(config).run(sockets=[listening])
 

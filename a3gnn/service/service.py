@@ -72,8 +72,8 @@ class Service:
         job = self.jobs.get(number, kind)
         if job.home is not None and job.home != self.home.id:
             raise conflict(
-                f"the files of {kind} {number} are kept by another server of this database, the one with the home "
-                f"{job.home}; ask that one"
+                f"the server with the home {job.home} has the files of {kind} {number}, and this server does not; ask "
+                "that server"
             )
         return job, self.home.of(job)
 

@@ -13,12 +13,12 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 
 #: The least value of each number, and the advice in the error for a smaller one.
 _LEAST = {
-    "port": (0, "0 takes a free one"),
+    "port": (0, "0 takes a free port"),
     "max_upload_bytes": (1, "2 GiB is the default"),
     "max_nodes": (1, "50,000,000 is the default"),
     "max_edges": (1, "2,000,000,000 is the default"),
     "max_queued": (1, "100 is the default"),
-    "at_once": (0, "0 runs no job"),
+    "at_once": (0, "0 runs no jobs"),
 }
 _MOST_PORT = 65_535
 
@@ -67,15 +67,15 @@ class ServiceSettings:
         for name, (least, remedy) in _LEAST.items():
             whole_number(option(name), getattr(self, name), least, remedy)
         if self.port > _MOST_PORT:
-            raise UsageError(f"{option('port')} must be at most {_MOST_PORT}, got {self.port}; 0 takes a free one")
+            raise UsageError(f"{option('port')} must be at most {_MOST_PORT}, got {self.port}; 0 takes a free port")
         check_address(self.host, self.token, "A3GNN_TOKEN")
         if self.trials.names_several:
             raise UsageError(
-                f"{option('machines', self.trials.machines)} must name one kind of machines: a study of the service "
-                "has one front; a3gnn tune has a tune on each of several"
+                f"{option('machines', self.trials.machines)} must name one kind of machines, because a study of the "
+                "service has one front; a3gnn tune accepts several kinds"
             )
         if self.data_root is not None and not self.data_root.is_dir():
-            raise UsageError(f"--data-root must be a folder, got {self.data_root}")
+            raise UsageError(f"--data-root must be an existing folder, got {self.data_root}")
 
     @property
     def place(self) -> str:

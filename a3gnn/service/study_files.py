@@ -110,7 +110,7 @@ def front_json(folder: JobFolder) -> bytes:
                 return with_places(folder, so_far)
         return with_places(folder, (folder.run / "front.json").read_bytes())
     except FileNotFoundError:
-        raise conflict("there is no front before the first trial has ended") from None
+        raise conflict("the study has no front before its first trial has ended") from None
 
 
 def _has_finished(folder: JobFolder) -> bool:
@@ -132,7 +132,7 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
         ProblemDetails: Its tune has not begun.
     """
     if not has_begun(folder):
-        raise conflict("there is nothing to see of a study before its tune has begun; GET .../events follows it")
+        raise conflict("the study has no views before its tune has begun; follow it with GET .../events")
 
     def make() -> dict[str, Any]:
         shown: dict[str, Any] = folder.places.shown_in(study_views(folder.run, graph))
@@ -157,7 +157,8 @@ def chosen_file(folder: JobFolder, name: str) -> bytes:
         return (folder.run / name).read_bytes()
     except FileNotFoundError:
         raise conflict(
-            "the study has not chosen yet; POST .../stop has it choose the best so far, and GET .../front shows that"
+            "the study has not chosen a configuration yet; POST .../stop makes it choose the best so far, which GET "
+            ".../front shows"
         ) from None
 
 
@@ -201,7 +202,7 @@ def pieces(folder: JobFolder, name: FileName, graph: str) -> Iterator[bytes]:
         file = (folder.run / name).open("rb")
     except FileNotFoundError:
         raise ProblemDetails(
-            404, "not-found", f"the study has no {name} so far; GET .../files lists those that it has"
+            404, "not-found", f"the study has no {name} so far; GET .../files lists its files"
         ) from None
     if Path(name).suffix == ".jsonl":
         return _lines(folder, file)

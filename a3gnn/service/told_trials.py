@@ -77,13 +77,15 @@ class Suggestions:
         """
         asked = self.open()
         if asked is None or asked["number"] != number:
-            raise conflict(f"trial {number} does not wait for figures; POST .../suggestions says which one does")
+            raise conflict(
+                f"trial {number} does not wait for figures; POST .../suggestions returns the trial that does"
+            )
         if told.get("failure") is None and asked["plan"]["curve"] is not None and not told["batches"]:
             raise ProblemDetails(
                 422,
                 "usage",
-                f"trial {number} asks for a learning curve (plan.curve): batches and val_accuracy must have a point at "
-                "least",
+                f"trial {number} needs a learning curve (plan.curve), got none; batches and val_accuracy must have at "
+                "least one point",
             )
         write_text(self._answer(number), json.dumps(told))
 

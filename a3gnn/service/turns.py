@@ -34,8 +34,8 @@ class Turns:
         """
         if not self._places.acquire(blocking=False):
             raise busy(
-                f"at most {self._at_once + self._waiting} requests that {self._what} are taken at once, "
-                f"{self._waiting} of which wait"
+                f"the server takes at most {self._at_once + self._waiting} requests at a time to {self._what}, of "
+                f"which {self._waiting} wait"
             )
         try:
             with self._turns:

@@ -28,7 +28,7 @@ def cache_root(chosen: str | Path | None = None) -> Path:
     except RuntimeError:
         raise A3GNNError(
             f"the cache folder is in the user's home folder, but user {os.getuid()} has none, and HOME is not set; set "
-            f"{VARIABLE} to a folder that can be written"
+            f"{VARIABLE} to a writable folder"
         ) from None
 
 
@@ -40,5 +40,5 @@ def explained(error: OSError, path: Path) -> OSError:
         return error
     if not inside or error.errno is None:
         return error
-    text = f"{os.strerror(error.errno)}: the cache folder can't be written; set {VARIABLE} to one that can"
+    text = f"{os.strerror(error.errno)}: the cache folder can't be written; set {VARIABLE} to a writable folder"
     return type(error)(error.errno, text, str(error.filename or path))

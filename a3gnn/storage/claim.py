@@ -50,7 +50,7 @@ def claimed(folder: Path, notify: Callable[[str], None] = lambda line: None) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another") from error
+        raise UsageError(f"can't make the folder {folder}: {error.strerror}; choose another folder") from error
     with _removed_if_empty(made), ExitStack() as stack:
         try:
             stack.enter_context(_locked(folder / LOCK_NAME, folder, notify))
@@ -81,7 +81,7 @@ def reserved_next(name: str) -> Path:
         try:
             _RUNS.mkdir(exist_ok=True)
         except OSError as error:  # including a file or a broken link of that name
-            raise A3GNNError(f"can't make the folder {_RUNS}: {error.strerror}; run this elsewhere") from error
+            raise A3GNNError(f"can't make the folder {_RUNS}: {error.strerror}; run this in another folder") from error
         try:
             folder.mkdir()
         except FileExistsError:
@@ -89,7 +89,7 @@ def reserved_next(name: str) -> Path:
         except FileNotFoundError:  # another run has just removed the empty folder
             continue
         except OSError as error:
-            raise A3GNNError(f"can't make the folder {folder}: {error.strerror}; run this elsewhere") from error
+            raise A3GNNError(f"can't make the folder {folder}: {error.strerror}; run this in another folder") from error
         else:
             return folder
 
@@ -129,7 +129,7 @@ def this_process(name: str = "") -> str:
 def holder_of(file: int) -> str:
     """Returns the description of the holder in the lock file `file`; only printable text, as any user may write it."""
     text = os.pread(file, MAX_HOLDER_BYTES, 0).decode("utf-8", "replace")
-    return "".join(filter(str.isprintable, text)) or "a process that does not say which"
+    return "".join(filter(str.isprintable, text)) or "an unknown process"
 
 
 @contextmanager
@@ -171,15 +171,15 @@ def _taken(lock: Path, place: Path, notify: Callable[[str], None]) -> int:
             if error.errno not in _TAKEN:
                 notify(
                     f"warning: {lock.parent} has no file locks ({error.strerror}); make sure that no other run writes "
-                    f"{place}: they would overwrite each other"
+                    f"{place}, because both would overwrite each other"
                 )
                 return file
             holder = holder_of(file)
             os.close(file)
             if time.monotonic() > end:
                 raise UsageError(
-                    f"one run at a time may write {place}, and another process is running there: {holder}; wait for "
-                    "its end, or choose another place"
+                    f"only one run at a time may write {place}, but another process runs there: {holder}; wait for its "
+                    "end, or choose another place"
                 ) from error
             time.sleep(_POLL_S)
             continue

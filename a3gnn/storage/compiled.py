@@ -54,7 +54,7 @@ _kept: list[Workplace] = []
 def _check_enabled() -> None:
     if numba.config.DISABLE_JIT:
         raise UsageError(
-            "NUMBA_DISABLE_JIT must be 0 or not set for a3gnn, whose kernels run only when they are compiled, got "
+            "NUMBA_DISABLE_JIT must be 0 or unset, because a3gnn's kernels run only when they are compiled, got "
             f"{os.environ.get('NUMBA_DISABLE_JIT') or numba.config.DISABLE_JIT}; unset it"
         )
 
@@ -75,8 +75,8 @@ def _settled(name: str) -> Path:
     parent = _below_cache(name) or _temporary()
     if chosen:
         warnings.warn(
-            f"{_FOLDER} must name a folder that can be written, got {chosen}, where {name} can't: compiled kernels are "
-            f"kept in {parent}",
+            f"{_FOLDER} must name a folder in which {name} can be written, got {chosen}; compiled kernels are stored "
+            f"in {parent}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -121,12 +121,12 @@ def _temporary() -> Path:
         _kept.append(Workplace())
     except OSError as error:
         raise A3GNNError(
-            f"compiled kernels must be kept somewhere, but neither the package, nor the cache folder, nor a temporary "
-            f"directory can be written ({error.strerror or error}); set {VARIABLE} to a folder that can"
+            "compiled kernels need a writable folder, but the package, the cache folder and temporary directories "
+            f"can't be written ({error.strerror or error}); set {VARIABLE} to a writable folder"
         ) from error
     warnings.warn(
-        f"neither the package nor the cache folder can be written: kernels are compiled anew by each program; set "
-        f"{VARIABLE} to a folder that can be written to keep them",
+        "the package and the cache folder can't be written, so each program compiles the kernels again; set "
+        f"{VARIABLE} to a writable folder to keep them",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -49,7 +49,7 @@ class BatchModel(nn.Module):
 
     def __init__(self, task: Task, in_channels: int, out_channels: int, *, dtype: torch.dtype = torch.float32) -> None:
         if task.is_own:
-            raise ConfigError(f"model must be a built-in one, got {task.model}; one of your own is a module already")
+            raise ConfigError(f"model must be a built-in one, got {task.model}; your own model is already a module")
         super().__init__()
         self.model = build_model(task, in_channels, out_channels)
         self._in_channels, self._seed, self._dtype = in_channels, task.seed, dtype
@@ -91,14 +91,14 @@ class BatchModel(nn.Module):
         if self._statistics is not None:
             if share is None:
                 raise UsageError(
-                    "mini-batches must be shares where several processes train a model with batch norms, got a whole "
+                    "mini-batches must be shares if several processes train a model with batch norms, got a whole "
                     "one; give the Loader share=(rank, ranks)"
                 )
             self._statistics.owned = torch.from_numpy(share.owned).to(batch.x.device)
         elif share is not None and share.num_seeds < share.whole.num_seeds and has_batch_norms(self.model):
             raise UsageError(
-                "batch norms need the rows of all shares, got a share and a model that was made without a process "
-                "group; make it after torch.distributed.init_process_group"
+                "batch norms need the rows of all shares, got a share and a model without a process group; build "
+                "the model after torch.distributed.init_process_group"
             )
 
     def _own_input(self, layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -135,6 +135,6 @@ def _check_dtype(x: Tensor, dtype: torch.dtype) -> None:
     """
     if x.dtype is not dtype:
         raise UsageError(
-            f"inputs must be {dtype}, got {x.dtype}; leave out FSDP's MixedPrecisionPolicy, and give "
-            "BatchModel(..., dtype=torch.bfloat16) for activations and products of 16 bits"
+            f"inputs must be {dtype}, got {x.dtype}. Leave out FSDP's MixedPrecisionPolicy, and use BatchModel(..., "
+            "dtype=torch.bfloat16) for 16-bit activations and products"
         )

@@ -94,7 +94,8 @@ def restore_checkpoint(
         ) from error
     if changed := _changes(before, known):
         raise ConfigError(
-            f"{path} is of another run: {'; '.join(changed)}; use the same config and data, or another {option('out')}"
+            f"{path} belongs to another run: {'; '.join(changed)}; use the same config and data, or another "
+            f"{option('out')}"
         )
     trainer.model.load_state_dict(state["model"])
     trainer.optimizer.load_state_dict(state["optimizer"])
@@ -167,4 +168,6 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:
-        raise A3GNNError(f"{path} can't be written ({error}); the last one is kept: make room and resume") from error
+        raise A3GNNError(
+            f"{path} can't be written ({error}). The previous checkpoint still exists. Free some space and resume"
+        ) from error

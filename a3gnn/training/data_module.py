@@ -94,5 +94,5 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
         mask = getattr(self.data, f"{split}_mask", None)
         if mask is None:
             has = ", ".join(self.data.keys())
-            raise UsageError(f"data must have {split}_mask, this one has {has}; set data.{split}_mask, a bool per node")
+            raise UsageError(f"data must have {split}_mask, got {has}; set data.{split}_mask, a bool per node")
         return mask

@@ -101,16 +101,13 @@ def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:
     process = f"the process that trained a few mini-batches of {model}"
     if ended.killed == "timeout":
         where = f", and was at {ended.where}" if ended.where else ""
-        remedy = "see whether it waits for something that never comes"
+        remedy = "check whether it waits forever"
         if timeout_s < _MOST_SECONDS:
             remedy += f"; a larger {option('budget')} gives it up to {format_duration(_MOST_SECONDS)}"
         return f"{process} took longer than {format_duration(timeout_s)}{where}; {remedy}"
     if ended.killed == "memory":
         remedy = "end other programs" if ended.limited_by_free else "raise the memory limit"
-        return (
-            f"{process} {ended.why()}; {remedy}, make the model smaller, or see whether it keeps what it should give "
-            "back"
-        )
+        return f"{process} {ended.why()}; {remedy}, make the model smaller, or check whether it leaks memory"
     return f"{ended.log.strip()}\n{process} {ended.why()}".strip()
 
 

@@ -81,7 +81,7 @@ class Own:
         self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
         if task.lr_schedule != "constant" and getattr(self._own.module, "schedule", None) is not None:
             raise ModelError(
-                f"{task.model}: lr_schedule must be constant where the model has its own schedule, got "
+                f"{task.model}: lr_schedule must be constant for a model with its own schedule, got "
                 f"{task.lr_schedule}; leave one of the two out"
             )
         self.model = self._own.module.to(device)
@@ -159,11 +159,10 @@ class Own:
     def _why_not_single(self, batch: MiniBatch) -> str:
         """Returns the error text for a norm that can't be trained on a single row of `batch`."""
         return (
-            f"{self._factory.name}: a batch norm must have 2 rows or more to train on, or running statistics "
-            f"(track_running_stats=True) of other mini-batches, got a single row in mini-batch {batch.index}, "
-            f"which has {count(batch.num_seeds, 'seed')} (batch_size {self._batch_size}, "
-            f"{count(len(self._graph.train_ids), 'train node')}); take another batch_size, more train nodes, or a "
-            "layer norm"
+            f"{self._factory.name}: a batch norm needs at least 2 rows, got a single row in mini-batch {batch.index} "
+            f"of {count(batch.num_seeds, 'seed')} (batch_size {self._batch_size}, "
+            f"{count(len(self._graph.train_ids), 'train node')}). Choose another batch_size, more train nodes, a "
+            "layer norm, or running statistics (track_running_stats=True)"
         )
 
     @cached_property
@@ -183,9 +182,9 @@ class Own:
     def _table(self, config: TrainConfig) -> DenseFeatures | SparseFeatures:
         if not self._known.reads_a_table:
             raise ConfigError(
-                'input_aggregation full needs a model that declares aggregates = "mean" and whose forward takes '
-                f"(x, adjs), got {self._task.model}, which takes (x, {self._known.takes}) and declares "
-                f"{self._known.aggregates!r}; use sampled"
+                'input_aggregation full needs a model with aggregates = "mean" and forward(x, adjs), got '
+                f"{self._task.model} with aggregates = {self._known.aggregates!r} and forward(x, "
+                f"{self._known.takes}); use sampled"
             )
         return table_rows(self._graph, "mean", config, self._on_chunk)
 
@@ -235,11 +234,13 @@ def _checked(task: Task, model: UserModel, sources: Sources) -> OwnModel:
     """
     known = task.own
     if known is None:
-        raise ConfigError(f"the task's own must be known to train {task.model}, got None; call described(task, graph)")
+        raise ConfigError(
+            f"the task's own must describe the model to train {task.model}, got None; call described(task, graph)"
+        )
     found = (sources.hash, model.shapes, model.takes, model.aggregates)
     if found != (known.sources, known.shapes, known.takes, known.aggregates):
         raise ModelError(
-            f"{task.model} must stay as it was when this began, but its files, packages or parameters have changed "
-            "since (in a notebook, a module that was imported before its file changed counts too); start again"
+            f"{task.model} must not change during a run, but its files, packages or parameters have changed. In a "
+            "notebook, its module may be older than the file. Start again"
         )
     return known

@@ -80,8 +80,9 @@ def from_pyg_state_dict(state: Mapping[str, Tensor], task: Task) -> dict[str, Te
         counted = name.endswith("num_batches_tracked")
         if not counted and name in state and not torch.equal(state[name].cpu(), expected):
             raise ConfigError(
-                f"{name} must leave rows as they are for a model without norms between its layers, got statistics or "
-                "weights that change them; PyG's GIN(norm=None) has none in its MLPs either, which no built-in has"
+                f"{name} must leave rows unchanged for a model without norms between its layers, got statistics or "
+                "weights that change them. No built-in model is PyG's GIN(norm=None), which has no norms in its "
+                "MLPs either"
             )
     return {name: value for name, value in state.items() if name not in norms}
 
@@ -101,6 +102,8 @@ def _identity_norms(state: Mapping[str, Tensor], task: Task) -> dict[str, Tensor
 
 def _check(task: Task) -> None:
     if task.is_own:
-        raise ConfigError(f"model must be a built-in one, got {task.model}; one of your own is a module already")
+        raise ConfigError(f"model must be a built-in one, got {task.model}; your own model is already a module")
     if task.residual:
-        raise ConfigError("residual must be False for a module of PyG's, got True; PyG's models have none")
+        raise ConfigError(
+            "residual must be False for a PyG module, got True; PyG's models have no residual connections"
+        )

@@ -152,8 +152,8 @@ class Together(Alone):
         """
         if request.graph.is_parted:
             raise UsageError(
-                f"{option('dataset')} must be a graph that each rank can read where {self.count} ranks train, got "
-                "parts on graph servers, which each rank would ask for whole mini-batches; train in one process"
+                f"{option('dataset')} must be a graph that each of the {self.count} ranks can read, got parts on "
+                "graph servers. Each rank would request whole mini-batches from them. Train in one process"
             )
         local = self._ranks.launch.local_size
         if request.config.feature_tier == "disk" or local == 1:
@@ -168,8 +168,8 @@ class Together(Alone):
             return host_bytes
         part = host_bytes // local
         notify(
-            f"the host memory limit of {format_size(host_bytes)} is of the {local} ranks of a machine together: each "
-            f"keeps to {format_size(part)}"
+            f"the {local} ranks of a machine share the host memory limit of {format_size(host_bytes)}; each rank may "
+            f"use {format_size(part)}"
         )
         return part
 
@@ -212,8 +212,8 @@ def processes(algorithm: SynchronousAlgorithm | None = None) -> Generator[Alone]
     if launched is None:
         if algorithm is not None:
             raise UsageError(
-                f"algorithm {algorithm.name} needs several ranks, got one process; start torchrun --nproc-per-node N, "
-                "or have a3gnn train start it by --ranks N"
+                f"algorithm {algorithm.name} needs several ranks, got one process; start torchrun --nproc-per-node "
+                "N, or a3gnn train --ranks N"
             )
         yield Alone()
         return

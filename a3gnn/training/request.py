@@ -120,7 +120,7 @@ class TrainRequest:
         """
         if not self.task.is_own:
             return self
-        line = f"waiting for {self.task.model}, which is built and called on a mini-batch; Ctrl-C stops it"
+        line = f"building {self.task.model} and calling it on a mini-batch takes long; Ctrl-C stops it"
         with waiting(notify, line):
             task = described(self.task, self.graph)
         before = None if self.tuned is None else self.tuned.setting.task
@@ -136,20 +136,20 @@ def _mismatches(tuned: TunedConfig, graph: Graph) -> list[str]:
     found, before = [], tuned.setting
     if before.graph.fingerprint != graph.fingerprint:
         found.append(
-            f"warning: the configuration was tuned for the graph {before.graph.name}, this one is {graph.name}; it may "
-            "be slower, or take more memory, than tuned.json says"
+            f"warning: the configuration was tuned for the graph {before.graph.name}, but this one is {graph.name}; "
+            "it may be slower, or take more memory, than tuned.json says"
         )
     here = this_machine(before.hardware.profile)
     if not before.hardware.may_be(here):
         found.append(
-            f"warning: the configuration was tuned on another machine ({_short(before.hardware)}), this one is "
-            f"{_short(here)}; tune again here for what this machine can do"
+            f"warning: the configuration was tuned on another machine ({_short(before.hardware)}), but this one is "
+            f"{_short(here)}; tune again on this machine"
         )
     policy = wait_policy.here()
     if tuned.wait_policy is not None and tuned.wait_policy != policy:
         found.append(
-            f"warning: the tune measured with {_named(tuned.wait_policy)}, this process has {_named(policy)}: its "
-            f"speed may differ from the tune's; set {wait_policy.VARIABLE} before Python starts"
+            f"warning: the tune measured with {_named(tuned.wait_policy)}, but this process has {_named(policy)}, so "
+            f"its speed may differ; set {wait_policy.VARIABLE} before Python starts"
         )
     return found
 

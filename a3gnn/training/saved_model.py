@@ -79,7 +79,7 @@ class SavedModel:
         try:
             state = torch.load(file, map_location="cpu", weights_only=True)
         except FileNotFoundError:
-            raise ConfigError(f"there is no {file}; a3gnn train --out DIR leaves one in DIR") from None
+            raise ConfigError(f"{file} does not exist; a3gnn train --out DIR writes one") from None
         except Exception as error:  # reading a foreign file can raise any error
             raise ConfigError(
                 f"{file} must be a model.pt that a3gnn train wrote, but can't be read: {error}"
@@ -87,8 +87,9 @@ class SavedModel:
         known = getattr(state, "_metadata", {}).get(_PLACE)
         if known is None:
             raise ConfigError(
-                f"{file} must say what model it holds, and says nothing, as files of other programs and of older "
-                "versions; of an older run, a3gnn train with its --config, --out and --resume writes it anew"
+                f"{file} must describe its model, but another program or an older version wrote it without a "
+                "description. For an older run, a3gnn train with its --config, --out and --resume writes the file "
+                "again"
             )
         try:
             OneOf(get_args(Target)).check("target", known["target"])

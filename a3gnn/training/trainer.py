@@ -175,7 +175,7 @@ class Trainer:
         isolation, reason = self._pipeline.isolation, self._pipeline.store.stats.reason
         allocation = None if isolation is None else isolation.allocation
         cores = [] if allocation is None else [f"resources: {allocation.why}"]
-        return [*([f"cache {reason}"] if reason else []), *cores]
+        return [*([f"cache: {reason}"] if reason else []), *cores]
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.

@@ -140,7 +140,8 @@ class TunedConfig:
             return cls.from_dict(fields)
         except (KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{file} must be a whole tuned.json, but lacks or mistypes {error}; tune again"
+                f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune "
+                "again"
             ) from error
         except A3GNNError as error:
             raise ConfigError(f"{file}: {error}") from error

@@ -42,10 +42,10 @@ def as_columns(configs: Sequence[TrainConfig] | Columns) -> dict[str, NDArray[An
         configs = {k.name: np.array([k.coded(getattr(config, k.name)) for config in configs]) for k in KNOBS}
     missing = [name for name in KNOB_NAMES if name not in configs]
     if missing:
-        raise UsageError(f"columns must hold every knob, {', '.join(missing)} missing; see SearchSpace.columns")
+        raise UsageError(f"columns must have every knob, but {', '.join(missing)} are missing; see SearchSpace.columns")
     lengths = {name: len(configs[name]) for name in KNOB_NAMES}
     if len(set(lengths.values())) > 1:
-        raise UsageError(f"columns must have one length, got {lengths}")
+        raise UsageError(f"columns must have the same length, got {lengths}")
     columns = {name: np.asarray(configs[name]) for name in KNOB_NAMES}
     return columns | {
         knob.name: np.where(knob.idle.holds(columns), knob.coded(knob.default), columns[knob.name])

@@ -83,7 +83,7 @@ def evaluate(
     for split, contender in itertools.product(splits, CONTENDERS):
         surrogate = Surrogate(**CONTENDERS[contender], coverage=coverage, seed=seed)
         scores += _scores(contender, split, rows, surrogate, lambda: progress(_STAGE, next(done), fits))
-    notes += [f"{split}: no graph has rows enough." for split in SPLITS[3:] if split not in {s.split for s in scores}]
+    notes += [f"{split}: no graph has enough rows." for split in SPLITS[3:] if split not in {s.split for s in scores}]
     failures = len(measurements) - len(rows)
     return ModelCard(len(rows), failures, tuple(sorted(names.values())), coverage, tuple(notes), tuple(scores))
 

@@ -133,7 +133,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         if like is not None and like.get_params() != self.get_params():
             raise UsageError(
                 f"like must have been fitted with the same parameters, {self.get_params()}, got {like.get_params()}; "
-                "without like all is fitted anew"
+                "leave out like to fit everything anew"
             )
         measurements = distinct(measurements)
         source = RowSource(measurements, self.physics, judged_by)
@@ -285,7 +285,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "residual_models_"):
-            raise NotFittedError("this Surrogate is not fitted; call fit(measurements); fit([]) is the analytic model")
+            raise NotFittedError(
+                "this Surrogate is not fitted; call fit(measurements), or fit([]) for the analytic model"
+            )
 
 
 def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
@@ -316,7 +318,7 @@ def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mappi
 def _save(surrogate: Surrogate, folder: Path) -> Path:
     """Writes `surrogate` into `folder`, the manifest last, and returns the folder."""
     if surrogate.learner not in ("xgboost", "none"):
-        raise UsageError(f"learner {surrogate.learner!r} is a baseline and can't be saved; xgboost and none can")
+        raise UsageError(f"learner must be xgboost or none to be saved, got {surrogate.learner!r}, which is a baseline")
     outputs = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -376,16 +378,18 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} can't be read ({error}); {_REMEDY}") from error
+        raise StoreError(f"{folder} has no surrogate: {_MANIFEST} can't be read ({error}); {_REMEDY}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise StoreError(f"{folder} holds no surrogate: {_MANIFEST} belongs to something else; {_REMEDY}")
+        raise StoreError(f"{folder} has no surrogate: {_MANIFEST} has another format; {_REMEDY}")
     if manifest.get("schema_version") != SCHEMA_VERSION:
         raise StoreError(
-            f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, "
-            f"got {manifest.get('schema_version')!r}: it corrects another analytic model than this version's; {_REMEDY}"
+            f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, got "
+            f"{manifest.get('schema_version')!r}, which corrects another analytic model; {_REMEDY}"
         )
     if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
-        raise StoreError(f"the surrogate in {folder} was fitted to other columns than this version's; {_REMEDY}")
+        raise StoreError(
+            f"the surrogate in {folder} must have the columns of this version, got other columns; {_REMEDY}"
+        )
     return manifest
 
 

@@ -86,7 +86,7 @@ def test_of_a_data_x_and_edge_index_are_read_alone(trained, small_folder_graph) 
     lines: list[str] = []
     predict(folder, Data(x=data.x.double(), edge_index=data.edge_index), notify=lines.append)
     assert lines == ["features were float64; they are stored as float32"]
-    with pytest.raises(GraphError, match="must have x and edge_index, this one lacks edge_index"):
+    with pytest.raises(GraphError, match="must have x and edge_index, but it lacks edge_index"):
         predict(folder, Data(x=data.x))
 
 
@@ -101,7 +101,7 @@ def test_of_a_file_x_and_edge_index_are_read_alone(suffix, trained, small_folder
         Graph.load(path)
     lines: list[str] = []
     torch.testing.assert_close(predict(folder, path, notify=lines.append), predict(folder, small_folder_graph))
-    weighted = "not used of the file: edge_weight; edges have no weights or attributes here"
+    weighted = "ignored arrays: edge_weight; edges have no weights or attributes here"
     assert lines == ([weighted] if suffix == "npz" else [])
     if suffix == "pt":
         torch.save(Data(edge_index=data.edge_index, num_nodes=data.num_nodes), path)
@@ -155,7 +155,7 @@ def test_an_older_file_is_written_anew_by_resuming(trained, small_folder_graph) 
     state = torch.load(folder / "model.pt", weights_only=True)
     del state._metadata["a3gnn"]
     torch.save(state, folder / "model.pt")
-    with pytest.raises(ConfigError, match=r"must say what model it holds.*--resume writes it anew"):
+    with pytest.raises(ConfigError, match=r"must describe its model.*--resume writes the file again"):
         predict(folder, small_folder_graph)
     task = dataclasses.replace(_TASK, seed=3)
     result = train(_CONFIG, small_folder_graph, task=task, metric="auto", epochs=3, out=folder, resume=True)
@@ -169,12 +169,12 @@ def test_other_arguments_are_refused(trained, small_folder_graph, tiny_graph, tm
         UsageError, match=r"model must be the path of a model.pt, or of the folder of a training, got 3"
     ):
         predict(3, graph)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"there is no .*model.pt; a3gnn train --out DIR leaves one in DIR"):
+    with pytest.raises(ConfigError, match=r"model.pt does not exist; a3gnn train --out DIR writes one"):
         predict(tmp_path, graph)
     (tmp_path / "model.pt").write_text("weights")
     with pytest.raises(ConfigError, match=r"must be a model.pt that a3gnn train wrote, but can't be read"):
         predict(tmp_path, graph)
-    with pytest.raises(GraphError, match="must have the 32 features that the model was trained on, got 16"):
+    with pytest.raises(GraphError, match="must have the 32 features of the model's training, got 16"):
         predict(folder, tiny_graph)
     with pytest.raises(UsageError, match=r"^nodes must be ids in \[0, 2000\), got 1 from 2000 to 2000"):
         predict(folder, graph, nodes=[2000])
@@ -183,7 +183,7 @@ def test_other_arguments_are_refused(trained, small_folder_graph, tiny_graph, tm
     state = torch.load(folder / "model.pt", weights_only=True)
     del state["convs.1.lin_l.bias"]
     torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(ModelError, match=r"(?s)sage must take the weights in its model.pt.*convs.1.lin_l.bias"):
+    with pytest.raises(ModelError, match=r"(?s)weights in model.pt must fit sage.*convs.1.lin_l.bias"):
         predict(tmp_path, graph)
 
 

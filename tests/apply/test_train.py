@@ -163,7 +163,7 @@ def test_what_is_free_is_a_limit_where_there_is_no_other(whole_run, small_folder
     with monkeypatch.context() as full:
         full.setattr(memory, "spare_bytes", lambda: -(2**20))  # a machine that is full can't be had here
         words = (
-            r"must keep to the .* that were free of host memory, .* end other programs.* is saved after 0 epochs and 1"
+            r"must keep to .* less a reserve\) of host memory, .* end other programs.* is saved after 0 epochs and 1"
         )
         with pytest.raises(MemoryLimitError, match=words):
             train(CONFIG, small_folder_graph, task=task, epochs=4, out=out)
@@ -194,7 +194,7 @@ def test_another_runs_folder_is_refused(whole_run, small_folder_graph, tiny_grap
     config = CONFIG.replace(seed_fanout=3, learning_rate_scale=2.0)
     with pytest.raises(ConfigError, match=r"seed_fanout was None and is 3; learning_rate_scale was 1\.0 and is 2\.0"):
         train(config, small_folder_graph, task=task, out=whole_run, resume=True)
-    with pytest.raises(ConfigError, match="of another run: graph was"):
+    with pytest.raises(ConfigError, match="belongs to another run: graph was"):
         train(CONFIG, tiny_graph, task=task, out=whole_run, resume=True)
     with pytest.raises(UsageError, match="resume needs the out folder"):
         train(CONFIG, small_folder_graph, resume=True)
@@ -239,9 +239,9 @@ def test_what_auto_chose_is_said_once(small_folder_graph, task, tmp_path):
     )
     said: list[str] = []
     train(config, small_folder_graph, task=task, epochs=4, out=tmp_path / "run", notify=said.append)
-    assert sum(line.startswith("cache auto took ") for line in said) == 1
+    assert sum(line.startswith("cache: auto took ") for line in said) == 1
     assert sum(line.startswith("resources: ") for line in said) == 1
-    assert said[0].startswith("cache auto took ")
+    assert said[0].startswith("cache: auto took ")
 
 
 def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_path):
@@ -310,7 +310,7 @@ def test_a_second_run_in_one_folder_is_refused_and_the_first_goes_on(small_folde
     def begins_another(line):
         heard.append(line)
         if len(heard) == 1:
-            with pytest.raises(UsageError, match=f"another process is running there: process {os.getpid()} since"):
+            with pytest.raises(UsageError, match=f"another process runs there: process {os.getpid()} since"):
                 train(CONFIG, small_folder_graph, task=task, epochs=9, out=out, resume=True)
 
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, notify=begins_another)

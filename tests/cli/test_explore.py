@@ -53,9 +53,9 @@ def test_every_design_is_in_json_alone(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "code", "words"),
     [
         (["--platform", "u25"], 2, "--platform must be one of a5000, u200, u250, got 'u25'; did you mean"),
-        (["--platform", "none.toml"], 2, "none.toml: it can't be read"),
-        (["--platform", "u250", "--beta", "2"], 2, "--beta must be in [0, 1]"),
-        (["--platform", "u250", "--ceiling", "0"], 2, "--ceiling must be in (0, 1]"),
+        (["--platform", "none.toml"], 2, "none.toml: the file can't be read"),
+        (["--platform", "u250", "--beta", "2"], 2, "--beta must be a share of the input rows in [0, 1]"),
+        (["--platform", "u250", "--ceiling", "0"], 2, "--ceiling must be a share of each resource in (0, 1]"),
         (["--platform", "u250", "--ceiling", "0.01"], 3, "raise --ceiling"),
         (["--platform", "u250", "--model", "gat"], 2, "'gat' is not one of"),
         (["--platform", "u250", "--layers", "3", "--fanouts", "5,5"], 2, "--fanouts must have a number for each"),

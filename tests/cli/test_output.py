@@ -192,7 +192,7 @@ def test_pick_writes_beside_the_tunes_own(here: Path, capsys: pytest.CaptureFixt
         (("export", ".", "--optuna", "sqlite:///o.db"), 2, "it holds no request.json; run a3gnn tune --out ."),
         (("report", ".", "--out", "r.html"), 2, "it holds no request.json; run a3gnn tune --out ."),
         (("report", "nowhere"), 2, "it holds no request.json; run a3gnn tune --out nowhere first"),
-        (("front", "."), 2, "it holds no front.json; run a3gnn tune --out ."),
+        (("front", "."), 2, "it has no front.json; run a3gnn tune --out ."),
         (("pick", "memory", "--priority", "speed"), 2, "--priority must be one of"),
         (("compare", "memory"), 2, "two tunes or more, got 1"),
         (("compare", "memory", "time", "--csv", "--json"), 2, "exclude each other"),

@@ -79,9 +79,9 @@ def test_a_file_that_is_there_and_other_endings_are_refused(here: Path, capsys) 
     (here / "found.npy").write_text("mine")
     for out in ("found.npy", "found.csv"):
         assert run("predict", "run", "--dataset", SPEC, "--out", out) == ExitCode.USAGE
-        assert f"--out must be a new file called FILE.npy, got {out}" in capsys.readouterr().err
+        assert f"--out must be a new file FILE.npy, got {out}" in capsys.readouterr().err
     assert run("predict", "run", "--dataset", SPEC, "--out", "new.npy") == ExitCode.USAGE
-    assert "there is no run; a3gnn train --out DIR leaves one in DIR" in capsys.readouterr().err
+    assert "run does not exist; a3gnn train --out DIR writes one" in capsys.readouterr().err
     assert (here / "found.npy").read_text() == "mine"
 
 

@@ -51,7 +51,7 @@ def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None
     code, out, err = finish(first)
     kept = _rows(place)
     assert (code, out) == (130, ""), err
-    assert f"of 3 configurations {'is' if kept == 1 else 'are'} in {place}; run the same command to go on" in err
+    assert f"of 3 configurations {'is' if kept == 1 else 'are'} in {place}; run the same command to continue" in err
     assert 1 <= kept < 3
 
     code, out, err = finish(start(*command))

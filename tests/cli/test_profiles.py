@@ -81,9 +81,9 @@ def test_rows_go_from_one_store_to_another_once() -> None:
 def test_what_is_not_there_is_said(place: Path) -> None:
     with pytest.raises(UsageError, match=r"FILE must end in \.jsonl"):
         run("export", "rows.csv")
-    with pytest.raises(StoreError, match=r"there is no profile store at none\.db"):
+    with pytest.raises(StoreError, match=r"no profile store exists at none\.db"):
         run("check", "none.db")
     place.unlink()
-    assert "there is no store at" in run("list").stderr
-    with pytest.raises(StoreError, match="there is no store at"):
+    assert "no store exists at" in run("list").stderr
+    with pytest.raises(StoreError, match="no store exists at"):
         run("export", "rows.jsonl")

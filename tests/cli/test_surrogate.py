@@ -33,7 +33,7 @@ def test_the_card_is_printed(few, tmp_path, monkeypatch):
     assert result.exit_code == 0
     assert result.stdout.startswith("# Model card of the surrogate")
     assert "12 measurements of 2 graphs" in result.stdout
-    assert "ten measured: no graph has rows enough" in result.stdout
+    assert "ten measured: no graph has enough rows" in result.stdout
 
 
 def test_json_holds_the_same(few, tmp_path, monkeypatch):
@@ -52,4 +52,4 @@ def test_own_measurements_count(few, tmp_path):
 
 def test_a_store_that_is_not_there_is_refused(few, tmp_path):
     result = CliRunner().invoke(app, ["surrogate", "card", "--store", str(tmp_path / "none.db")])
-    assert "there is no profile store" in str(result.exception)
+    assert "no profile store exists" in str(result.exception)

@@ -175,9 +175,9 @@ def test_a_model_takes_the_place_of_the_tunes(tuned, tmp_path, capsys):
     assert run("--dataset", SPEC) == 2
     assert "train needs DIR, the folder of a tune, or --model" in capsys.readouterr().err
     assert run("--dataset", SPEC, "--model", "saeg") == 2
-    assert "did you mean 'sage'?; one of your own is package.module:function" in capsys.readouterr().err
+    assert "did you mean 'sage'?; a model of your own is package.module:function" in capsys.readouterr().err
     assert run("--dataset", SPEC, "--model", "nowhere_at_all:make") == 2
-    assert "there is none called nowhere_at_all; run this from the folder that holds it" in capsys.readouterr().err
+    assert "no module is named nowhere_at_all; run this from the folder with the module" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("layers", "fanouts"), [(2, [5, 5]), (3, [15, 10, 5])])

@@ -51,7 +51,7 @@ def test_labels_of_one_class_are_said_to_be(tiny_graph: Graph) -> None:
     chosen, line = suiting(with_shares(tiny_graph, 1.0))
     assert (chosen, line) == (
         "accuracy",
-        "metric: accuracy, which is 100% for any model: all labels are of one class",
+        "metric: accuracy, which is 100% for any model, because all labels are of one class",
     )
 
 
@@ -61,7 +61,7 @@ def test_two_classes_of_which_one_is_not_in_the_test_nodes_are_not_ranked(tiny_g
     labels[graph.test_ids] = 0
     graph = dataclasses.replace(graph, labels=labels)
     assert suiting(graph)[0] == "macro_f1"
-    with pytest.raises(GraphError, match="roc_auc must have test nodes of two classes"):
+    with pytest.raises(GraphError, match="roc_auc needs test nodes of at least two classes"):
         with_metric(Task(), "roc_auc", graph, print)
 
 

@@ -157,5 +157,5 @@ def test_scratch_leaves_no_file_and_refuses_a_full_disk(tmp_path):
     matrix[2] = 1.0
     assert matrix.sum() == 3
     assert not list((tmp_path / "new").iterdir())
-    with pytest.raises(A3GNNError, match="of disk in"):
+    with pytest.raises(A3GNNError, match="of disk space in"):
         scratch.matrix(2**46, 2**10)

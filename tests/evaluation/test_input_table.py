@@ -242,13 +242,13 @@ def test_a_graph_in_ram_is_written_to_the_cache_folder_for_its_table(with_loops,
 @pytest.mark.parametrize("model", ["gat", "gatv2", "transformer"])
 def test_attention_has_no_table(model, graphs, tmp_path) -> None:
     task = Task(model=model, hidden_channels=8)
-    with pytest.raises(ConfigError, match=rf"input_aggregation full needs a model .*got {model}, .*use sampled"):
+    with pytest.raises(ConfigError, match=rf"input_aggregation full needs an input layer .*got {model}, .*use sampled"):
         Trainer(graphs["dense-float32"], FULL, task, TrainerOptions(scratch=tmp_path))
 
 
 def test_a_sparse_table_of_over_four_times_the_features_is_refused(sparse_graph, tmp_path) -> None:
     graph = sparse_graph.save(tmp_path / "graph")
-    with pytest.raises(ConfigError, match=r"at most 4 times the bytes of the features \(.*; use sampled"):
+    with pytest.raises(ConfigError, match=r"at most .* \(4 times the features of .*; use sampled"):
         Trainer(graph, FULL, Task(hidden_channels=8), TrainerOptions(scratch=tmp_path))
     assert not list((graph.folder / "derived").glob("table-*"))
 

@@ -39,7 +39,7 @@ def test_a_policy_that_keeps_what_was_read_last_wins_where_reads_move_on(small_g
     room = 4 * small_graph.num_nodes + 300 * (4 * small_graph.num_features + 40)
     choice = choose_policy(windows(small_graph.num_nodes, 200), place(small_graph, room))
     assert choice.policy in {"fifo", "lru", "clock"}
-    assert choice.reason.startswith(f"auto took {choice.policy}: reading a row takes 1000000 ns from where uncached")
+    assert choice.reason.startswith(f"auto took {choice.policy}: reading a row takes 1000000 ns without the cache")
     assert all(f"{policy} " in choice.reason for policy in CACHE_POLICIES if policy != "auto")
 
 

@@ -85,7 +85,7 @@ def test_what_float16_can_not_hold_is_refused(value: float, tier: str, tiny_grap
     assert np.isfinite(as_halves(x)).all()
     x[7, 3] = value
     graph = dataclasses.replace(tiny_graph, features=DenseFeatures(x)).on_disk(tmp_path)
-    with pytest.raises(ConfigError, match=rf"up to 65,504, got {abs(value):g}; take float32"):
+    with pytest.raises(ConfigError, match=rf"at most 65,504 .*got {abs(value):g}; choose float32"):
         open_features(graph, HALVES.replace(feature_tier=tier))
     assert [path.name for path in (graph.folder / "derived").glob("*float16*")] == []
 

@@ -36,8 +36,8 @@ def test_a_static_policy_keeps_its_hottest_nodes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("degree", HALVES, 5, 100), "hot must be given for static policies"),
-        (("fifo", HALVES, 5, 100, HALVES[0]), "hot must be given for static policies"),
+        (("degree", HALVES, 5, 100), "hot must be given for a static policy"),
+        (("fifo", HALVES, 5, 100, HALVES[0]), "hot must be given for a static policy"),
         (("lru", HALVES, -1, 100), "num_slots must be >= 0, got -1"),
         (("lru", [], 5, 100), "needs more than 0 mini-batches"),
     ],

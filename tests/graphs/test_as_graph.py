@@ -57,10 +57,10 @@ _REFUSED: list[tuple[Any, str]] = [
     (np.zeros(3), "got ndarray"),
     (torch.zeros(3), "got Tensor"),
     (Data, "got <class .*Data"),
-    (HeteroData(), r"got HeteroData; heterogeneous graphs are not supported, data\.to_homogeneous\(\) may"),
+    (HeteroData(), r"got HeteroData; heterogeneous graphs are not supported; data\.to_homogeneous\(\) can"),
     (TemporalData(), "got TemporalData; temporal graphs are not supported"),
     (Datasets(), r"got Datasets; give dataset\[0\]"),
-    (networkx.DiGraph([(0, 1)]), "got DiGraph; torch_geometric.utils.from_networkx makes a Data of it"),
+    (networkx.DiGraph([(0, 1)]), "got DiGraph; torch_geometric.utils.from_networkx converts it to a Data"),
 ]
 
 

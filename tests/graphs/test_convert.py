@@ -174,7 +174,7 @@ def test_the_same_graph_stays_and_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="holds another graph; choose another folder"):
         convert(SPEC + ",seed=1", tmp_path / "graph")
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(GraphError, match="must be new, empty or this graph"):
+    with pytest.raises(GraphError, match="must be new or empty, or hold this graph"):
         convert(SPEC, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "thesis.tex"]
 

@@ -56,25 +56,25 @@ _VALUES: list[tuple[str, Change, str]] = [
     ("indices", put((100, 300)), r"indices must be in \[0, 300\), got 0 to 300"),
     ("indices", put((0, -1)), r"indices must be in \[0, 300\), got -1 to"),
     ("indices", put((100, 2**31 - 1)), r"indices must be in \[0, 300\), got 0 to 2147483647"),
-    ("indices", lambda a: a[::-1], "indices must be ascending and distinct in each row, row 0 is not"),
+    ("indices", lambda a: a[::-1], "indices must be ascending and distinct in each row, but row 0 is not"),
     ("indptr", put((7, 10**6)), "indptr must not fall, got 1000000 and"),
     ("indptr", put((7, -3)), "indptr must not fall, got .* and -3 at row 6"),
     ("indptr", put((0, 1)), "do not fit each other: indptr must rise from 0 to .*got 1 to"),
     ("indptr", put((-1, 10**6)), "do not fit each other: indptr must rise from 0 to .*got 0 to 1000000"),
     ("labels", put((5, 4)), r"labels must be in \[-1, 4\), got 0 to 4"),
     ("labels", put((5, -2)), r"labels must be in \[-1, 4\), got -2 to 3"),
-    ("labels", lambda a: np.full_like(a, -1), "train_ids must be labeled nodes, got 90 whose label is -1"),
+    ("labels", lambda a: np.full_like(a, -1), "train_ids must be labeled nodes, got 90 with label -1"),
     ("train_ids", put((-1, 300)), r"train_ids must be in \[0, 300\), got .* to 300"),
     ("val_ids", put((0, -5)), r"val_ids must be in \[0, 300\), got -5 to"),
     ("test_ids", lambda a: a[::-1], "test_ids must be ascending and distinct"),
     ("val_ids", lambda a: np.arange(len(a), dtype=np.int32), "val_ids must share no node with the other sets, got"),
-    ("x", put((33, np.nan)), "x must be finite, 1 values are NaN or infinite"),
-    ("x", put((33, np.inf), (34, -np.inf)), "x must be finite, 2 values"),
+    ("x", put((33, np.nan)), "x must be finite, got 1 NaN or infinite values"),
+    ("x", put((33, np.inf), (34, -np.inf)), "x must be finite, got 2 NaN"),
     ("indices", lambda a: a.astype(np.int64), "indices.npy must hold <i4 of shape .*, got <i8"),
     ("indices", lambda a: a[:-1], "indices.npy must hold <i4 of shape .*, got <i4 of shape"),
     ("labels", lambda a: a.astype(np.float64), "labels.npy must hold <i8 of shape .*, got <f8"),
     ("x", lambda a: np.asfortranarray(a), "x must be C-contiguous"),
-    ("x_data", put((9, np.nan)), "x_data must be finite, 1 values"),
+    ("x_data", put((9, np.nan)), "x_data must be finite, got 1 NaN"),
     ("x_indices", put((9, 200)), r"x_indices must be in \[0, 200\), got 0 to 200"),
     ("x_indices", put((9, -1)), r"x_indices must be in \[0, 200\), got -1 to"),
     ("x_indices", lambda a: a[::-1], "x_indices must be ascending and distinct in each row"),
@@ -144,7 +144,7 @@ def test_damage_that_keeps_size_and_time_is_found(array: str, dense: Path) -> No
 
 def test_legal_values_that_were_not_written_there_are_another_graph(dense: Path) -> None:
     rewrite(dense / "labels.npy", lambda a: (a + 1) % 4)
-    with pytest.raises(GraphError, match=r"must hold the graph that was written there, of fingerprint .*they were ch"):
+    with pytest.raises(GraphError, match=r"must hold the graph with fingerprint .*Its files have changed"):
         Graph.load(dense)
 
 
@@ -227,7 +227,7 @@ def test_large_arrays_are_verified_in_pieces(dense: Path, monkeypatch: pytest.Mo
         wrong = graph.indices.copy()
         wrong[graph.indptr[row] + 1] = wrong[graph.indptr[row]]
         (found,) = soundness.row_violations("indptr", graph.indptr, "indices", wrong, 300)
-        assert found.rule == f"indices must be ascending and distinct in each row, row {row} is not"
+        assert found.rule == f"indices must be ascending and distinct in each row, but row {row} is not"
 
 
 _CRASH = """
@@ -260,7 +260,7 @@ def test_a_damaged_copy_of_the_rows_within_parts_is_refused(dense: Path) -> None
     found = run(dense, "within")
     assert found.returncode == 1, found
     assert "indices must be in [0, 300), got 2147483647" in found.stderr
-    assert "delete it, and it is made anew" in found.stderr
+    assert "delete it; a3gnn creates it again" in found.stderr
     shutil.rmtree(folder)
     assert run(dense, "within").returncode == 0
 
@@ -279,7 +279,7 @@ def test_damaged_parts_are_refused(dense: Path, change: Change, message: str) ->
     partition(graph, 2, partitioner="random")
     kept = dense / "derived" / "parts-2-seed-0-random.npy"
     rewrite(kept, change)
-    with pytest.raises(GraphError, match=rf"random\.npy .*{message}.*delete it, and it is made anew"):
+    with pytest.raises(GraphError, match=rf"random\.npy .*{message}.*delete it; a3gnn creates it again"):
         partition(graph, 2, partitioner="random")
 
 
@@ -288,7 +288,7 @@ def test_truncated_parts_are_refused(dense: Path, size: int) -> None:
     graph = Graph.load(dense)
     partition(graph, 2, partitioner="random")
     os.truncate(dense / "derived" / "parts-2-seed-0-random.npy", size)
-    with pytest.raises(GraphError, match=r"missing or truncated .*delete it, and it is made anew"):
+    with pytest.raises(GraphError, match=r"missing or truncated .*delete it; a3gnn creates it again"):
         partition(graph, 2, partitioner="random")
 
 

@@ -45,14 +45,14 @@ def test_an_empty_folder_is_taken_and_a_full_one_is_not(tiny_graph: Graph, tmp_p
     full.mkdir()
     (full / "thesis.tex").write_text("years of work")
     assert tiny_graph.save(empty).folder == empty
-    with pytest.raises(GraphError, match="must be new, empty or this graph"):
+    with pytest.raises(GraphError, match="must be new or empty, or hold this graph"):
         tiny_graph.save(full)
     assert [path.name for path in full.iterdir()] == ["thesis.tex"]
 
 
 def test_a_path_that_is_a_file_is_refused(tiny_graph: Graph, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(GraphError, match="must be new, empty or this graph"):
+    with pytest.raises(GraphError, match="must be new or empty, or hold this graph"):
         tiny_graph.save(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -92,7 +92,7 @@ def test_another_format_version_is_refused(folder: Path) -> None:
 
 def test_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     _change_meta(folder, format="parquet")
-    with pytest.raises(GraphError, match="does not say format 'a3gnn-graph'"):
+    with pytest.raises(GraphError, match="lacks the format 'a3gnn-graph'"):
         Graph.load(folder)
     with pytest.raises(GraphError, match=r"is not a converted graph: meta\.json can't be read"):
         Graph.load(tmp_path)

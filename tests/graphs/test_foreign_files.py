@@ -105,10 +105,10 @@ def test_an_array_that_is_missing_is_named(
 
 
 _WRONG_LABELS = [
-    (np.array(list("abcdef")), r"y must be integers of 1 dimension .* got <U1 of shape \(6,\); give one per node"),
-    (np.array(1), r"y must be integers of 1 dimension .* got int64 of shape \(\); give one per node"),
-    (np.zeros((6, 0), np.int64), r"y of 2 dimensions must have 2 columns or more, .* got shape \(6, 0\)"),
-    (np.zeros((6, 2, 2), np.int64), r"y must be integers of 1 dimension .* got int64 of shape \(6, 2, 2\)"),
+    (np.array(list("abcdef")), r"y must be 1-dimensional integers .* got <U1 of shape \(6,\); give one per node"),
+    (np.array(1), r"y must be 1-dimensional integers .* got int64 of shape \(\); give one per node"),
+    (np.zeros((6, 0), np.int64), r"2-dimensional y must have 2 columns or more, .* got shape \(6, 0\)"),
+    (np.zeros((6, 2, 2), np.int64), r"y must be 1-dimensional integers .* got int64 of shape \(6, 2, 2\)"),
     (np.zeros(5, np.int64), "y must have one label per node, got 5 for 6; -1 is unlabeled"),
 ]
 
@@ -136,11 +136,11 @@ def test_a_graph_to_predict_on_that_can_not_be_read_is_said(
     (tmp_path / "table.csv").write_text("1,2")
     path = npz(arrays, "noy", y=None, edge_index=np.zeros((2, 0), np.int64))
     for spec, message in {
-        tmp_path / "nowhere.npz": "must be a file, it is not; did you mean .*noy.npz",
-        tmp_path / "folder.npz": "must be a file, it is not",
+        tmp_path / "nowhere.npz": "must be an existing file; did you mean .*noy.npz",
+        tmp_path / "folder.npz": "must be an existing file",
         tmp_path / "table.csv": r"must be one of \.npz, \.pt, \.pth to be read without labels",
         Path("x" * 5000 + ".npz"): "can't be opened .*File name too long",
-        Path("~nobody-of-that-name/graph.npz"): "home folder that is not known",
+        Path("~nobody-of-that-name/graph.npz"): "home folder in .* is unknown",
         path: "^noy: a graph must have an edge",
     }.items():
         with pytest.raises(GraphError, match=message):
@@ -159,9 +159,7 @@ def test_a_graph_to_predict_on_is_found_in_the_home_folder_and_behind_a_split(
 
 def test_arrays_that_are_not_used_are_said(arrays: Arrays, npz: Callable[..., Path]) -> None:
     path = npz(arrays, edge_weight=np.ones(7), names=np.array(list("abcdef")))
-    assert (
-        "not used of the file: edge_weight, names; edges have no weights or attributes here" in Graph.load(path).notes
-    )
+    assert "ignored arrays: edge_weight, names; edges have no weights or attributes here" in Graph.load(path).notes
 
 
 def test_ids_in_a_file_are_taken_for_masks(arrays: Arrays, npz: Callable[..., Path], tmp_path: Path) -> None:
@@ -182,7 +180,7 @@ def test_an_array_that_claims_more_than_there_is_memory_is_said(arrays: Arrays, 
             if member.filename == "x.npy":
                 content = content.replace(b"(6, 3)", b"(6, 999999999999)").replace(b" " * 11 + b"\n", b"\n", 1)
             new.writestr(member.filename, content)
-    with pytest.raises(GraphError, match=r"huge\.npz (takes more memory than there is|is not a readable)"):
+    with pytest.raises(GraphError, match=r"huge\.npz (needs more memory than is available|is not a readable)"):
         Graph.load(huge)
 
 

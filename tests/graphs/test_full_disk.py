@@ -64,7 +64,7 @@ def test_rows_within_parts_are_no_bus_error(full: Graph, disk: Path) -> None:
     found = subprocess.run([sys.executable, "-c", code, str(full.folder)], capture_output=True, text=True)
     assert found.returncode == 1, found
     assert "can't be written (" in found.stderr
-    assert "KiB are needed, 40.0 KiB are free); it takes" in found.stderr
+    assert "KiB are needed, 40.0 KiB are free). Data derived from" in found.stderr
     assert files(disk) == before
 
 
@@ -73,7 +73,7 @@ def test_rows_within_parts_that_fill_the_disk_leave_nothing(
 ) -> None:
     request.getfixturevalue("unknown_room")
     before, parts = files(disk), np.zeros(full.num_nodes, dtype=np.int32)
-    with pytest.raises(GraphError, match=r"can't be written \(.*No space left.*; it takes .* KiB: free some space"):
+    with pytest.raises(GraphError, match=r"can't be written \(.*No space left.* needs .* KiB\. Free some space"):
         restrict_to_parts(full, parts)
     assert files(disk) == before
     (disk / "filler").unlink()
@@ -91,7 +91,7 @@ def test_aggregates_that_fill_the_disk_leave_nothing(
     def make() -> Inference:
         return Inference(full, full.val_ids, 2, aggregator="mean", scratch=Scratch(tmp_path))
 
-    with pytest.raises(GraphError, match=r"table-mean can't be written \(.*it takes 500 KiB: free some space"):
+    with pytest.raises(GraphError, match=r"table-mean can't be written \(.* needs 500 KiB\. Free some space"):
         make()
     assert files(disk) == before
     (disk / "filler").unlink()
@@ -107,7 +107,7 @@ def test_parts_that_fill_the_disk_leave_nothing(
     before = files(disk)
     if not told:
         request.getfixturevalue("unknown_room")
-    with pytest.raises(GraphError, match=r"parts-2-seed-0-random\.npy can't be written \(.*it takes 7\.81 KiB"):
+    with pytest.raises(GraphError, match=r"parts-2-seed-0-random\.npy can't be written \(.* needs 7\.81 KiB"):
         partition(full, 2, partitioner="random")
     assert files(disk) == before
 

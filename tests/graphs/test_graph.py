@@ -347,8 +347,8 @@ def test_a_split_leaves_out_a_class_for_unknown_of_any_integers(
 def test_too_few_labeled_nodes_for_a_split_are_counted(arrays: Arrays, npz: Callable[..., Path]) -> None:
     path = npz(arrays)
     words = (
-        r"ring: a split must have a train, a validation and a test node, got 4, 1, 0 of 5 labeled nodes, which are "
-        r"split 90/5/5 at random, seed 0; label more nodes, or give larger shares"
+        r"ring: a split must have a train, a validation and a test node, got 4, 1, 0 of 5 labeled nodes split "
+        r"90/5/5 at random, seed 0\. Label more nodes, or give larger shares"
     )
     for split in (lambda: Graph.load(path, "0.9,0.05,0.05"), lambda: Graph.load(path).resplit("0.9,0.05,0.05")):
         with pytest.raises(GraphError, match=words):

@@ -36,7 +36,7 @@ def test_convert_refuses_what_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     done = _a3gnn("convert", SPEC, tmp_path)
     assert done.returncode == 1
-    assert "must be new, empty or this graph" in done.stderr
+    assert "must be new or empty, or hold this graph" in done.stderr
     assert done.stdout == ""
 
 

@@ -70,7 +70,8 @@ def test_rows_of_nan_are_unlabeled(labels_graph: Graph, tmp_path: Path) -> None:
 def test_floats_are_values_and_a_note_says_so(values_graph: Graph, tmp_path: Path) -> None:
     np.savez(tmp_path / "graph.npz", **arrays_of(values_graph, values_graph.labels.astype(np.float64)))
     assert any(
-        note.startswith("y are floats: their values are predicted") for note in Graph.load(tmp_path / "graph.npz").notes
+        note.startswith("y holds floats, so the model predicts values")
+        for note in Graph.load(tmp_path / "graph.npz").notes
     )
 
 
@@ -79,7 +80,7 @@ def test_a_train_node_without_a_label_is_refused(kind: str, request: pytest.Fixt
     graph: Graph = request.getfixturevalue(kind)
     labels = graph.labels.copy()
     labels[graph.train_ids[:2]] = np.nan if kind == "values_graph" else -1
-    with pytest.raises(GraphError, match="train_ids must be labeled nodes, got 2 whose label is"):
+    with pytest.raises(GraphError, match="train_ids must be labeled nodes, got 2 with label"):
         dataclasses.replace(graph, labels=labels)
 
 
@@ -88,8 +89,12 @@ def test_a_train_node_without_a_label_is_refused(kind: str, request: pytest.Fixt
     [
         ("labels_graph", {"num_classes": 5}, "labels must have a column per label, got 4 for 5"),
         ("labels_graph", {"labels": np.full((300, 4), 2, np.int8)}, r"labels must be in \[-1, 2\), got 2 to 2"),
-        ("values_graph", {"labels": np.full(300, np.inf, np.float32)}, "values must be finite or NaN"),
-        ("values_graph", {"num_classes": 2}, "values must be finite or NaN, and one output, got 0 and 2"),
+        ("values_graph", {"labels": np.full(300, np.inf, np.float32)}, "labels must be finite or NaN"),
+        (
+            "values_graph",
+            {"num_classes": 2},
+            "labels must be finite or NaN with 1 output, got 0 infinite values and 2 outputs",
+        ),
     ],
 )
 def test_labels_that_are_not_sound_are_refused(

@@ -107,12 +107,12 @@ _WRONG_IDS = [torch.arange(12) < 4, torch.tensor([]), torch.tensor([0, 99])]
 @pytest.mark.parametrize("ids", _WRONG_IDS, ids=["mask", "empty", "foreign"])
 def test_ids_that_are_none_are_said_but_where_a_split_replaces_them(ids: torch.Tensor, data: Data) -> None:
     data.train_idx = ids
-    remedy = "number the nodes from 0" if len(ids) == 2 else "give them as int64, or name what has .* train_mask"
-    with pytest.raises(GraphError, match=rf"^pyg: train_idx must be .*; {remedy}"):
+    remedy = "number the nodes from 0" if len(ids) == 2 else "Give them as int64, or rename an array .* to train_mask"
+    with pytest.raises(GraphError, match=rf"^pyg: train_idx must be .*[;.] {remedy}"):
         Graph.from_pyg(data)
     graph = Graph.from_pyg(data, split="0.5,0.25,0.25")
     assert (len(graph.train_ids), len(graph.val_ids), len(graph.test_ids)) == (6, 3, 3)
-    assert any(note.endswith("in place of its train_idx") for note in graph.notes)
+    assert any(note.endswith("this replaces its train_idx") for note in graph.notes)
 
 
 def test_classes_in_no_mask_are_counted_in_good_grammar(data: Data) -> None:
@@ -152,14 +152,16 @@ def test_a_split_is_part_of_the_graph_and_of_its_spec(data: Data, tmp_path: Path
     spec = spec_of(path, one, Split.of("0.5,0.25,0.25", 1))
     assert spec == f"split:0.5,0.25,0.25:1:{path}"
     assert Graph.load(spec).fingerprint == one.fingerprint
-    with pytest.raises(UsageError, match=r"split must be three shares > 0 of at most 1 together"):
+    with pytest.raises(
+        UsageError, match=r"split must be three shares > 0 of train, validation and test nodes, at most 1 together"
+    ):
         Graph.load(path, "0.9,0.2,0.2")
 
 
 @pytest.mark.parametrize("attribute", ["x", "edge_index", "y"])
 def test_a_missing_attribute_is_named(data: Data, attribute: str) -> None:
     data[attribute] = None
-    with pytest.raises(GraphError, match=f"this one lacks {attribute}"):
+    with pytest.raises(GraphError, match=f"but it lacks {attribute}"):
         Graph.from_pyg(data)
 
 
@@ -174,10 +176,10 @@ def test_sparse_coo_features_are_those_of_the_dense_matrix(data: Data) -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (torch.arange(12) % 2 == 0, r"got bool; if they are classes, data\.y = data\.y\.long\(\)"),
+        (torch.arange(12) % 2 == 0, r"got bool; for classes, set data\.y = data\.y\.long\(\)"),
         (torch.eye(12), r"a row that is not one-hot, .* give y\.argmax\(axis=1\)"),
-        (torch.rand(12, 2), "y of 2 dimensions must hold 0 and 1"),
-        (torch.zeros(12, 1, 1, dtype=torch.int64), "y must be integers of 1 dimension"),
+        (torch.rand(12, 2), "2-dimensional y must hold 0 and 1"),
+        (torch.zeros(12, 1, 1, dtype=torch.int64), "y must be 1-dimensional integers"),
         (torch.tensor([0, 1, -2] * 4), r"y must be in \[-1, 12\), got -2 to 1"),
         (torch.zeros(11, dtype=torch.int64), "y must have one label per node, got 11 for 12"),
         ([0, 1, 2] * 4, "y must be a tensor, got list"),
@@ -251,7 +253,7 @@ def test_features_of_other_types_become_floats_and_it_is_said(data: Data, dtype:
             {"x": torch.zeros(12, 3, dtype=torch.complex64)},
             r"x must be real, got torch.complex64; use torch\.vie",
         ),
-        ({"x": np.zeros((12, 3), np.float32)}, "x must be a tensor, got ndarray; torch.as_tensor makes one"),
+        ({"x": np.zeros((12, 3), np.float32)}, "x must be a tensor, got ndarray; torch.as_tensor converts an array"),
         ({"x": torch.zeros(12)}, "x must be float32 or float16 of 2 dimensions"),
         ({"edge_index": torch.rand(2, 12)}, "edge_index must be integers of 2 dimensions, got float32"),
         ({"edge_index": torch.zeros(12, 2, dtype=torch.int64)}, r"edge_index must have shape \(2, E\), got \(12, 2\)"),
@@ -265,8 +267,8 @@ def test_features_of_other_types_become_floats_and_it_is_said(data: Data, dtype:
             {"edge_index": torch.eye(2).to_sparse()},
             "edge_index must be dense and of a type that NumPy has",
         ),
-        ({"y": torch.tensor(3)}, r"y must be integers of 1 dimension .* got int64 of shape \(\); give one per node"),
-        ({"y": torch.zeros(12, 0)}, r"y of 2 dimensions must have 2 columns or more, .* got shape \(12, 0\)"),
+        ({"y": torch.tensor(3)}, r"y must be 1-dimensional integers .* got int64 of shape \(\); give one per node"),
+        ({"y": torch.zeros(12, 0)}, r"2-dimensional y must have 2 columns or more, .* got shape \(12, 0\)"),
         ({"y": torch.eye(12).to_sparse()}, "y must be dense"),
         ({"train_mask": torch.arange(4)}, "train_mask must be bool of 1 dimension, got int64"),
         ({"train_mask": torch.zeros(12, 0, dtype=torch.bool)}, "train_mask must be bool of 1 dimension"),
@@ -307,7 +309,7 @@ def test_nodes_without_features_are_not_lost_without_a_word(data: Data, tmp_path
     data.num_nodes = 15
     torch.save(data, tmp_path / "more.pt")
     for load in (lambda: Graph.load(tmp_path / "more.pt"), lambda: Graph.from_unlabeled(data)):
-        with pytest.raises(GraphError, match=r"x must have one row per node, got 12 rows for num_nodes 15; append"):
+        with pytest.raises(GraphError, match=r"x must have one row per node, got 12 rows for num_nodes 15. Append"):
             load()
 
 
@@ -323,6 +325,6 @@ def test_features_beyond_float32_are_named(layout: torch.layout, data: Data) -> 
     x[3, 1], x[4, 0] = -1e300, 1e39
     data.x = x.to_sparse(layout=layout) if layout != torch.strided else x
     with pytest.raises(
-        GraphError, match=r"x is stored as float32, .* 3\.4e\+38, got 2 beyond, such as -1e\+300; scale x"
+        GraphError, match=r"x must fit float32, .* 3\.4e\+38, got 2 values beyond, such as -1e\+300; scale x"
     ):
         Graph.from_pyg(_with_masks(data))

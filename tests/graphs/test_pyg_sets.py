@@ -46,14 +46,16 @@ def test_a_download_that_fails_is_one_clear_error(cache_folder: Path) -> None:
     blocked = cache_folder / "downloads" / "pyg" / "Flickr"
     blocked.parent.mkdir(parents=True, exist_ok=True)
     blocked.write_text("a file where the folder must be")
-    with pytest.raises(GraphError, match=r"pyg:Flickr can't be loaded \(.*check the name; if what was downloaded to"):
+    with pytest.raises(GraphError, match=r"pyg:Flickr can't be loaded \(.*check the name; if the files in"):
         Graph.load("pyg:Flickr")
 
 
 def test_an_unwritable_cache_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("A3GNN_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(GraphError, match=r"pyg:Cora can't be loaded .*; it is kept in .*; set A3GNN_CACHE to a folder"):
+    with pytest.raises(
+        GraphError, match=r"pyg:Cora can't be loaded .*; its files go to .*; set A3GNN_CACHE to a writable folder"
+    ):
         Graph.load("pyg:Cora")
 
 
@@ -63,12 +65,15 @@ def test_an_unwritable_cache_folder_is_named(tmp_path: Path, monkeypatch: pytest
     [
         (
             "ExplainerDataset",
-            "needs graph_generator and motif_generator and num_motifs, which a name does",
+            "needs the arguments graph_generator and motif_generator and num_motifs, which",
         ),
-        ("StochasticBlockModelDataset", "needs block_sizes and edge_probs, which a name does not give; .*from_pyg"),
+        (
+            "StochasticBlockModelDataset",
+            "needs the arguments block_sizes and edge_probs, which a name can't contain; .*from_pyg",
+        ),
         ("TUDataset", "must have the name of a data set, got none; give pyg:TUDataset/NAME"),
-        ("Actor/Film", "is one data set, got pyg:Actor/Film; leave out /Film"),
-        ("KarateClub/Zachary", "is one data set, got pyg:KarateClub/Zachary; leave out /Zachary"),
+        ("Actor/Film", "has a single data set, got pyg:Actor/Film; leave out /Film"),
+        ("KarateClub/Zachary", "has a single data set, got pyg:KarateClub/Zachary; leave out /Zachary"),
     ],
 )
 def test_what_a_class_needs_beside_its_name_is_said(name: str, message: str) -> None:
@@ -93,7 +98,7 @@ def test_a_data_set_of_many_graphs_is_refused(monkeypatch: pytest.MonkeyPatch) -
             super().__init__([Data(), Data()])
 
     monkeypatch.setattr("torch_geometric.datasets.Molecules", Molecules, raising=False)
-    with pytest.raises(GraphError, match=r"pyg:Molecules must be one graph, it has 2; use Graph\.from_pyg\(dataset"):
+    with pytest.raises(GraphError, match=r"pyg:Molecules must be one graph, got 2; use Graph\.from_pyg\(dataset"):
         Graph.load("pyg:Molecules")
 
 
@@ -161,7 +166,7 @@ def test_a_file_of_ogb_can_not_run_code(
     monkeypatch.chdir(tmp_path)
     serve(Opener())
     with pytest.raises(
-        GraphError, match=r"ogb:ogbn-ring can't be loaded \(UnpicklingError.*check the name; if what was"
+        GraphError, match=r"ogb:ogbn-ring can't be loaded \(UnpicklingError.*check the name; if the files"
     ):
         Graph.load("ogb:ogbn-ring")
     assert not (tmp_path / "opened-by-a-pickle").exists()
@@ -181,14 +186,14 @@ def test_the_classes_are_allowed_for_the_time_being_only(tmp_path: Path) -> None
     [
         (urllib.error.URLError("no route"), r"can't be downloaded \(URLError.*no route.*check the network, or put its"),
         (ConnectionResetError("reset"), r"can't be downloaded \(ConnectionResetError: reset\); check the network"),
-        (EOFError(), "its library asks before it downloads, and nobody is there to answer; load it once in a terminal"),
+        (EOFError(), "its library asks before it downloads, but nobody can answer here; load it once in a terminal"),
         (SystemExit(-1), "the download to .* was declined"),
         (
             ValueError("Invalid dataset name\nogbn-a"),
             r"can't be loaded \(ValueError: Invalid dataset name ogbn-a\); check the name; if",
         ),
-        (PermissionError(13, "Permission denied"), r"can't be loaded .*; set A3GNN_CACHE to a folder that can be writ"),
-        (RuntimeError("No necessary file"), r"can't be loaded \(RuntimeError: No necessary file\); .*delete that"),
+        (PermissionError(13, "Permission denied"), r"can't be loaded .*; set A3GNN_CACHE to a writable folder"),
+        (RuntimeError("No necessary file"), r"can't be loaded \(RuntimeError: No necessary file\); .*delete them"),
     ],
 )
 def test_an_error_says_what_failed(error: BaseException, message: str, serve: Callable[..., None]) -> None:
@@ -208,7 +213,9 @@ def test_an_error_of_the_network_is_one_whatever_wraps_it(serve: Callable[..., N
 @pytest.mark.parametrize("data", [HeteroData(), Data(x_dict={}, num_nodes=1)])
 def test_a_heterogeneous_data_set_is_refused(data: Any, serve: Callable[..., None]) -> None:
     serve(data)
-    with pytest.raises(GraphError, match="ogb:ogbn-ring must have one type of nodes and edges, it is heterogeneous"):
+    with pytest.raises(
+        GraphError, match="ogb:ogbn-ring must have one type of nodes and edges, but it is heterogeneous"
+    ):
         Graph.load("ogb:ogbn-ring")
 
 

@@ -143,14 +143,17 @@ def test_weights_divide_what_a_kind_of_trainers_has():
         (lambda: division(threads=(0, 4, 8)), "threads.sampling must be an integer >= 1"),
         (lambda: division(threads=(4, 0, 8)), "threads.loading must be an integer >= 1"),
         (lambda: division(threads=(4, 4, 0)), "threads.training must be an integer >= 1"),
-        (lambda: division(there=BATCH + 1), "sampled_on_accelerators <= seeds"),
+        (lambda: division(there=BATCH + 1), "sampled_on_accelerators must be in"),
         (lambda: Assignment(("processor",), (8,), 1, Threads(1, 1, 1)), "without an accelerator"),
-        (lambda: Assignment(KINDS, (8,), 0, Threads(1, 1, 1)), "one per trainer"),
+        (lambda: Assignment(KINDS, (8,), 0, Threads(1, 1, 1)), "one number per trainer"),
         (lambda: division().divided(-1, 0, Threads(1, 1, 1)), "shares must be an integer >= 0"),
-        (lambda: Assignment(("processor",), (8,), 0, Threads(1, 1, 1)).divided(4, 0, Threads(1, 1, 1)), "are none"),
+        (
+            lambda: Assignment(("processor",), (8,), 0, Threads(1, 1, 1)).divided(4, 0, Threads(1, 1, 1)),
+            "none of their kind exists",
+        ),
         (lambda: dataclasses.replace(division(), weights=(1.0, 0.0, 1.0)), "above 0"),
-        (lambda: dataclasses.replace(division(), trainer_threads=(4, 2, 1)), "come to threads.training 8, got"),
-        (lambda: dataclasses.replace(division(), trainer_threads=(8,)), "one per trainer"),
+        (lambda: dataclasses.replace(division(), trainer_threads=(4, 2, 1)), "sum to threads.training 8, got"),
+        (lambda: dataclasses.replace(division(), trainer_threads=(8,)), "one number per trainer"),
     ],
 )
 def test_what_cannot_be_is_refused(make, message):

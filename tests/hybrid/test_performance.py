@@ -156,7 +156,7 @@ def test_sampling_is_what_was_measured(model, assignment, speeds):
     assert times.sampling_processor == speeds.sampling(724, 2)
     assert times.sampling_accelerators == speeds.accelerator_sampling(150)
     blind = dataclasses.replace(model, speeds=dataclasses.replace(speeds, accelerator_sampling=None))
-    with pytest.raises(UsageError, match="300 seeds are given to them"):
+    with pytest.raises(UsageError, match="seeds must be 0, got 300"):
         blind.predict(assignment)
 
 

@@ -92,7 +92,7 @@ def test_a_memory_map_stays_on_disk(dtype: type, tmp_path: Path) -> None:
 @pytest.mark.parametrize("knobs", [{"cache_bytes": 1000}, {"feature_tier": "disk"}, {"num_partitions": 2}])
 def test_knobs_of_features_need_x_that_they_can_serve(knobs: dict) -> None:
     (name,) = knobs
-    with pytest.raises(UsageError, match=f"{name} must be .* here, got .*: it needs x that is dense"):
+    with pytest.raises(UsageError, match=f"{name} must be .* here, got .*: other values need a dense"):
         Loader(Data(x=torch.arange(3), edge_index=EDGES), [2], config=knobs)
 
 
@@ -217,7 +217,7 @@ def test_weights_are_those_of_a_datas_edges() -> None:
     data = Data(x=torch.eye(3), edge_index=EDGES, w=torch.tensor([1.0, -1.0, 1.0, 1.0]))
     with pytest.raises(UsageError, match="weights must be finite and >= 0, 1 of 4 are not"):
         Loader(data, [1], weight_attr="w")
-    with pytest.raises(UsageError, match="weight_attr must name an attribute of edges, got 'v'"):
+    with pytest.raises(UsageError, match="weight_attr must name an edge attribute, got 'v'"):
         Loader(data, [1], weight_attr="v")
     with pytest.raises(UsageError, match="weights must be 4 numbers, one per edge"):
         Loader(data, [1], weight_attr="x")
@@ -226,7 +226,7 @@ def test_weights_are_those_of_a_datas_edges() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_nodes": 5}, "x must have one row per node, got 3 rows for num_nodes 5; append rows to x"),
+        ({"num_nodes": 5}, "x must have one row per node, got 3 rows for num_nodes 5. Append rows to x"),
         ({"num_nodes": 5, "x": torch.eye(3).to_sparse_csr()}, "x must have one row per node, got 3 rows for num_nod"),
         ({"num_nodes": 5, "x": torch.eye(3).numpy()}, "x must have one row per node, got 3 rows for num_nodes 5"),
         ({"num_nodes": 2}, "x must have one row per node, got 3 rows for num_nodes 2"),
@@ -264,9 +264,7 @@ def test_one_label_of_the_whole_graph_is_served_as_it_is() -> None:
 )
 def test_an_attribute_that_no_tensor_holds_is_named(value: object, got: str) -> None:
     data = Data(x=torch.eye(3), edge_index=EDGES, title=value)
-    with pytest.raises(
-        UsageError, match=rf"^title has a value per node or edge, .* got {got} .* or delete data\.title$"
-    ):
+    with pytest.raises(UsageError, match=rf"^title must hold numbers, .* got {got} .* or delete data\.title$"):
         Loader(data, [2])
 
 

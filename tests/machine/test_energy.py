@@ -66,11 +66,11 @@ def test_ranks_that_do_not_count_the_machine_count_nothing(rapl: RaplFolder) -> 
 
 
 def test_no_rapl_is_said_and_is_no_number(tmp_path: Path) -> None:
-    with pytest.raises(A3GNNError, match=r"there is no RAPL: .* has no intel-rapl:N of a package"):
+    with pytest.raises(A3GNNError, match=r"RAPL is not available: .* has no intel-rapl:N of a package"):
         open_rapl(tmp_path)
     meter = EnergyMeter(powercap=tmp_path / "none")
     assert math.isnan(meter.taken(now=True))
-    assert meter.told.startswith("not told: there is no RAPL")
+    assert meter.told.startswith("unknown: RAPL is not available")
 
 
 def test_counters_that_cannot_be_read_are_said(rapl: RaplFolder) -> None:
@@ -109,6 +109,6 @@ def test_without_a_driver_nvml_says_so(rapl: RaplFolder) -> None:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         meter = EnergyMeter([0], powercap=rapl.path)
-        assert meter.told.startswith("not told: NVML doesn't tell the energy of cuda:0")
+        assert meter.told.startswith("unknown: NVML can't read the energy of cuda:0")
     else:
         pytest.skip("there is a driver")

@@ -113,7 +113,7 @@ def test_a_state_of_torchs_adam_goes_on_and_goes_back(order):
 
 def test_a_state_of_other_weights_is_refused():
     weights = make_weights()
-    with pytest.raises(ValueError, match=r"must be of \[3\] weights, got one of \[2\]"):
+    with pytest.raises(ValueError, match=r"must have \[3\] weights, got \[2\]"):
         Adam(weights, 0.01, 0.0).load_state_dict(Adam(weights[:2], 0.01, 0.0).state_dict())
 
 

@@ -162,7 +162,7 @@ def _index(name: str) -> int:
 def test_brushes_and_boxes_leave_what_they_keep(open_page, finished) -> None:
     page, views = open_page(finished), study_views(finished)
     names = {row["name"] for row in views["rows"] if row["config"]["feature_tier"] == "disk"}
-    page.get_by_text("Values to keep, as boxes").click()
+    page.get_by_text("Choose values by checkboxes").click()
     page.get_by_role("group", name="feature_tier").get_by_label("ram").focus()
     page.keyboard.press("Space")
     assert set(shown(page)) == names
@@ -223,7 +223,7 @@ def test_where_every_trial_failed_it_says_why(open_page, failed) -> None:
         (failed / name).unlink()
     (failed / "probes.jsonl").write_text(lines[4], encoding="utf-8")
     page = open_page(failed, NARROW)
-    assert "Nothing measured keeps the limits yet." in page.locator("#summary").inner_text()
+    assert "No measured configuration keeps the limits yet." in page.locator("#summary").inner_text()
     assert page.locator("#pick-words").inner_text() == "None of the 0 measured configurations keeps these limits."
     assert "out of memory" in page.locator("#failures").inner_text()
 

@@ -166,7 +166,7 @@ def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
     result = quick_tune(priority="throughput")
     front = study_views(result.folder)["predicted_front"]
     kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
-    assert front == {"name": "front that the last search predicted", "points": kept}
+    assert front == {"name": "predicted front of the last search", "points": kept}
     speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
     assert speeds == sorted(speeds, reverse=True)
     assert set(kept[0]) == set(METRICS)

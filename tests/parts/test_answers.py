@@ -98,8 +98,8 @@ def test_too_much_is_refused(served: PartAnswers, part: Part, key: Key, monkeypa
     [
         ("Column", b"labels" + bytes(10) + b"\0" * 8 + b"\xff" * 8, "rows in"),
         ("Column", b"password" + bytes(24), "a column must be one of nodes"),
-        ("Column", b"", "32 bytes more"),
-        ("Neighbors", b"", "32 bytes more"),
+        ("Column", b"", "32 more bytes"),
+        ("Neighbors", b"", "32 more bytes"),
         ("Neighbors", bytes(36), "a fanout must be >= 1"),
         ("Rows", bytes(8), "with 2 to 4 bytes"),
         ("Rows", b"\4\0\0\0" + b"abc", "ids of 4 bytes"),

@@ -84,7 +84,7 @@ def test_another_part_in_its_place_is_refused_at_once(halves: Path) -> None:
         with (
             serving(open_part(halves / "part-0"), HOST, port, None),
             pytest.raises(
-                GraphServerError, match=r"refuses .FAILED_PRECONDITION.*another part is served there than before"
+                GraphServerError, match=r"refuses the request .FAILED_PRECONDITION.*the server now has another part"
             ),
         ):
             read(graph)
@@ -110,7 +110,7 @@ def test_a_server_that_never_was_is_said(halves: Path) -> None:
     told: list[str] = []
     with pytest.raises(GraphServerError, match=f"the graph server at {first} has not answered since"):
         open_parts(PartsSpec((first,), 0.3), told.append)
-    assert told == [f"the graph server at {first} does not answer (UNAVAILABLE); it is asked again for 0.3 s"]
+    assert told == [f"the graph server at {first} does not answer (UNAVAILABLE); requests are repeated for 0.3 s"]
     told.clear()
     with pytest.raises(GraphServerError):
         train(TrainConfig(), f"parts:{first},wait=1s", notify=told.append)
@@ -128,7 +128,7 @@ def test_what_is_no_graph_server_is_said(halves: Path) -> None:
     port = server.add_insecure_port(f"{HOST}:0")
     server.start()
     try:
-        with pytest.raises(GraphServerError, match=r"UNIMPLEMENTED.*is that a graph server"):
+        with pytest.raises(GraphServerError, match=r"UNIMPLEMENTED.*is it a graph server"):
             open_parts(PartsSpec((f"{HOST}:{port}",), 5.0))
     finally:
         server.stop(None).wait()

@@ -59,7 +59,7 @@ def test_single_mini_batches_are_the_same(small_graph: Graph, parted: PartedGrap
     ids=str,
 )
 def test_edges_that_are_not_here_are_refused(parted: PartedGraph, asked: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="over parts, in-neighbors are drawn of distinct seeds"):
+    with pytest.raises(UsageError, match="graph servers sample distinct in-neighbors"):
         Loader(parted, [3], **asked)
 
 

@@ -116,7 +116,7 @@ def test_ids_out_of_range_are_refused_at_the_first_opening(part_folder: Path) ->
 def test_a_missing_and_a_short_file_are_refused(part_folder: Path) -> None:
     labels = np.load(part_folder / "labels.npy")
     rewrite(part_folder, "labels", labels[1:])
-    with pytest.raises(GraphError, match=r"labels\.npy must hold"):
+    with pytest.raises(GraphError, match=r"labels\.npy must contain"):
         open_part(part_folder)
     (part_folder / "labels.npy").unlink()
     with pytest.raises(GraphError, match="can't be read"):

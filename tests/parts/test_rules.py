@@ -41,7 +41,7 @@ TAKEN: list[dict[str, Any]] = [
 @pytest.mark.parametrize("fields", REFUSED, ids=str)
 def test_a_knob_that_needs_the_whole_graph_is_refused(parted: PartedGraph, fields: dict[str, Any]) -> None:
     name, value = next(iter(fields.items()))
-    with pytest.raises(ConfigError, match=f"{name} must be .* over parts, got {value}: .*; "):
+    with pytest.raises(ConfigError, match=f"{name} must be .* over parts, got {value}, because .*; "):
         check_over_parts(TrainConfig(**fields))
     if name != "sampling_device":  # which needs a GPU first
         with pytest.raises(ConfigError, match=f"{name} must be"):

@@ -97,7 +97,7 @@ def test_a_cache_that_is_sampled_towards_keeps_its_volume(small_graph):
     config = TrainConfig(batch_size=40, cache_bytes=CACHE, bias_rate=4.0)
     with opened(AdjustablePipeline, small_graph, config) as pipeline:
         pipeline.preparation = replace(pipeline.preparation, cache_bytes=0)
-        with pytest.raises(UsageError, match=f"cache_bytes must stay {CACHE}, got 0: neighbors are sampled towards"):
+        with pytest.raises(UsageError, match=f"cache_bytes must stay {CACHE}, got 0, because sampling prefers"):
             list(pipeline.epoch(0))
 
 

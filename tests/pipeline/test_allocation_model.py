@@ -70,7 +70,7 @@ def test_the_r2_is_that_of_the_times() -> None:
 
 @pytest.mark.parametrize(("threads", "times"), [([], []), ([1, 2], [1.0])])
 def test_counts_without_times_are_refused(threads: list[int], times: list[float]) -> None:
-    with pytest.raises(UsageError, match="a time for each thread count"):
+    with pytest.raises(UsageError, match="one time per thread count"):
         fit(threads, times, fixed=True)
 
 

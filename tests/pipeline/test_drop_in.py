@@ -144,7 +144,7 @@ def test_a_call_gives_the_batch_of_places_among_the_input_nodes(data: Data) -> N
     first, second = again([0]), again([0])
     assert first.e_id.tolist() != second.e_id.tolist()
     for wrong in ([3], [], [-4], [0.5], [[0]]):
-        with pytest.raises(UsageError, match="a mini-batch must be a list of places in"):
+        with pytest.raises(UsageError, match="a mini-batch must be a list of at least one place in"):
             loader(wrong)
 
 
@@ -220,9 +220,9 @@ def test_torchs_samplers_decide_the_order(data: Data) -> None:
         ({"directed": 1}, "directed must be True or False, got 1"),
         ({"replace": 1}, "replace must be True or False, got 1"),
         ({"disjoint": None}, "disjoint must be True or False, got None"),
-        ({"custom_cls": Data}, "custom_cls must be left out but for a pair of stores"),
+        ({"custom_cls": Data}, "custom_cls must be left out unless data is a pair of stores"),
         ({"sampler": [0], "config": {"num_partitions": 2}}, "sampler needs num_partitions=1, got 2"),
-        ({"sampler": [0], "config": {"seed_order": "proximity"}}, "sampler orders the seeds, got seed_order"),
+        ({"sampler": [0], "config": {"seed_order": "proximity"}}, "sampler needs seed_order 'random', got"),
         ({"input_nodes": [1, 1], "config": {"num_partitions": 2}}, "input_nodes must be distinct with partitions"),
     ],
 )
@@ -292,10 +292,10 @@ def test_workers_run_on_the_cores_that_they_are_given(cores: int | None, data: D
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ([0], {"num_workers": 0}, "one worker at least; num_workers=1 makes one"),
+        ([0], {"num_workers": 0}, "needs a worker, got num_workers=0; give num_workers=1"),
         ([0], {"num_workers": 2}, r"got \[0\]; lower num_workers or give more"),
         ([[]], {"num_workers": 1}, "lower num_workers or give more"),
-        ([10_000], {"num_workers": 1}, r"loader_cores must be cores among \[0.*, got \[10000\]"),
+        ([10_000], {"num_workers": 1}, r"loader_cores must list cores among \[0.*, got \[10000\]"),
         ([0], {"num_workers": 1, "config": {"resources": "auto"}}, "loader_cores needs resources='free'"),
     ],
 )

@@ -1,6 +1,7 @@
 """What people give to `Loader`: taken in any sensible form, else refused with what it must be and what it got."""
 
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,13 +61,13 @@ def test_the_config_may_be_a_dict_or_a_tuned_json(form: str, tiny_graph: Graph, 
 
 def test_what_only_the_trainer_applies_is_named(tiny_graph: Graph) -> None:
     config = TrainConfig(compute_dtype="bfloat16", learning_rate_scale=2.0, seed_fanout=3, input_aggregation="full")
-    with pytest.warns(UserWarning, match="applied by a3gnn's trainer alone") as found:
+    with pytest.warns(UserWarning, match="only a3gnn's trainer applies") as found:
         loader = Loader(tiny_graph, [9, 4], config=config)
     knobs = ["compute_dtype", "input_aggregation", "learning_rate_scale"]
-    assert [str(one.message).split(" is applied")[0] for one in found] == knobs
-    assert "config has full: sampled in-neighbors of the input layer's are in the mini-batches" in str(found[1].message)
+    assert [re.search(r"applies (\w+), got", str(one.message))[1] for one in found] == knobs
+    assert "input_aggregation, got full; mini-batches contain sampled in-neighbors" in str(found[1].message)
     assert len(next(iter(loader)).num_sampled_nodes) == 3
-    assert "config has 2.0: multiply the optimizer's learning rate by it" in str(found[2].message)
+    assert "got 2.0; multiply the optimizer's learning rate by it" in str(found[2].message)
     assert found[0].filename == __file__
 
 
@@ -88,8 +89,8 @@ def test_other_configs_are_refused(config: object, message: str, tiny_graph: Gra
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, r"tuned\.json must be a whole tuned.json, but lacks or mistypes 'config'"),
-        ({"config": 3}, r"tuned\.json must be a whole tuned.json, but lacks or mistypes"),
+        ({}, r"tuned\.json must be a complete tuned.json, but .* \('config'\)"),
+        ({"config": 3}, r"tuned\.json must be a complete tuned.json, but a field is missing"),
         ({"config": {"batch_size": 0}}, r"tuned\.json: batch_size must be an integer >= 1, got 0"),
         ({"schema_version": 99}, r"tuned\.json must have schema version 1, got 99"),
     ],
@@ -108,7 +109,7 @@ def test_a_broken_tuned_json_is_named(fields: dict, message: str, tiny_graph: Gr
         ("batch_size", 64.0, "batch_size must be an integer >= 1, got 64.0"),
         ("batch_size", "64", "batch_size must be an integer >= 1, got '64'"),
         ("batch_size", True, "batch_size must be an integer >= 1, got True"),
-        ("num_workers", -1, "num_workers must be an integer >= 0, got -1; 0 loads when asked"),
+        ("num_workers", -1, "num_workers must be an integer >= 0, got -1; 0 loads each mini-batch on request"),
         ("num_workers", False, "num_workers must be an integer >= 0, got False"),
         ("num_workers", 2.0, "num_workers must be an integer >= 0, got 2.0"),
         ("seed", -1, "seed must be an integer >= 0, got -1"),
@@ -163,8 +164,8 @@ def test_other_fanouts_are_refused(fanouts: object, tiny_graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        (np.array([]), "of one node at least"),
-        (np.zeros(300, dtype=bool), "of one node at least"),
+        (np.array([]), "with at least one node"),
+        (np.zeros(300, dtype=bool), "with at least one node"),
         (np.array([-1]), r"must be ids in \[0, 300\), got 1 from -1 to -1"),
         (np.array([300]), r"must be ids in \[0, 300\), got 1 from 300 to 300"),
         (torch.ones(300, dtype=torch.uint8), r"got 300 numbers of 0 and 1; .*give mask\.bool"),

@@ -63,7 +63,7 @@ def test_adjacencies_are_the_shares(tiny_graph):
         ({"share": (2, 2)}, "rank must be in"),
         ({"share": 2}, "two integers"),
         ({"share": (0, 2), "subgraph_type": "induced"}, "directional"),
-        ({"share": (0, 2), "sampler": range(4)}, "order that is the same in every process"),
+        ({"share": (0, 2), "sampler": range(4)}, "the same order in every process"),
     ],
 )
 def test_what_shares_could_differ_in_is_refused(others, message, tiny_graph: Graph):

@@ -23,7 +23,7 @@ def test_a_status_is_named(code: int, words: str) -> None:
 
 def test_of_sigkill_it_says_what_that_may_have_been_and_the_remedy_in_a_line() -> None:
     found = described_status(-signal.SIGKILL)
-    assert found.startswith("signal SIGKILL, which the kernel's out-of-memory killer sends")
+    assert found.startswith("signal SIGKILL, which the kernel sends when memory runs out")
     assert "smaller batch_size" in found
     assert "\n" not in found
 

@@ -143,7 +143,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     connection.execute("UPDATE a3gnn_store SET schema_version = 999")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has schema version 999, this a3gnn needs 1"):
+    with pytest.raises(StoreError, match="has schema version 999, but this a3gnn needs 1"):
         ProfileStore.open(path)
 
 

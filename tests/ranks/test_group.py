@@ -64,6 +64,6 @@ def test_a_limit_is_cut_over_a_machines_ranks_and_said():
     ranks: Any = SimpleNamespace(rank=0, size=4, launch=Launch(0, 4, 0, 2))
     said: list[str] = []
     assert Together(ranks).limit(4 * 2**30, said.append) == 2 * 2**30
-    assert said == ["the host memory limit of 4.00 GiB is of the 2 ranks of a machine together: each keeps to 2.00 GiB"]
+    assert said == ["the 2 ranks of a machine share the host memory limit of 4.00 GiB; each rank may use 2.00 GiB"]
     assert Together(ranks).limit(None, said.append) is None
     assert len(said) == 1

@@ -29,7 +29,7 @@ def sampled(graph: Graph, sampler: NeighborSampler) -> CountCurve:
 def test_more_seeds_than_there_are_to_train_on_are_refused(graph, sampler):
     """Else the row for 512 would hold what 100 seeds reach."""
     train = graph.train_ids[:100]
-    with pytest.raises(UsageError, match=r"at most the 100 of train, got \(64, 512\); count smaller shares"):
+    with pytest.raises(UsageError, match=r"at most 100, the train nodes, got \(64, 512\); count smaller shares"):
         CountCurve.sampled(sampler, train, (64, 512))
     assert CountCurve.sampled(sampler, train, (64, 100), repeats=1).at(100).nodes[0] == 100
 

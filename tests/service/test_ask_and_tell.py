@@ -72,7 +72,7 @@ def test_one_suggestion_waits_at_a_time_and_is_answered_once(tmp_path: Path) -> 
     assert suggestions.open()["number"] == 2
     with pytest.raises(ProblemDetails, match="trial 1 does not wait"):
         suggestions.tell(1, TOLD)
-    with pytest.raises(ProblemDetails, match="asks for a learning curve"):
+    with pytest.raises(ProblemDetails, match="needs a learning curve"):
         suggestions.tell(2, {**TOLD, "batches": []})
     suggestions.tell(2, TOLD)
     with pytest.raises(ProblemDetails, match="trial 2 does not wait"):

@@ -74,5 +74,5 @@ def test_a_disk_that_fails_is_not_taken_for_a_server_that_does(
     "url", ["localhost:8642", "http://", "http://a:b", "http://a:99999", "http://a:0", "http://[::1"]
 )
 def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="a server's URL is such as"):
+    with pytest.raises(UsageError, match="a server's URL must be like"):
         Client(url)

@@ -25,7 +25,7 @@ def test_a_person_starts_a_study_watches_it_and_takes_away_its_choice(browser, t
         page.goto(server.url)
         assert page.url == f"{server.url}/login"
         page.get_by_label("Token").fill(TOKEN)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Log in").click()
         page.get_by_role("link", name="Start one").click()
         page.get_by_label("Another graph").fill(GRAPH)
         page.get_by_label("Budget").fill("50")

@@ -35,7 +35,7 @@ def test_a_file_below_the_data_root_and_its_upload_are_the_same_graph(idle: Serv
     assert not list((idle.folder / "graphs").iterdir())
     assert problem(idle, "GET", f"/graphs/{sent['id']}") == (
         404,
-        f"there is no graph {sent['id']}; GET /graphs lists those that there are",
+        f"graph {sent['id']} does not exist; GET /graphs lists the graphs",
     )
 
 
@@ -54,7 +54,7 @@ def test_folders_may_have_any_names(npz: Path, tmp_path: Path) -> None:
         sent = Client(server.url).add_graph(npz, "sent")
         assert sent["fingerprint"] == named.json["fingerprint"]
         status, detail = problem(server, "POST", "/graphs", {"dataset": "gone.npz"}, JSON)
-        assert (status, "there is no 'gone.npz'" in detail) == (422, True)
+        assert (status, "'gone.npz' does not exist" in detail) == (422, True)
         assert server.ask("DELETE", f"/graphs/{sent['id']}").status == 204
         assert not list((cafe / "home" / "graphs").iterdir())
     finally:
@@ -64,16 +64,16 @@ def test_folders_may_have_any_names(npz: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dataset", "words"),
     [
-        ("../secret.npz", "there is no '../secret.npz' below the data root"),
-        ("way-out/secret.npz", "there is no 'way-out/secret.npz' below the data root"),
-        ("/etc/passwd", "there is no '/etc/passwd' below the data root"),
-        ("nowhere.npz", "there is no 'nowhere.npz' below the data root"),
+        ("../secret.npz", "'../secret.npz' does not exist below the data root"),
+        ("way-out/secret.npz", "'way-out/secret.npz' does not exist below the data root"),
+        ("/etc/passwd", "'/etc/passwd' does not exist below the data root"),
+        ("nowhere.npz", "'nowhere.npz' does not exist below the data root"),
         ("saved.pt", "other files may be pickles"),
-        ("pyg:Cora", "takes no pyg: data sets"),
-        ("ogb:ogbn-arxiv", "takes no ogb: data sets"),
-        ("split:0.6,0.2,0.2:0:saved.npz", "the server splits no graph"),
-        ("synthetic:nodes=1001", "may have 1,000 nodes here"),
-        ("synthetic:nodes=900,features=400", "may have 1,048,576 bytes of features here"),
+        ("pyg:Cora", "does not open pyg: data sets"),
+        ("ogb:ogbn-arxiv", "does not open ogb: data sets"),
+        ("split:0.6,0.2,0.2:0:saved.npz", "the server does not split graphs"),
+        ("synthetic:nodes=1001", "must have at most 1,000 nodes here"),
+        ("synthetic:nodes=900,features=400", "must have at most 1,048,576 bytes of features here"),
         ("synthetic:node=1", "did you mean 'nodes'"),
     ],
 )
@@ -108,15 +108,19 @@ def twice(features: np.ndarray) -> bytes:
 @pytest.mark.parametrize(
     ("content", "status", "words"),
     [
-        (b"not a zip", 422, "no readable .npz"),
-        (b"x" * (1 << 20) + b"x", 413, "may have 1,048,576 bytes (1.00 MiB)"),
+        (b"not a zip", 422, "not a readable .npz"),
+        (b"x" * (1 << 20) + b"x", 413, "must have at most 1,048,576 bytes (1.00 MiB)"),
         (
             upload(edge_index=EDGES, x=np.zeros((500_000, 2), np.float32), y=CLASSES),
             422,
-            "may have 1,048,576 bytes here, got 4,000,088",
+            "must have at most 1,048,576 bytes here, got 4,000,088",
         ),
-        (upload(edge_index=EDGES, x=np.array([{}, []], dtype=object), y=CLASSES), 422, "holds Python objects"),
-        (upload(edge_index=EDGES, x=FEATURES, y=np.zeros(1001, np.int64)), 422, "may have 1,000 nodes here, got 1,001"),
+        (upload(edge_index=EDGES, x=np.array([{}, []], dtype=object), y=CLASSES), 422, "contains Python objects"),
+        (
+            upload(edge_index=EDGES, x=FEATURES, y=np.zeros(1001, np.int64)),
+            422,
+            "must have at most 1,000 nodes here, got 1,001",
+        ),
         (upload(edge_index=EDGES + 7, x=FEATURES, y=CLASSES, **MASKS), 422, "edge_index"),
         (upload(edge_index=EDGES, x=FEATURES), 422, "it lacks y"),
         (twice(np.zeros((500_000, 2), np.float32)), 422, "must have each array once, got x 2 times"),

@@ -76,7 +76,7 @@ def test_a_stop_reaches_jobs_of_its_kind_alone(tmp_path: Path, kind: JobKind, ot
     waits, runs = jobs.add(kind, "", 1, {}, None), jobs.add(kind, "", 1, {}, None)
     assert jobs.claim(runs)
     for job, status in ((waits, "queued"), (runs, "running")):
-        with pytest.raises(ProblemDetails, match=f"there is no {other} {job.id}"):
+        with pytest.raises(ProblemDetails, match=f"{other} {job.id} does not exist"):
             jobs.ask_to_stop(job.id, other)
         assert (jobs.get(job.id).status, jobs.get(job.id).stop_asked) == (status, False)
     assert jobs.ask_to_stop(waits.id, kind).status == "stopped"

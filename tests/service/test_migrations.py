@@ -45,7 +45,7 @@ def test_a_database_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE a3gnn_service_version SET version_num = '999'")
     connection.close()
-    with pytest.raises(StoreError, match="schema or an older one"):
+    with pytest.raises(StoreError, match="schema of this a3gnn or an older one"):
         open_service_database(str(path))
 
 

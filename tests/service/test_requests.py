@@ -27,7 +27,7 @@ def test_studies_wait_are_listed_and_can_be_stopped_and_deleted(idle: Server, gr
     client = Client(idle.url)
     studies = [client.start(graph, name=f"study {n}", budget=2, fix={"batch_size": 64}) for n in range(3)]
     status, detail = problem(idle, "POST", "/studies", {"graph": graph}, JSON)
-    assert (status, "at most 3 jobs may wait, and 3 do" in detail) == (429, True)
+    assert (status, "at most 3 jobs may wait, and 3 wait already" in detail) == (429, True)
     page = client.studies(limit=2)
     assert [one["name"] for one in page] == ["study 2", "study 1"]
     assert [one["name"] for one in client.studies(before=page[-1]["id"])] == ["study 0"]
@@ -92,8 +92,8 @@ def test_events_are_sent_from_where_a_reader_left_off(idle: Server, graph: int) 
         ({"model": "os:system"}, "a3gnn serve --allow-model"),
         ({"model": "saje"}, "did you mean 'sage'"),
         ({"layers": 2, "fanouts": [3]}, "a number for each of layers"),
-        ({"graph": 99}, "there is no graph 99"),
-        ({"graph": None}, "either graph, by its number, or dataset"),
+        ({"graph": 99}, "graph 99 does not exist"),
+        ({"graph": None}, "either graph, a number, or dataset"),
         ({"name": "two\nlines"}, "name: String should match pattern"),
         ({"seed": 1e400}, "seed"),
     ],
@@ -181,7 +181,7 @@ def test_a_client_raises_what_a_local_call_would(idle: Server, tmp_path: Path) -
         client.start(GRAPH, engine="nsga3")
     with pytest.raises(UsageError, match="file can be uploaded"):
         client.add_graph(tmp_path)
-    with pytest.raises(UsageError, match="such as http://127"):
+    with pytest.raises(UsageError, match="be like http://127"):
         Client("localhost:8642")
 
 

@@ -86,15 +86,15 @@ def test_what_can_not_be_saved_leaves_nothing(
         begun.save(tmp_path / "mine")
     begun.stop()
     begun.delete()
-    with pytest.raises(AbsentError, match="there is no study"):
+    with pytest.raises(AbsentError, match=r"study \d+ does not exist"):
         begun.save(tmp_path / "mine")
     monkeypatch.setattr(client, "_MOST_BYTES", 1 << 10)
-    with pytest.raises(A3GNNError, match=r"may have 1\.00 KiB, and has more"):
+    with pytest.raises(A3GNNError, match=r"must have at most 1\.00 KiB, got more"):
         kept.save(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("mine")
     with pytest.raises(
-        A3GNNError, match=r"can't be written to .*/file/folder/mine \(Not a directory\); nothing was left"
+        A3GNNError, match=r"can't be written to .*/file/folder/mine \(Not a directory\), and nothing was left"
     ):
         kept.save(tmp_path / "file" / "folder" / "mine")
     with pytest.raises(UsageError, match="must be a new or empty folder"):

@@ -13,9 +13,9 @@ from a3gnn.service.settings import ServiceSettings
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"port": -1}, "port must be an integer >= 0, got -1; 0 takes a free one"),
-        ({"port": 65_536}, "port must be at most 65535, got 65536; 0 takes a free one"),
-        ({"at_once": -1}, "at_once must be an integer >= 0, got -1; 0 runs no job"),
+        ({"port": -1}, "port must be an integer >= 0, got -1; 0 takes a free port"),
+        ({"port": 65_536}, "port must be at most 65535, got 65536; 0 takes a free port"),
+        ({"at_once": -1}, "at_once must be an integer >= 0, got -1; 0 runs no jobs"),
         ({"max_queued": 0}, "max_queued must be an integer >= 1, got 0; 100 is the default"),
         ({"max_nodes": 1.5}, "max_nodes must be an integer >= 1, got 1.5; 50,000,000 is the default"),
         ({"max_upload_bytes": 0}, "max_upload_bytes must be an integer >= 1, got 0; 2 GiB is the default"),

@@ -120,7 +120,7 @@ def test_the_page_of_a_study_shows_it_and_acts_on_it(server: Server, finished: R
     assert len(views["rows"]) == len(finished.trials())
     refused = server.ask("POST", path, b"action=stop", form)
     assert refused.status == 409
-    assert "only a study that waits or runs can be stopped" in refused.content.decode()
+    assert "only a waiting or running study can be stopped" in refused.content.decode()
     assert server.ask("POST", path, b"action=explode", form).status == 422
     assert server.ask("POST", path, b"action=train", form).status == 303
     training = server.ask("GET", f"/trainings?study={finished.id}").json["trainings"][0]

@@ -83,7 +83,9 @@ def test_a_disk_that_fails_leaves_what_there_was(tmp_path: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(A3GNNError, match=r"model.pt can't be written .*No space left.*the last one is kept"):
+    with pytest.raises(
+        A3GNNError, match=r"model.pt can't be written .*No space left.*The previous checkpoint still exists"
+    ):
         save(tmp_path / "model.pt", {"a": 2})
     with pytest.raises(A3GNNError, match=r"model.pt can't be written"):
         persist_saved(tmp_path / "model.pt")

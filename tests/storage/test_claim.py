@@ -57,7 +57,7 @@ def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_second_run_is_refused_with_the_process_that_writes_there_and_harms_nothing(tmp_path: Path) -> None:
     with holder(tmp_path / "run") as first:
-        words = f"one run at a time may write .*run, and another process is running there: process {first.pid} since"
+        words = f"only one run at a time may write .*run, but another process runs there: process {first.pid} since"
         with pytest.raises(UsageError, match=words) as refused, claimed(tmp_path / "run"):
             raise AssertionError("another process has it")
         assert refused.value.exit_code == ExitCode.USAGE
@@ -141,7 +141,7 @@ def test_runs_that_is_no_folder_is_said(what: str, tmp_path: Path, monkeypatch: 
         (tmp_path / "runs").write_text("")
     else:
         (tmp_path / "runs").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(A3GNNError, match=r"can't make the folder runs: File exists; run this elsewhere"):
+    with pytest.raises(A3GNNError, match=r"can't make the folder runs: File exists; run this in another folder"):
         reserved_next("graph")
 
 

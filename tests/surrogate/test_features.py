@@ -70,7 +70,7 @@ def test_knobs_that_no_profile_varies_are_no_columns_and_move_what_is_predicted_
 
 def test_columns_of_different_lengths_are_refused():
     columns = as_columns([TrainConfig(), TrainConfig(batch_size=64)])
-    with pytest.raises(UsageError, match="one length"):
+    with pytest.raises(UsageError, match="the same length"):
         as_columns(columns | {"batch_size": np.array([64])})
 
 

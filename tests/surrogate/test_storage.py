@@ -53,14 +53,14 @@ def test_saving_twice_replaces(fitted, saved, corpus):
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(StoreError, match="holds no surrogate"):
+    with pytest.raises(StoreError, match="has no surrogate"):
         Surrogate.load(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"format": "other"}'])
 def test_a_foreign_manifest_is_refused(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(StoreError, match="holds no surrogate"):
+    with pytest.raises(StoreError, match="has no surrogate"):
         Surrogate.load(tmp_path)
 
 

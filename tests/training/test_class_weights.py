@@ -74,7 +74,7 @@ def test_a_model_of_the_users_weighs_by_them_unless_it_has_its_own_loss(own_loss
     model = UserModel.of("mine:make", net)
     loss = partial(functional.cross_entropy, weight=weights)
     if own_loss:
-        with pytest.raises(ModelError, match="class_weights must be none where the model has its own loss"):
+        with pytest.raises(ModelError, match="class_weights must be none for a model with its own loss"):
             model.with_loss(loss, "balanced", "classes")
         return
     outputs, labels = torch.randn(5, 2), torch.tensor([0, 1, 1, 0, 1])

@@ -61,7 +61,7 @@ def test_a_data_needs_masks_and_a_file_is_read_once(module, small_folder_graph, 
     assert len(found.val_dataloader()) == -(-int(data.val_mask.sum()) // 256)
     assert next(iter(found.val_dataloader())).edge_index[1].bincount()[:200].max() > 25
     del data.test_mask
-    with pytest.raises(UsageError, match=r"data must have test_mask, this one has .*; set data.test_mask"):
+    with pytest.raises(UsageError, match=r"data must have test_mask, got .*; set data.test_mask"):
         found.test_dataloader()
     assert type(found)(TunedConfig.read(write_tuned())).tuned == type(found)(write_tuned()).tuned
 

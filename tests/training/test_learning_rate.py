@@ -67,7 +67,7 @@ def test_a_schedule_takes_its_share_of_a_warm_up_too() -> None:
 def test_a_schedule_has_epochs_and_a_constant_rate_none() -> None:
     with pytest.raises(ConfigError, match="lr_epochs must be an integer >= 1, got None; lr_schedule cosine falls over"):
         Task(lr_schedule="cosine")
-    with pytest.raises(ConfigError, match="lr_epochs must be left out where lr_schedule is constant, got 5"):
+    with pytest.raises(ConfigError, match="lr_epochs must be left out if lr_schedule is constant, got 5"):
         Task(lr_epochs=5)
     with pytest.raises(ConfigError, match="lr_schedule must be"):
         Task(lr_schedule="cosin")  # type: ignore[arg-type]

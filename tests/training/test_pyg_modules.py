@@ -78,7 +78,7 @@ def test_a_module_that_pyg_trained_goes_on_here(model, tiny_graph, tmp_path):
 
 def test_norms_that_change_rows_are_refused_where_the_task_has_none():
     task = make_task("gin")
-    with pytest.raises(ConfigError, match=r"norms\.0.* must leave rows as they are"):
+    with pytest.raises(ConfigError, match=r"norms\.0.* must leave rows unchanged"):
         from_pyg_state_dict(shaken(pyg_module(task, 7, 4)).state_dict(), task)
 
 

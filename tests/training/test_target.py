@@ -84,7 +84,7 @@ def test_training_may_end_at_the_target(curve, middle, small_folder_graph, task,
     whole = train(CONFIG, small_folder_graph, task=task, epochs=EPOCHS, out=tmp_path / "whole")
     assert accuracies(out) == accuracies(tmp_path / "whole")
     assert further.test_accuracy == whole.test_accuracy
-    with pytest.raises(UsageError, match=r"reached .* after \d+ mini-batches and went on to .* start another run"):
+    with pytest.raises(UsageError, match=r"reached .* after \d+ mini-batches and continued to .* start another run"):
         train(CONFIG, small_folder_graph, resume=True, **ends)
 
 

@@ -115,15 +115,15 @@ def test_a_loss_of_the_users_is_given_labels_as_losses_of_torch_take_them(target
 def test_losses_and_metrics_of_other_labels_are_refused(
     values_graph: Graph, labels_graph: Graph, tiny_graph: Graph
 ) -> None:
-    with pytest.raises(ConfigError, match="class_weights must be none where values are predicted"):
+    with pytest.raises(ConfigError, match="class_weights must be none if values are predicted"):
         with_metric(Task(class_weights="balanced"), "auto", values_graph, print)
     for graph in (labels_graph, tiny_graph):
-        with pytest.raises(ConfigError, match=f"loss must be left out where {graph.target} are predicted, got mae"):
+        with pytest.raises(ConfigError, match=f"loss must be left out if {graph.target} are predicted, got mae"):
             with_metric(Task(loss="mae"), "auto", graph, print)
-    with pytest.raises(GraphError, match="must be one of mae where values are predicted, got accuracy; auto chooses"):
+    with pytest.raises(GraphError, match="must be one of mae if values are predicted, got accuracy; auto chooses"):
         with_metric(Task(), None, values_graph, print)
     same = dataclasses.replace(values_graph, labels=np.ones(values_graph.num_nodes, dtype=np.float32))
-    with pytest.raises(GraphError, match="train nodes whose values differ"):
+    with pytest.raises(GraphError, match="train nodes with different values"):
         with_metric(Task(), "auto", same, print)
 
 

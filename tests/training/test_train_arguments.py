@@ -28,7 +28,7 @@ CONFIG = TrainConfig(batch_size=128)
         ("out", 3, "out must be a path, got 3"),
         ("resume", "yes", "resume must be True or False, got 'yes'"),
         ("progress", None, "progress must be True or False, got None"),
-        ("task", {"model": "gcn"}, "task must be a Task, got .*; Task.from_dict makes one of a dict"),
+        ("task", {"model": "gcn"}, "task must be a Task, got .*; Task.from_dict makes one from a dict"),
         ("task", "gcn", "task must be a Task, got 'gcn'"),
         ("notify", 3, "notify must take a line of text, got 3; lambda line: None prints nothing"),
         (

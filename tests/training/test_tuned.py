@@ -47,7 +47,7 @@ def test_a_file_from_before_the_wait_policy_was_recorded_is_read(write_tuned):
         ("{", "is not JSON"),
         ("[1]", "holds something else"),
         ('{"schema_version": 99}', "must have schema version 1, got 99; tune again"),
-        ('{"schema_version": 1}', "lacks or mistypes 'graph'"),
+        ('{"schema_version": 1}', r"a field is missing or has the wrong type \('graph'\)"),
     ],
 )
 def test_other_files_are_refused(content, message, tmp_path):

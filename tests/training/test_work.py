@@ -178,7 +178,7 @@ def test_where_the_machine_does_not_tell_there_is_no_number(
     result, epochs = run(tiny_folder_graph, tmp_path / "run")
     assert [epoch["kilojoules"] for epoch in epochs] == [None, None]
     assert result.kj_per_epoch is None
-    assert result.energy.startswith("not told: there is no RAPL")
+    assert result.energy.startswith("unknown: RAPL is not available")
 
 
 def test_nvtps_are_over_the_bandwidth_that_the_probe_found(

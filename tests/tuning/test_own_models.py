@@ -139,7 +139,7 @@ def test_a_model_that_takes_what_is_free_is_told_to_end_other_programs(package, 
     monkeypatch.setattr(memory, "available_bytes", lambda: 64 << 20)  # a machine that is full can't be had here
     keeps = "self.kept = [bytearray(b'1') * 2**24 for _ in range(400)]"
     body = f"    def __init__(self, i, o): super().__init__(i, o); {keeps}"
-    words = r"passed the limit of .*, which is what it held when it began and the rest, .*; end other programs, make"
+    words = r"passed the limit of .* \(its memory at the start plus .*; end other programs, make"
     with pytest.raises(ModelError, match=words):
         examined(Task(model=package.add_class(body), fanouts=(5, 3)), tiny_folder_graph, MUCH)
 

@@ -178,7 +178,7 @@ def test_wrong_options_are_named(quick: Recommend, options: dict[str, Any], word
 
 
 def test_a_store_is_read_and_never_made(quick: Recommend, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no profile store at"):
+    with pytest.raises(StoreError, match="no profile store exists at"):
         quick(store=tmp_path / "none.db")
     assert not list(tmp_path.iterdir())
 

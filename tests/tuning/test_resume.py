@@ -93,7 +93,7 @@ def test_a_tune_that_was_interrupted_in_its_play_off_plays_it_again(quick_tune, 
 
 
 def test_what_failed_by_chance_is_tried_again_when_the_tune_goes_on(quick_tune, formulas, tmp_path: Path) -> None:
-    crash = Failure(FailureKind.CRASHED, "its process ended with signal SIGKILL")
+    crash = Failure(FailureKind.CRASHED, "the process ended with signal SIGKILL")
     trials = iter(range(100))
 
     def crashes_at_first(request: object, metrics: object, before: int) -> object:
@@ -258,7 +258,7 @@ def test_a_second_tune_in_one_folder_is_refused_and_the_first_goes_on(quick_tune
         return metrics
 
     result = quick_tune(**PARTS, resume=True, executor=formulas(begins_another))
-    assert f"another process is running there: process {os.getpid()} since" in str(refused[0])
+    assert f"another process runs there: process {os.getpid()} since" in str(refused[0])
     assert TuneState.read(interrupted, []).finished_budget == 4
     assert len(Journal(interrupted).read()) == len(result.front.rows)
     assert not (interrupted / LOCK_NAME).exists()

@@ -24,7 +24,7 @@ MiB = 2**20
         ),
         (
             Breach("least_accuracy", 0.88, 0.0),
-            "accuracy unknown within the time, where 88.00% is the least allowed",
+            "accuracy unknown within the time, but 88.00% is the least allowed",
             "accuracy unknown",
         ),
     ],

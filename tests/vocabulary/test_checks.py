@@ -56,7 +56,7 @@ def test_sizes_beyond_any_machine_are_refused() -> None:
 def test_a_limit_that_is_too_small_is_quoted_and_told_to_have_a_unit_where_it_lacks_one(
     value: int | str, given: str, remedy: str
 ) -> None:
-    said = f"s must be at least 1.00 MiB, got {given}; a process takes about 200 MiB before it trains anything; "
+    said = f"s must be at least 1.00 MiB, got {given}, because a process takes about 200 MiB before it trains; "
     with pytest.raises(UsageError, match=f"^{re.escape(said + remedy)}, such as 4GiB$"):
         checked_limit("s", value)
 

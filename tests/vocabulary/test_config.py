@@ -57,7 +57,7 @@ def test_tasks_of_built_in_models_keep_the_keys_that_were_stored_before_others_c
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model": "saeg"}, "did you mean 'sage'.*a model of your own is named package.module:function"),
+        ({"model": "saeg"}, "must be .*your own package.module:function, got .*did you mean 'sage'"),
         ({"model": "my.models:make it"}, "model must be one of"),
         ({"model": "my.models:make", "heads": 2}, "heads must be left out .* its factory decides that"),
         ({"model": "my.models:make", "dropout": 0.1}, "dropout must be left out"),
@@ -187,5 +187,5 @@ def test_fanouts_decide_what_is_learnt(knob: str) -> None:
     assert config.learning_key() != TrainConfig().learning_key()
     assert config.key() != TrainConfig().key()
     for wrong in (0, -1, 2.5, True):
-        with pytest.raises(ConfigError, match=f"{knob} must be an integer >= 1, got {wrong}; None is the task's"):
+        with pytest.raises(ConfigError, match=f"{knob} must be an integer >= 1, got {wrong}; None takes the task's"):
             TrainConfig(**{knob: wrong})

@@ -76,7 +76,7 @@ def test_a_label_that_means_something_else_is_refused(
     label: str, hardware: Hardware, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A3GNN_MACHINE_LABEL", label)
-    with pytest.raises(UsageError, match=f"must be neither all nor stop nor 16 digits .* got '{label}'.* my-{label}"):
+    with pytest.raises(UsageError, match=f"must not be all, stop or 16 digits .* got '{label}'.* my-{label}"):
         host_with(hardware.profile)
     monkeypatch.setenv("A3GNN_MACHINE_LABEL", f"my-{label}")
     assert host_with(hardware.profile).label == f"my-{label}"

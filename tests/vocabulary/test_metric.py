@@ -77,7 +77,7 @@ def test_an_error_is_limited_from_above() -> None:
     assert breach.describe() == "MAE 0.05 over the most allowed, 0.5"
     assert breach.short() == "MAE +0.05"
     unknown = Breach("least_accuracy", metric.quality_of("it", 0.5), 0.0, metric)
-    assert unknown.describe() == "MAE unknown within the time, where 0.5 is the most allowed"
+    assert unknown.describe() == "MAE unknown within the time, but 0.5 is the most allowed"
     assert metric.show_at_least(0.8) == "<= 0.5"
     assert Metric("macro_f1").show_at_least(0.8) == ">= 80.00%"
     assert metric.show_gain("+2.00") == "+2.00 points, of 0.025 each, better in validation MAE"

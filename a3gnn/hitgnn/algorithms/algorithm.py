@@ -40,10 +40,10 @@ Storing = Callable[[Graph, NDArray[np.int32], int, int], Stored]
 
 #: Knobs with their required value, and the reason.
 _FIXED: tuple[tuple[str, Any, str], ...] = (
-    ("num_partitions", 1, "its parts keep the edges between them"),
-    ("cache_bytes", 0, "it says itself which rows are in a device's memory"),
+    ("num_partitions", 1, "its partitions keep the edges between them"),
+    ("cache_bytes", 0, "the algorithm decides which rows are in a device's memory"),
     ("seed_order", "random", "seeds are shuffled within each part"),
-    ("input_aggregation", "sampled", "a table of whole in-neighborhoods is no rank's features"),
+    ("input_aggregation", "sampled", "a rank does not store aggregates of whole in-neighborhoods"),
 )
 
 
@@ -102,12 +102,13 @@ class Algorithm:
         if not isinstance(found, Stored):
             raise UsageError(f"the storing strategy of {self.name} must return a Stored, got {found!r}")
         if found.is_split(graph) and not self.direct:
-            raise UsageError(f"direct must be True of {self.name}, whose ranks store columns: no rank has a whole row")
+            raise UsageError(
+                f"direct must be True for {self.name}, because its ranks store columns and no rank has a whole row"
+            )
         if found.is_split(graph) and self.exchange is None:
             raise UsageError(
-                f"{self.name} must have an exchange where a rank stores some of the columns alone, got columns "
-                f"{found.columns[0]} to {found.columns[1]} of {graph.num_features}; P3's is "
-                "a3gnn.hitgnn.algorithms.p3.PartialSums"
+                f"{self.name} must have an exchange, because a rank stores only columns {found.columns[0]} to "
+                f"{found.columns[1]} of {graph.num_features}; P3 uses a3gnn.hitgnn.algorithms.p3.PartialSums"
             )
         return found
 
@@ -238,13 +239,13 @@ def check_config(config: TrainConfig, algorithm: Algorithm) -> None:
         found = getattr(config, name)
         if found != value:
             raise UsageError(
-                f"{name} must be {value} with algorithm {algorithm.name}, got {found}: {reason}; a tune with "
+                f"{name} must be {value} with algorithm {algorithm.name}, got {found}, because {reason}; a tune with "
                 f"{option('fix')} {name}={value} chooses such a configuration"
             )
 
 
 def _fixed_by(algorithm: Algorithm) -> Iterator[tuple[str, Any, str]]:
     if algorithm.exchange is not None:
-        yield "compute_dtype", "float32", "what ranks exchange is of the weights' type"
+        yield "compute_dtype", "float32", "ranks exchange values of the weights' type"
     if not algorithm.direct:
         yield "parallel_mode", "sequential", "ranks send each other rows in the order of mini-batches"

@@ -159,8 +159,8 @@ def own_schedule(num_batches: Sequence[int]) -> RankSchedule:
 def _checked(num_batches: Sequence[int]) -> list[int]:
     """Checks the numbers, and returns them as a new list."""
     if not len(num_batches):
-        raise UsageError("num_batches must have a number for each rank, one at least, got none")
-    return [whole_number("num_batches", one, 0, "the mini-batches of a rank's partition") for one in num_batches]
+        raise UsageError("num_batches must have a number for each rank, got none")
+    return [whole_number("num_batches", one, 0, "each is the number of mini-batches of a rank") for one in num_batches]
 
 
 def _numbered(partition: NDArray[np.int64]) -> RankSchedule:

@@ -185,7 +185,7 @@ class InputStructure(NamedTuple):
         """
         if subgraph.share is not None and subgraph.share.num_seeds:
             raise UsageError(
-                "mini-batches must be whole where features are split by column, got a share of one; give each rank "
+                "mini-batches must be whole if features are split by column, got a share of one; give each rank "
                 "mini-batches of its own"
             )
         block = subgraph.block(0)
@@ -399,15 +399,15 @@ class SplitModel(nn.Module):
     def _check(self, parts: Sequence[ColumnPart | None]) -> None:
         if len(parts) != self._ranks.size:
             raise UsageError(
-                f"there must be a part for each of {self._ranks.size} ranks, got {len(parts)}; give None for a rank "
-                "without a mini-batch"
+                f"parts must have an entry for each of {self._ranks.size} ranks, got {len(parts)}; give None for a "
+                "rank without a mini-batch"
             )
         first, end = self.columns
         for part in parts:
             if part is not None and part.x.shape[1] != end - first:
                 raise UsageError(
-                    f"rank {self._ranks.rank} must have the features' columns {first} to {end}, {end - first} in all, "
-                    f"got {part.x.shape[1]} columns; give it x[:, {first}:{end}]"
+                    f"rank {self._ranks.rank} must have columns {first} to {end} of the features, {end - first} in "
+                    f"all, got {part.x.shape[1]} columns; give it x[:, {first}:{end}]"
                 )
 
 
@@ -462,9 +462,9 @@ def _checked(columns: list[tuple[int, int]], num_features: int) -> list[tuple[in
     if bounds[::2] == bounds[1::2] and all(first < end for first, end in columns):
         return columns
     raise UsageError(
-        f"{len(columns)} ranks must have each of {num_features} columns of the features once, and one at least, got "
-        f"columns {', '.join(f'{first} to {end}' for first, end in columns)}; give rank i those from {num_features} * "
-        f"i // {len(columns)} on"
+        f"each of {num_features} columns of the features must be on one of {len(columns)} ranks, and each rank must "
+        f"have at least one, got columns {', '.join(f'{first} to {end}' for first, end in columns)}; give rank i the "
+        f"columns from {num_features} * i // {len(columns)} on"
     )
 
 

@@ -226,7 +226,7 @@ def pagraph_parts(graph: Graph, parts: int, seed: int = 0, hops: int = 2) -> PaG
         UsageError: `parts` or `hops` is out of range.
     """
     check_parts(graph, parts)
-    whole_number("hops", hops, 1, "the layers of the model")
+    whole_number("hops", hops, 1, "it is the number of layers of the model")
     order = generator(seed, "pagraph").permutation(graph.train_ids)
     home, sizes = deal_out(graph.indptr, graph.indices, order, parts, hops)
     reached = home >= 0
@@ -240,7 +240,7 @@ def check_parts(graph: Graph, parts: int) -> None:
     Raises:
         UsageError: `parts` is no integer from 1 to the number of nodes.
     """
-    whole_number("parts", parts, 1, "one per rank")
+    whole_number("parts", parts, 1, "each rank has one part")
     if parts > graph.num_nodes:
         raise UsageError(
             f"parts must be in [1, {graph.num_nodes}] (the nodes of {graph.name}), got {parts}; take fewer ranks"

@@ -123,7 +123,7 @@ def predict_algorithms(
 def algorithm_lines(found: Sequence[AlgorithmEstimate]) -> Iterator[str]:
     """Yields a table of `found`; its first row is one device that stores all rows."""
     alone = found[0].epoch_s
-    yield "an epoch with each algorithm: beta and moved bytes are counted in mini-batches"
+    yield "epoch with each algorithm: beta and moved bytes are counted in mini-batches"
     yield "of the graph, seconds are predicted; one device stores all rows"
     yield from aligned(
         ("algorithm", "devices", "beta", "extras", "moved", "epoch s", "speed-up", "M NVTPS"),

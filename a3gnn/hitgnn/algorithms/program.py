@@ -42,7 +42,7 @@ class Program:
         self, graph: Graph, ranks: int, name: str = "program", *, exchange: ExchangeMaker | None = None
     ) -> None:
         self._graph, self._name, self._exchange = graph, name, exchange
-        whole_number("ranks", ranks, 1, "one per device")
+        whole_number("ranks", ranks, 1, "each device has one rank")
         self._assigned = np.zeros((ranks, graph.num_nodes), dtype=np.bool_)
         self._stored: list[Stored | None] = [None] * ranks
 
@@ -54,7 +54,7 @@ class Program:
         Raises:
             UsageError: There is no such rank or node.
         """
-        self._assigned[self._rank(rank), node_ids(self._graph, nodes, "nodes that a rank is assigned")] = True
+        self._assigned[self._rank(rank), node_ids(self._graph, nodes, "nodes of a rank")] = True
 
     def feature_storing(
         self, rank: int, *, nodes: ArrayLike | None = None, columns: tuple[int, int] | None = None
@@ -70,7 +70,7 @@ class Program:
             UsageError: There is no such rank, node or column, or both are given.
         """
         if nodes is not None and columns is not None:
-            raise UsageError("feature_storing keeps rows of some nodes, or columns of all, got both; drop one")
+            raise UsageError("feature_storing takes nodes or columns, got both; leave one out")
         place, width = self._rank(rank), self._graph.num_features
         if nodes is not None:
             self._stored[place] = Stored.rows(self._graph, nodes)
@@ -84,12 +84,12 @@ class Program:
             UsageError: A train node has no rank, or a rank stores nothing.
         """
         if lacking := [rank for rank, one in enumerate(self._stored) if one is None]:
-            raise UsageError(f"feature_storing must have been called for every rank, not for {lacking}")
+            raise UsageError(f"feature_storing must be called for every rank, but ranks {lacking} are missing")
         kept = [one for one in self._stored if one is not None]
         given = self._assigned.copy()
         lost = int((~given[:, self._graph.train_ids].any(axis=0)).sum())
         if lost:
-            raise UsageError(f"graph_partition must have assigned every train node to a rank, {lost} have none")
+            raise UsageError(f"graph_partition must assign every train node to a rank, but {lost} have none")
 
         def partition(graph: Graph, ranks: int, seed: int) -> NDArray[np.int32]:
             self._check(graph, ranks)
@@ -113,8 +113,8 @@ class Program:
             raise UsageError(
                 f"{self._name} must be trained on its graph of {count(mine[0], 'node')} with "
                 f"{count(mine[1], 'feature')} by {count(mine[2], 'rank')}, got {count(graph.num_nodes, 'node')}, "
-                f"{count(graph.num_features, 'feature')} and {count(ranks, 'rank')}; "
-                "make a Program for these, or train on what it was made for"
+                f"{count(graph.num_features, 'feature')} and {count(ranks, 'rank')}; make a Program for this graph, or "
+                "train on the graph of the Program"
             )
 
 

@@ -101,7 +101,7 @@ def dense_rows(graph: Graph, config: TrainConfig) -> DenseRows:
     """Returns all rows in host memory; takes arguments and raises errors of `open_rank_store`."""
     base = base_rows(graph, config, config.feature_tier == "disk")
     if isinstance(base, SparseRows):
-        raise UsageError("the features of ranks that store a part of them must be dense, got sparse ones")
+        raise UsageError("features must be dense if ranks store a part of them, got sparse features")
     return base
 
 
@@ -177,7 +177,9 @@ class RelayedStore:
         Raises:
             UsageError: Always.
         """
-        raise UsageError("read_aggregated needs rows in one place, got those of several ranks; read, then aggregate")
+        raise UsageError(
+            "read_aggregated needs rows in one place, but several ranks store them; read the rows, then aggregate"
+        )
 
     def _fetch(self, asked: list[NDArray[np.int32]]) -> torch.Tensor:
         """Returns the rows requested from each rank, in the order of ranks, in host memory."""

@@ -35,7 +35,7 @@ class Stored:
         Raises:
             UsageError: `nodes` are no integers in [0, num_nodes).
         """
-        return cls(node_ids(graph, nodes, "nodes whose features are stored"), (0, graph.num_features))
+        return cls(node_ids(graph, nodes, "nodes with stored features"), (0, graph.num_features))
 
     @classmethod
     def dimensions(cls, graph: Graph, first: int, end: int) -> Self:
@@ -46,7 +46,7 @@ class Stored:
         """
         if not 0 <= first < end <= graph.num_features:
             raise UsageError(
-                f"columns that are stored must be within [0, {graph.num_features}], one at least, got {first} to {end}"
+                f"stored columns must be a non-empty range in [0, {graph.num_features}], got {first} to {end}"
             )
         return cls(np.arange(graph.num_nodes, dtype=np.int32), (first, end))
 

@@ -54,13 +54,13 @@ class Design:
             if value & (value - 1):
                 near = 1 << value.bit_length() - 1
                 raise UsageError(
-                    f"{option(name)} must be a power of two, got {value}; {near} and {2 * near} are the nearest"
+                    f"{option(name)} must be a power of two, got {value}; the nearest are {near} and {2 * near}"
                 )
         least = self.units * WORD_BYTES
         if whole_number(option("result_bytes"), self.result_bytes, 1) < least:
             raise UsageError(
-                f"{option('result_bytes')} must hold a word of {WORD_BYTES} B for each of {self.units} units, got "
-                f"{format_size(self.result_bytes)}; {format_size(RESULT_BYTES)} is the default"
+                f"{option('result_bytes')} must have {WORD_BYTES} B for each of {self.units} units, got "
+                f"{format_size(self.result_bytes)}; the default is {format_size(RESULT_BYTES)}"
             )
 
     @property
@@ -121,7 +121,9 @@ def check_folder(folder: Path) -> None:
     """Raises a `UsageError` if `folder` has files that `generate` did not write."""
     config = folder / "config.h"
     if not is_vacant(folder) and not (config.is_file() and _OURS in config.read_text(encoding="utf-8")):
-        raise UsageError(f"{option('out')} must be a new or empty folder, or one of an accelerator, got {folder}")
+        raise UsageError(
+            f"{option('out')} must be a new or empty folder, or the folder of an accelerator, got {folder}"
+        )
 
 
 def _files(folder: Traversable, inside: str = "") -> dict[str, Traversable]:

@@ -63,7 +63,7 @@ def build(folder: Path, program: HlsProgram) -> Path:
     missing = [tool for tool in ("make", shlex.split(compiler)[0]) if shutil.which(tool) is None]
     if missing:
         raise MissingDependencyError(
-            f"compiling {program} needs make and a C++ compiler, and there is no {' and no '.join(missing)}; install "
+            f"compiling {program} needs make and a C++ compiler, but {' and '.join(missing)} can't be found; install "
             "them (Debian: apt-get install make g++), or name a compiler by the variable CXX"
         )
     _run(["make", "-s", "-C", str(folder), f"CXX={compiler}", program], f"{folder} does not compile")

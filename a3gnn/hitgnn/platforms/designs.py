@@ -50,7 +50,7 @@ class DesignSpace:
             InfeasibleError: A unit or a multiplier alone exceeds the ceiling.
         """
         if not 0 < ceiling <= 1:
-            raise UsageError(f"{option('ceiling')} must be in (0, 1], a share of each resource; got {ceiling:g}")
+            raise UsageError(f"{option('ceiling')} must be a share of each resource in (0, 1], got {ceiling:g}")
         units = _values(ceiling * die.dsps / kernels.dsps_per_unit, every)
         multipliers = _values(ceiling * die.dsps / kernels.dsps_per_multiplier, every)
         units = units[shares(die, kernels, units, 0 * units)[2] <= ceiling]
@@ -58,13 +58,13 @@ class DesignSpace:
         for name, fitting in (("n", units), ("m", multipliers)):
             if not len(fitting):
                 raise InfeasibleError(
-                    f"a design needs {name} >= 1, which alone takes more than {ceiling:.0%} of a die of {die.dsps:,} "
-                    f"DSPs and {die.luts:,} LUTs; raise {option('ceiling')}, or take a larger FPGA"
+                    f"a design needs {name} >= 1, which alone takes more than {ceiling:.0%} of a die with {die.dsps:,} "
+                    f"DSPs and {die.luts:,} LUTs; raise {option('ceiling')}, or choose a larger FPGA"
                 )
         if len(units) * len(multipliers) > ENUMERABLE:
             raise UsageError(
-                f"{option('every', True)} tries {ENUMERABLE:,} designs of a die at most, got {len(units):,} values of "
-                f"n and {len(multipliers):,} of m, or more; leave out {option('every')}, and powers of two are tried"
+                f"{option('every', True)} tries at most {ENUMERABLE:,} designs of a die, got at least {len(units):,} "
+                f"values of n and {len(multipliers):,} of m; leave out {option('every')} to try powers of two"
             )
         return cls(tuple(units.tolist()), tuple(multipliers.tolist()))
 
@@ -143,8 +143,8 @@ class DesignObjectives:
         if not fits.any():
             least = self.limits.taken(prediction).min()
             raise InfeasibleError(
-                f"a design must keep to {self.limits.share:.0%} of a die's resources, the smallest takes {least:.0%}; "
-                f"raise {option('ceiling')}"
+                f"a design must keep to {self.limits.share:.0%} of a die's resources, but the smallest takes "
+                f"{least:.0%}; raise {option('ceiling')}"
             )
         traversed = np.where(fits, prediction.column("nvtps"), -np.inf)
         equal = np.flatnonzero(traversed >= traversed.max() * (1 - 1e-9))

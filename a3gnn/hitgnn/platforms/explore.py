@@ -258,7 +258,7 @@ def explore(
         InfeasibleError: No design keeps the ceiling.
     """
     if not workloads:
-        raise UsageError("workloads must be one at least, got none; Workload.of makes one of a graph")
+        raise UsageError("workloads must have at least one entry, got none; Workload.of makes one from a graph")
     start = time.perf_counter()
     grids = choose(platform, workloads, given, ceiling, every=every)
     kept = design_rates(platform, [grid.design for grid in grids])

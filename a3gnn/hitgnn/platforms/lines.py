@@ -75,7 +75,7 @@ def _grid(grid: DieGrid, several: bool) -> Iterator[str]:
         yield f"{count(len(grid.units), 'design')} of a die; --json has them all"
         return
     scale = 1 if several else grid.count
-    of = f"die of {grid.die.dsps:,} DSPs" if several else "FPGA"
+    of = f"die with {grid.die.dsps:,} DSPs" if several else "FPGA"
     yield f"M NVTPS by n and m per {of}: [chosen], * on the front, - no room"
     units = sorted(set(grid.units.tolist()))
     yield f"{'m':>7}" + "".join(f"{f'n={scale * n}':>11}" for n in units)

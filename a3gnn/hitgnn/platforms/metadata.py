@@ -74,7 +74,7 @@ class Kernels:
         positive_number("dsps_per_unit", self.dsps_per_unit, "DSPs for each of n")
         if isinstance(self.luts, list | tuple):
             object.__setattr__(self, "luts", tuple(tuple(one) if isinstance(one, list) else one for one in self.luts))
-        rule = "luts must be a list of triples >= 0 (for each of m, of n, of n log2 n), one at least"
+        rule = "luts must be a list of one or more triples >= 0 (for each of m, of n, of n log2 n)"
         if not isinstance(self.luts, tuple) or not self.luts:
             raise UsageError(f"{rule}, got {self.luts!r}")
         for triple in self.luts:
@@ -105,7 +105,7 @@ class Fpga:
         _text("source", self.source)
         positive_number("frequency_hz", self.frequency_hz, "cycles per second of the kernels")
         if not self.dies:
-            raise UsageError("dies must be one at least, got none; an FPGA of one die has one [[dies]]")
+            raise UsageError("dies must have at least one entry, got none; an FPGA with one die has one [[dies]]")
 
     @property
     def memory_bytes_per_s(self) -> float:
@@ -203,7 +203,9 @@ def read_platform(name: str) -> Platform:
         path = Path(name)
     else:
         error = unknown_name(option("platform"), name, names("platforms"))
-        raise UsageError(f"{error}; one of your own is a file that ends in .toml (docs/research/accelerators.md)")
+        raise UsageError(
+            f"{error}; a platform of your own is a file that ends in .toml (docs/research/accelerators.md)"
+        )
     return _within(str(path), lambda: _platform(_toml(path)))
 
 
@@ -242,7 +244,7 @@ def _dies(index: int, fields: Table) -> list[Die]:
     def make() -> list[Die]:
         count = whole_number("count", fields.get("count", 1), 1, "equal dies")
         if count > _MOST_DIES:
-            raise UsageError(f"count must be {_MOST_DIES} at most, equal dies of one FPGA; got {count:,}")
+            raise UsageError(f"count must be at most {_MOST_DIES}, got {count:,} equal dies of one FPGA")
         return [from_fields(Die, {name: value for name, value in fields.items() if name != "count"})] * count
 
     return _within(f"dies[{index}]", make)
@@ -259,7 +261,7 @@ def _table(folder: str, value: Any) -> Table:
     if isinstance(value, dict):
         return value
     if value not in names(folder):
-        raise UsageError(f"{unknown_name('a name', value, names(folder))}; or give a table in its place")
+        raise UsageError(f"{unknown_name('a name', value, names(folder))}; or give a table instead")
     return _toml(_DATA / folder / f"{value}.toml")
 
 
@@ -267,9 +269,9 @@ def _toml(path: Path) -> Table:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"it can't be read: {error.strerror or error}") from error
+        raise UsageError(f"the file can't be read: {error.strerror or error}") from error
     except ValueError as error:  # from the TOML parser, or from UTF-8 decoding
-        raise UsageError(f"it must be a TOML file: {error}") from error
+        raise UsageError(f"the file must be TOML: {error}") from error
 
 
 def _within(where: str, make: Callable[[], T]) -> T:

@@ -44,9 +44,9 @@ class Conditions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta <= 1:
-            raise UsageError(f"{option('beta')} must be in [0, 1], a share of the input rows; got {self.beta:g}")
-        real_number(option("sampling_seconds"), self.sampling_seconds, "second")
-        real_number(option("loss_seconds"), self.loss_seconds, "second")
+            raise UsageError(f"{option('beta')} must be a share of the input rows in [0, 1], got {self.beta:g}")
+        real_number(option("sampling_seconds"), self.sampling_seconds, "seconds")
+        real_number(option("loss_seconds"), self.loss_seconds, "seconds")
 
 
 class Rates(NamedTuple):

@@ -82,7 +82,7 @@ class Device(ABC):
         Raises:
             NotImplementedError: The device is no accelerator.
         """
-        raise NotImplementedError(f"{self.name} is no accelerator")
+        raise NotImplementedError(f"{self.name} is not an accelerator")
 
     def fits(self, counts: Counts) -> bool:
         """Returns whether a share with these counts fits into its memory, as far as that is known in advance."""

@@ -39,7 +39,7 @@ def open_devices(names: Sequence[str], graph: Graph, task: Task) -> list[Device]
     if list(names) == [AUTO]:
         names = _all_here()
     if not names:
-        raise UsageError(f"{option('trainers')} must name one at least; {AUTO} takes what this machine has")
+        raise UsageError(f"{option('trainers')} must name at least one; {AUTO} takes all devices of this machine")
     _check_gpus(names)
     return [_opened(name, graph, task) for name in names]
 
@@ -62,8 +62,8 @@ def _check_gpus(names: Sequence[str]) -> None:
     for gpu in gpus:
         if gpus.count(gpu) > 1:
             raise UsageError(
-                f"{option('trainers')} must name each GPU once, got cuda:{gpu} {gpus.count(gpu)} times; give "
-                "one trainer of it their seeds together"
+                f"{option('trainers')} must name each GPU once, got cuda:{gpu} {gpus.count(gpu)} times; name it once, "
+                "and give it the seeds of all"
             )
 
 
@@ -75,8 +75,8 @@ def _opened(name: str, graph: Graph, task: Task) -> Device:
     kind, _, argument = name.partition(":")
     if kind not in KINDS:
         raise UsageError(
-            f"{option('trainers')} must be {AUTO}, or of {', '.join(KINDS)} with what follows a colon, got {name!r}"
-            f"{nearest(kind, KINDS)}"
+            f"{option('trainers')} must be {AUTO}, or one of {', '.join(KINDS)} with a colon and an argument, got "
+            f"{name!r}{nearest(kind, KINDS)}"
         )
     module, _, made = KINDS[kind].partition(":")
     try:

@@ -75,7 +75,7 @@ class SimulatedDevice(ProcessorDevice):
         needed, size = model.kept_bytes(counts), model.sent_bytes(counts)
         if needed > self._accelerator.memory_bytes:
             raise MemoryLimitError(
-                f"{self.name} has {format_size(self._accelerator.memory_bytes)} memory, and a share of "
+                f"{self.name} has {format_size(self._accelerator.memory_bytes)} memory, but a share of "
                 f"{batch.num_seeds} seeds needs {format_size(needed)}; give it fewer by {option('trainer_shares')}"
             )
         self._took(batch, needed)

@@ -51,11 +51,11 @@ class SimulatedAccelerator:
 
     def __post_init__(self) -> None:
         for name in ("flops_per_s", "memory_bytes_per_s", "memory_bytes", "link_bytes_per_s"):
-            positive_number(name, getattr(self, name), "number")
+            positive_number(name, getattr(self, name), "a number")
         for name in ("link_latency_s", "launch_s", "flush_s"):
-            real_number(name, getattr(self, name), "second")
-        real_number("sampled_edges_per_s", self.sampled_edges_per_s, "edge per second")
-        real_number("half_rows", self.half_rows, "row")
+            real_number(name, getattr(self, name), "seconds")
+        real_number("sampled_edges_per_s", self.sampled_edges_per_s, "edges per second")
+        real_number("half_rows", self.half_rows, "rows")
 
 
 #: The table's peak performance and memory bandwidth, links of 16 GB/s; launches and flushes are guesses.
@@ -80,7 +80,7 @@ class SimulatedModel:
 
     def __post_init__(self) -> None:
         if len(self.widths) < 2:
-            raise UsageError(f"widths must be those of the features and of each layer, got {self.widths}")
+            raise UsageError(f"widths must have one number for the features and one per layer, got {self.widths}")
         for width in self.widths:
             whole_number("widths", width, 1)
 

@@ -44,8 +44,8 @@ def adaptation_of(
         return None
     if independent:
         raise UsageError(
-            f"{option('trainer_sampling')} must be whole with a controller, got 'independent', where shares decide "
-            "what is sampled, and so what is learned; leave one of them out"
+            f"{option('trainer_sampling')} must be whole with a controller, got 'independent'; shares would change the "
+            "sampled neighbors, and so the training; leave one of them out"
         )
     return Adaptation(controller, assignment, [device.name for device in devices], _filling(config, prefetch))
 
@@ -93,8 +93,8 @@ def dividing_of(
     """
     if assignment.batch_size != config.batch_size or len(assignment.shares) != len(devices):
         raise UsageError(
-            f"shares must be one per trainer and come to batch_size {config.batch_size}, got {assignment.shares} for "
-            f"{count(len(devices), 'trainer')}"
+            f"shares must have one number per trainer and sum to batch_size {config.batch_size}, got "
+            f"{assignment.shares} for {count(len(devices), 'trainer')}"
         )
     return Dividing(
         assignment.shares,

@@ -174,7 +174,7 @@ class HybridTrainer(Trainer):
             UsageError: A trainer has stalled in an earlier call.
         """
         if self._has_stalled:
-            raise UsageError("a trainer has not come back, and may still write to its weights; begin in a new process")
+            raise UsageError("a trainer has not returned, and may still write to its weights; begin in a new process")
         for replica in self._replicas:
             if replica is not self._replica:
                 replica.copy_from(self._replica)

@@ -194,8 +194,8 @@ def _check_algorithm(us: Alone, asked: Trainers | None, adapt: bool) -> None:
     names = [name for name, is_said in (("trainers", asked is not None), ("adapt", adapt)) if is_said]
     if us.algorithm is not None and names:
         raise UsageError(
-            f"{option(names[0])} must be left out with {option('algorithm')}, by which each rank trains mini-batches "
-            f"of its own part in one way, got {us.algorithm}; choose one of them"
+            f"{option(names[0])} must be left out with {option('algorithm')}, whose ranks each train mini-batches of "
+            f"their own part in one way, got {us.algorithm}; choose one of them"
         )
 
 
@@ -203,13 +203,16 @@ def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[
     """Returns `request` with one trainer, and notifies, if several are impossible and only the configuration asks."""
     config = request.config
     if us.algorithm is not None or us.count > 1:
-        where = f"where {us.count} ranks train" if us.count > 1 else f"with algorithm {us.algorithm}"
+        where = f"with {us.count} ranks" if us.count > 1 else f"with algorithm {us.algorithm}"
     elif request.graph.is_parted:
         where = "with a graph on graph servers"
     else:
         return request
     if config.canonical().trainers == 1:
         return request
-    notify(f"the configuration's trainers ({config.trainers}) count as 1 {where}, and so does what it says of several")
+    notify(
+        f"the configuration's trainers ({config.trainers}) count as 1 {where}, and its settings for several trainers "
+        "have no effect"
+    )
     # Canonical, so that knobs without effect on several trainers, such as resources, keep having none.
     return dataclasses.replace(request, config=with_one_trainer(config.canonical()))

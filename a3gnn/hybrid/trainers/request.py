@@ -83,17 +83,17 @@ class Trainers:
             raise UsageError(f"{option('trainers')} must be text such as cpu:1,cpu:1, got {self.names!r}")
         if self.prefetch is not None and len(self.prefetch) != len(Schedule().depths):
             raise UsageError(
-                f"{option('prefetch')} must be three numbers: by how many mini-batches sampling may be ahead of "
-                f"loading, loading of transfer, and transfer of propagation; got {','.join(map(str, self.prefetch))}; "
-                "1,1,1 is two-stage prefetching"
+                f"{option('prefetch')} must be three numbers, got {','.join(map(str, self.prefetch))}; they limit how "
+                "many mini-batches sampling, loading and transfer may be ahead of the next stage; 1,1,1 is two-stage "
+                "prefetching"
             )
         if self.sampling not in TRAINER_SAMPLINGS:
             raise unknown_name(option("trainer_sampling"), self.sampling, TRAINER_SAMPLINGS)
         positive_number(option("trainer_stall"), self.stall_s, "seconds")
         if flag("adapt", self.adapt) and self.sampling != "whole":
             raise UsageError(
-                f"{option('trainer_sampling')} must be whole with {option('adapt')}, got {self.sampling!r}, where "
-                "shares decide what is sampled, and so what is learned; leave one of them out"
+                f"{option('trainer_sampling')} must be whole with {option('adapt')}, got {self.sampling!r}; shares "
+                "would change the sampled neighbors, and so the training; leave one of them out"
             )
 
     @classmethod
@@ -154,20 +154,19 @@ class Trainers:
         """
         if processes > 1:
             raise UsageError(
-                f"{option('trainers')} must be left out where torchrun starts {processes} processes, each of which has "
-                "a share of every mini-batch already; use one or the other"
+                f"{option('trainers')} must be left out if torchrun starts {processes} processes, because each already "
+                "has a share of every mini-batch; use one or the other"
             )
         if graph.is_parted:
             raise UsageError(
-                f"{option('dataset')} must be a graph on this machine's disk where {option('trainers')} is given, got "
-                "parts on graph servers; train without"
+                f"{option('dataset')} must be a graph on this machine's disk with {option('trainers')}, got parts on "
+                f"graph servers; leave out {option('trainers')}"
             )
         devices = open_devices([name.strip() for name in self.names.split(",") if name.strip()], graph, task)
         if self.adapt and len(devices) < 2:
             raise UsageError(
-                f"{option('trainers')} must be two or more with {option('adapt')}, got {self.names}; name another, as "
-                f"in cpu:1,cpu:1, or leave {option('trainers')} out, for one trainer that adapts how its mini-batches "
-                "are prepared"
+                f"{option('trainers')} must name two or more with {option('adapt')}, got {self.names}; name another, "
+                f"such as cpu:1,cpu:1; without {option('trainers')}, one trainer adapts how it prepares mini-batches"
             )
         ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
         if self.schedule is not None:
@@ -184,8 +183,9 @@ class Trainers:
     ) -> Assignment:
         if len(shares) != len(devices) or sum(shares) != config.batch_size:
             raise UsageError(
-                f"{option('trainer_shares')} must be one per trainer and come to batch_size {config.batch_size}, got "
-                f"{','.join(map(str, shares))} for {count(len(devices), 'trainer')}; leave it out for equal ones"
+                f"{option('trainer_shares')} must have one number per trainer and sum to batch_size "
+                f"{config.batch_size}, got {','.join(map(str, shares))} for {count(len(devices), 'trainer')}; leave it "
+                "out for equal shares"
             )
         threads, kinds = tuple(device.threads for device in devices), tuple(device.kind for device in devices)
         return Assignment(kinds, shares, 0, Threads(ahead, ahead, sum(threads)), trainer_threads=threads)
@@ -213,7 +213,7 @@ class OpenTrainers(NamedTuple):
         said = [] if self.why is None else [self.why]
         if threads > cores:
             said.append(
-                f"warning: trainers compute on {count(threads, 'thread')} at once, and this process may use "
+                f"warning: trainers compute on {count(threads, 'thread')} at once, but this process may use "
                 f"{count(cores, 'core')}"
             )
         return said
@@ -251,7 +251,9 @@ def first_shares(
     if len(set(kinds)) == 1 or task.is_own:  # several trainers refuse such tasks later
         return FirstShares(tuple(divide(batch, [1.0] * len(devices))))
     if kept is not None and (list(kept.kinds), sum(kept.shares)) == (kinds, batch):
-        return FirstShares(kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as the run began with")
+        return FirstShares(
+            kept.shares, f"trainers: shares {','.join(map(str, kept.shares))}, as at the start of the run"
+        )
     seeds = min(batch, len(graph.train_ids))
     here = [device for device in devices if device.kind == "processor"]
     there = [device for device in devices if device.kind == "accelerator"]
@@ -296,8 +298,8 @@ def _why(shares: Sequence[int], found: PredictedDivision) -> str:
     slowest = max(times.by_stage, key=times.by_stage.__getitem__)
     return (
         f"trainers: shares {','.join(map(str, shares))} by the performance model, which predicts "
-        f"{1e3 * times.iteration:.3g} ms per mini-batch, {slowest} the longest stage; {option('trainer_shares')} gives "
-        "others"
+        f"{1e3 * times.iteration:.3g} ms per mini-batch; {slowest} is the longest stage; {option('trainer_shares')} "
+        "sets other shares"
     )
 
 

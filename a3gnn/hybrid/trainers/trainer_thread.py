@@ -210,6 +210,6 @@ class TrainerThread:
 def none_is_whole(error: BaseException) -> A3GNNError:
     """Returns the error for trainers that `error` stopped in the middle of an update."""
     return A3GNNError(
-        f"{error}; no trainer's weights are whole, so that the last checkpoint is kept: go on from there by "
+        f"{error}; no trainer's weights are whole, so the last checkpoint is kept; continue from it by "
         f"{option('resume', True)}"
     )

@@ -16,8 +16,8 @@ from a3gnn.seeding import derive
 from a3gnn.task import names_factory
 
 _FILE = (
-    "write it to a file that Python can import (in a notebook, by %%writefile my_models.py as the first line of its "
-    "cell), and import it from there"
+    "write it to a file that Python can import, and import it from there; in a notebook, use %%writefile "
+    "my_models.py as the first line of its cell"
 )
 
 
@@ -44,17 +44,17 @@ class Factory:
         module, name = getattr(model, "__module__", None), getattr(model, "__qualname__", None)
         if not callable(model) or module is None or name is None:
             raise UsageError(
-                "model must be a built-in one's name, package.module:function, or a function (in_channels, "
+                "model must be the name of a built-in model, package.module:function, or a function (in_channels, "
                 f"out_channels) that returns a torch.nn.Module, got {model!r}"
             )
         if module == "__main__" or "<" in name:
             where = "defined in the notebook or script itself" if module == "__main__" else "local to a function"
             raise UsageError(
-                f"model must be importable in the processes that trials run in, got {name}, which is {where}; {_FILE}"
+                f"model must be importable in the processes of trials, got {name}, which is {where}; {_FILE}"
             )
         found = cls(f"{module}:{name}")
         if found._attribute() is not model:
-            raise UsageError(f"model must be what {found.name} names, got another object of that name; reload it")
+            raise UsageError(f"model must be the object {found.name}, got another object of that name; reload it")
         return found
 
     @property
@@ -73,11 +73,11 @@ class Factory:
             made: Callable[[int, int], Any] = self._attribute()
         except ModuleNotFoundError as error:
             if error.name is not None and f"{self.module}.".startswith(f"{error.name}."):
-                remedy = "run this from the folder that holds it, or put that folder on PYTHONPATH"
+                remedy = "run this from the folder with the module, or add that folder to PYTHONPATH"
                 if self.module.endswith(".py"):
-                    remedy = "name the module, not its file, without .py"
+                    remedy = "name the module without .py, not its file"
                 raise UsageError(
-                    f"model {self.name} must be in a module that Python can import, but there is none called "
+                    f"model {self.name} must be in a module that Python can import, but no module is named "
                     f"{error.name}; {remedy}"
                 ) from error
             raise _raised(f"importing {self.module}", error) from error

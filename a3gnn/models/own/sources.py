@@ -84,8 +84,8 @@ class Sources:
             path = _user_file(name, self.top)
             if path is not None:
                 raise ModelError(
-                    f"the model must name what it imports in import statements, but {name} ({path}) was imported by "
-                    f"other means, so that results would not change with it; add 'import {name}' to {self.top}"
+                    f"the model must import {name} ({path}) by an import statement, because results depend on its "
+                    f"content; add 'import {name}' to {self.top}"
                 )
 
 

@@ -55,8 +55,8 @@ class UserModel:
             raise ModelError(f'{name}: aggregates must be "mean" or left out, got {aggregates!r}')
         if lazy := [label for label, one in module.named_parameters() if torch.nn.parameter.is_lazy(one)]:
             raise ModelError(
-                f"{name}: parameters must have their shapes when the model is built, {', '.join(lazy)} have none; give "
-                "layers in_channels in place of -1"
+                f"{name}: parameters must have their shapes when the model is built, but {', '.join(lazy)} have "
+                "none; give layers in_channels instead of -1"
             )
         loss = getattr(module, "loss", None) or functional.cross_entropy
         return cls(name, module, _takes(name, module), aggregates, loss)
@@ -76,7 +76,8 @@ class UserModel:
             return dataclasses.replace(self, loss=loss)
         if weights != "none":
             raise ModelError(
-                f"{self.name}: class_weights must be none where the model has its own loss, got {weights}; weigh there"
+                f"{self.name}: class_weights must be none for a model with its own loss, got {weights}; weight "
+                "classes in that loss"
             )
         own = self.loss
         match target:
@@ -110,8 +111,8 @@ class UserModel:
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) < count or out.shape[1] != classes:
             got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else repr(type(out).__name__)
             raise ModelError(
-                f"{self.name}: forward must return a row of {classes} values (out_channels) for each of {count} nodes "
-                f"or more, seeds first, got {got}"
+                f"{self.name}: forward must return at least {count} rows of {classes} values (out_channels), one per "
+                f"node, seeds first, got {got}"
             )
         return out[:count].float()
 
@@ -125,8 +126,8 @@ class UserModel:
             return torch.optim.Adam(weights, lr=learning_rate, weight_decay=weight_decay)
         if weight_decay:
             raise ModelError(
-                f"{self.name}: weight_decay must be 0 where the model makes its own optimizer, got {weight_decay}; set "
-                "it there"
+                f"{self.name}: weight_decay must be 0 for a model with its own optimizer, got {weight_decay}; set it "
+                "in that optimizer"
             )
         made = make(learning_rate)
         if not isinstance(made, torch.optim.Optimizer):
@@ -163,7 +164,7 @@ def _takes(name: str, module: nn.Module) -> Takes:
     further += [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
     if (len(places) < 2 and not starred) or further:
         raise ModelError(
-            f"{name}: forward must take (x, edge_index) or (x, adjs), and no more without a default, got "
+            f"{name}: forward must take (x, edge_index) or (x, adjs) and nothing else without a default, got "
             f"{inspect.signature(module.forward)}"
         )
     second = places[1].name if len(places) > 1 else "edge_index"

@@ -52,13 +52,13 @@ function drawCurves(views, state, onClick) {
   const budget = views.objectives.default_budget_s;
   if (budget !== null) {
     const line = { color: color("pale"), dash: "dot", width: 1 };
-    const name = `seconds that each is judged within (${digits(budget)})`;
+    const name = `time at which trials are compared (${digits(budget)} s)`;
     rule(name, line, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
   }
   const furthest = Math.max(budget ?? 0, ...named.filter((one) => one.row.curve).map((one) => one.row.curve.seconds.at(-1)));
   draw("curves-figure", traces, {
     xaxis: {
-      title: { text: "seconds of training, evaluation left out" }, rangemode: "tozero",
+      title: { text: "seconds of training, without evaluation" }, rangemode: "tozero",
       ...(furthest ? { range: [0, furthest * 1.15] } : {}),
     },
     yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` } },
@@ -92,8 +92,8 @@ function drawSteps(views, state) {
     const own = helps.find((one) => one.index === index);
     const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)} x)`).join(", ");
     const helping = knobs
-      ? ` What would help its epochs per second, as the model predicts: ${knobs}.`
-      : " No single knob is predicted to help it much.";
+      ? ` The model predicts more epochs per second with: ${knobs}.`
+      : " The model predicts no large gain by a single knob.";
     return make("li", {}, make("b", {}, `${name}: `), `${said(index)}.${own ? helping : ""}`);
   }));
 }

@@ -94,7 +94,7 @@ function drawFront(views, state, onClick) {
   const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
   if (edge.length) traces.push(lineOf(edge, "measured front", { color: color("text") }));
   traces.push(pointsOf(within, views, bySeconds, {
-    name: `compared (${within.length}); larger: on the front`,
+    name: `compared (${within.length}); large marks: on the front`,
     error_y: errorBars(within, bySeconds),
     marker: {
       size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,

@@ -88,7 +88,7 @@ function drawPick(views, state) {
   byId("weights").hidden = asked.name !== "weights";
   if (asked.name === "weights" && !asked.sum) {
     state.picked = null;
-    return sayPick(views, "A weight must be above 0.", null, asked);
+    return sayPick(views, "At least one weight must be above 0.", null, asked);
   }
   const { candidate, kept } = pick(views.law, asked);
   state.picked = candidate ? candidate.index : null;
@@ -104,7 +104,7 @@ function drawPick(views, state) {
     `validation ${views.objectives.metric.label} ${row.text.quality}`,
   ];
   const words = said.filter((one) => one !== null).join(" · ");
-  return sayPick(views, `${words}. ${kept.length} of ${all} may be picked.`, candidate, asked);
+  return sayPick(views, `${words}. ${kept.length} of ${all} can be picked.`, candidate, asked);
 }
 
 function sayPick(views, words, candidate, asked) {

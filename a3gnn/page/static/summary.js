@@ -30,7 +30,7 @@ function gainList(gain, label) {
 
 /** Returns what is said of the best configuration. */
 function bestWords(views) {
-  if (!views.summary.best) return views.rows.length ? "Nothing measured keeps the limits yet." : "No trial is done yet.";
+  if (!views.summary.best) return views.rows.length ? "No measured configuration keeps the limits yet." : "No trial is done yet.";
   return `${views.rows[views.best].describe} — ${views.summary.best}`;
 }
 

@@ -56,7 +56,7 @@ function drawTable(views, state, onSort, onSelect) {
   const heads = columns.map(([heading], i) => {
     const now = state.sort.column === i ? (state.sort.down ? "descending" : "ascending") : null;
     const arrow = now === null ? "" : state.sort.down ? " ▼" : " ▲";
-    const button = make("button", { type: "button", onclick: () => onSort(i) }, (heading || "what it is") + arrow);
+    const button = make("button", { type: "button", onclick: () => onSort(i) }, (heading || "labels") + arrow);
     return make("th", { scope: "col", "aria-sort": now }, button);
   });
   const cellOf = (row, [, , text], i) => {

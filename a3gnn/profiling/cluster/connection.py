@@ -52,8 +52,8 @@ class Connection:
     def __init__(self, address: str | None = None) -> None:
         if address is not None and address.startswith(_CLIENT):
             raise UsageError(
-                f"{option('ray_address')} must be HOST:PORT of the cluster's head, got {address}: a study runs on a "
-                "machine of the cluster, from which the others fetch its graph"
+                f"{option('ray_address')} must be HOST:PORT of the cluster's head, got {address}; a study runs on a "
+                "machine of the cluster, and other machines fetch its graph from there"
             )
         self.ray: ModuleType = optional("ray", "ray", option("executor", "ray"))
         self._own = not self.ray.is_initialized()
@@ -119,9 +119,8 @@ class Connection:
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             where = "on this machine" if address is None else f"at {address}"
             raise A3GNNError(
-                f"no Ray cluster can be used {where}: {str(error).strip()}; docs/howto/ray.md says how to start one: "
-                f"first ray start --head, then on each machine for trials {START}; "
-                f"{option('ray_address')} takes HOST:PORT"
+                f"can't use a Ray cluster {where}: {str(error).strip()}; start one as in docs/howto/ray.md: first ray "
+                f"start --head, then on each machine for trials {START}; {option('ray_address')} takes HOST:PORT"
             ) from error
 
 
@@ -230,8 +229,8 @@ def machine_kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[str, MachineKind]:
         kind = MachineKind(fingerprint, label, tuple(sorted(machines, key=lambda machine: machine.name)))
         if (other := kinds.setdefault(kind.name, kind)) is not kind:
             raise UsageError(
-                f"machines with one label must be of equal hardware, but {label} is on {_names(other)} of "
-                f"{other.fingerprint} and on {_names(kind)} of {fingerprint}; label them apart"
+                f"machines with one label must have equal hardware, but {label} is on {_names(other)} of "
+                f"{other.fingerprint} and on {_names(kind)} of {fingerprint}; give them different labels"
             )
     return kinds
 
@@ -248,9 +247,7 @@ def asked_kinds(kinds: Mapping[str, MachineKind], asked: str | None) -> list[Mac
         UsageError: There is no kind of a given name, or `asked` is None and there are several kinds.
     """
     if not kinds:
-        raise A3GNNError(
-            f"the cluster has no machine that trials may be sent to; start Ray on one by {START}, see docs/howto/ray.md"
-        )
+        raise A3GNNError(f"the cluster has no machine for trials; start Ray on one by {START}, see docs/howto/ray.md")
     if asked is None and len(kinds) > 1:
         one = option("machines", next(iter(kinds)))
         raise UsageError(f"the cluster has machines of {len(kinds)} kinds, {', '.join(kinds)}; name one, such as {one}")

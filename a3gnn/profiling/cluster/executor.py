@@ -132,7 +132,7 @@ class RayExecutor:
             found = self._ask(home, order)
         except _LostError as lost:
             self._lost.add(home.node)
-            return Failure(FailureKind.CRASHED, f"the machine {home.name} was lost in the middle of the trial: {lost}")
+            return Failure(FailureKind.CRASHED, f"the machine {home.name} was lost during the trial: {lost}")
         except self._cluster.ray.exceptions.OutOfMemoryError as error:
             return Failure(FailureKind.OUT_OF_MEMORY, _no_memory(home, error))
         note_waited(found["waited_s"])
@@ -153,14 +153,14 @@ class RayExecutor:
         if not alive:
             raise A3GNNError(
                 f"no machine of the kind {self.kind.name} is left in the cluster; start Ray on one by {START}, then "
-                f"the same {call()} with {option('resume', True)} goes on"
+                f"the same {call()} with {option('resume', True)} continues"
             )
         self._leave()
         before = self._home
         self._home, self._source = take_place(self._cluster, alive, self._lost)
         self._lost.discard(self._home.node)
         if before is not None:
-            self._notify(f"trials go on on the machine {self._home.name}")
+            self._notify(f"trials continue on the machine {self._home.name}")
         return self._home
 
     def _leave(self) -> None:
@@ -180,10 +180,10 @@ class RayExecutor:
                 self._notify(f"the machine {home.name} was lost: {lost}")
             except self._cluster.ray.exceptions.OutOfMemoryError as error:
                 raise A3GNNError(
-                    f"{_no_memory(home, error)}; free some there, then the same {call()} with {option('resume', True)} "
-                    "goes on"
+                    f"{_no_memory(home, error)}; free memory there, then the same {call()} with "
+                    f"{option('resume', True)} continues"
                 ) from error
-        raise A3GNNError(f"{_MOST_LOST} machines were lost, the last one by: {lost}") from lost
+        raise A3GNNError(f"{_MOST_LOST} machines were lost; the last error: {lost}") from lost
 
     def _ask(self, home: ClusterNode, order: Mapping[str, Any]) -> dict[str, Any]:
         """Runs `order` on `home` once it is free, and returns the result; an exception here ends the order there.
@@ -224,7 +224,7 @@ class RayExecutor:
             ready, _ = ray.wait([answers], timeout=_POLL_S)
             if not ready:
                 if not told and time.monotonic() - asked > _PATIENCE_S:
-                    self._notify(f"waiting for the machine {home.name}, which runs something else")
+                    self._notify(f"waiting for the machine {home.name}, which is busy")
                     told = True
                 continue
             said, content = ray.get(next(answers))
@@ -234,7 +234,7 @@ class RayExecutor:
             if said == "refused":
                 raise A3GNNError(f"on the machine {home.name}: {content}")
             if said == "broken":
-                raise A3GNNError(f"the machine {home.name} could not do what was asked of it:\n{content}")
+                raise A3GNNError(f"the machine {home.name} failed at a request:\n{content}")
             if said == "began":
                 note_waited(time.monotonic() - asked)
                 told = True
@@ -275,7 +275,7 @@ def take_place(cluster: Connection, machines: Sequence[ClusterNode], lost: Colle
 
 
 def _no_memory(home: ClusterNode, error: Exception) -> str:
-    return f"Ray ended the process, for {home.name} had no memory left: {str(error).splitlines()[0]}"
+    return f"Ray ended the process, because {home.name} had no memory left: {str(error).splitlines()[0]}"
 
 
 def _needed(fingerprint: str, folder: str, task: Task) -> dict[str, Any]:

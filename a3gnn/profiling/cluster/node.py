@@ -141,7 +141,7 @@ def _carry_out(order: Mapping[str, Any], source: Any, said: SimpleQueue[NodeMess
 def _probe(here: _Here, order: Mapping[str, Any], source: Any) -> dict[str, Any]:
     if (nice := os.nice(0)) > 0:
         here.notify(
-            f"trials there run at nice {nice}, after all other work of that machine; RAY_worker_niceness=0 in the "
+            f"trials there run at nice {nice}, after all other work of the machine; RAY_worker_niceness=0 in the "
             "environment of its ray start changes that"
         )
     return {"hardware": here.executor.probe().to_dict()}
@@ -204,14 +204,16 @@ def _versions() -> dict[str, Any]:
 
 def _refuse_versions(wanted: Mapping[str, Any]) -> None:
     if wanted != _versions():
-        raise UsageError(f"it must have the study's versions, {wanted}, and has {_versions()}; install the same a3gnn")
+        raise UsageError(
+            f"the machine must have the study's versions, {wanted}, got {_versions()}; install the same a3gnn"
+        )
 
 
 def _refuse_hardware(machine: Hardware, fingerprint: str) -> None:
     if machine.fingerprint != fingerprint:
         raise UsageError(
-            f"Ray was started on it as a machine of {fingerprint}, but it is one of {machine.fingerprint}: its cores, "
-            f"memory, GPUs or label differ; end Ray there and start it again by {START}"
+            f"Ray was started for a machine of {fingerprint}, but this machine is {machine.fingerprint}: its cores, "
+            f"memory, GPUs or label differ; stop Ray there, and start it again by {START}"
         )
 
 
@@ -235,18 +237,20 @@ def _fetch(path: Path, size: int, read: Callable[[str, int], bytes]) -> None:
         while (offset := file.tell()) < size:
             piece = read(path.name, offset)
             if not piece:
-                raise GraphError(f"{path.name} has {size} bytes, but only {offset} arrived: it changed meanwhile")
+                raise GraphError(
+                    f"{path.name} has {size} bytes, but only {offset} arrived, because the file has changed"
+                )
             file.write(piece)
 
 
 def _check(folder: Path, fingerprint: str) -> None:
     problems = [f"{finding.name}: {finding.problem}" for finding in verify(folder) if finding.problem]
     if not problems and (found := read_folder(folder).fingerprint) != fingerprint:
-        problems = [f"its fingerprint must be {fingerprint}, got {found}"]
+        problems = [f"the fingerprint must be {fingerprint}, got {found}"]
     if problems:
         raise GraphError(
-            f"what arrived is not the graph that was sent: {'; '.join(problems)}; a3gnn graph verify says whether it "
-            "is damaged where it was sent from, else try again"
+            f"the received graph differs from the sent graph: {'; '.join(problems)}; check it on its machine with "
+            "a3gnn graph verify, and try again if it is sound"
         )
 
 
@@ -278,7 +282,7 @@ def keep_state_or_tell(path: Path, content: bytes, notify: Callable[[str], None]
     try:
         keep_state(path, content)
     except OSError as error:
-        notify(f"the state of a learning curve can't be kept, so a longer one starts anew: {error}")
+        notify(f"the state of a learning curve can't be stored, so a longer curve starts anew: {error}")
 
 
 def sent_state(path: Path, ray: ModuleType, notify: Callable[[str], None]) -> dict[str, Any] | None:
@@ -290,5 +294,5 @@ def sent_state(path: Path, ray: ModuleType, notify: Callable[[str], None]) -> di
         known = state_digest(path)
         return {"digest": known, "content": ray.put(path.read_bytes()) if known else None}
     except (ray.exceptions.RayError, OSError) as error:
-        notify(f"the state of a learning curve can't be sent, so it starts anew: {error}")
+        notify(f"the state of a learning curve can't be sent, so the curve starts anew: {error}")
         return None

@@ -105,7 +105,7 @@ def check_store(store: ProfileStore) -> Checked:
     rows = {f"row {row['id']}": row for row in store.raw_rows()}
     checked = _checked((name, row["payload"]) for name, row in rows.items())
     return checked.with_faults(
-        Fault(name, f"column {column} must be {own}, of what the row holds, got {rows[name][column]}")
+        Fault(name, f"column {column} must be {own}, as in the row's payload, got {rows[name][column]}")
         for name, measurement in checked.sound.items()
         for column, own in key_columns(measurement).items()
         if rows[name][column] != own
@@ -180,7 +180,7 @@ def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
             if same == content:
                 sound[name] = measurement
             else:
-                reasons = (f"must have an id of its own, got {measurement.id}, that of {before}, which differs",)
+                reasons = (f"must have an id of its own, got {measurement.id}, which {before} has with other content",)
         faults += [Fault(name, reason) for reason in reasons]
     return Checked(sound, tuple(faults))
 
@@ -190,9 +190,9 @@ def _changed(provenance: Provenance, lines: dict[int, str]) -> Iterator[Fault]:
     exported = set(provenance.hashes)
     for number, text in lines.items():
         if line_hash(text) not in exported:
-            yield Fault(f"line {number}", f"must be as it was exported, got another content: {line_hash(text)}")
+            yield Fault(f"line {number}", f"must be as exported, got other content: {line_hash(text)}")
     if len(provenance.hashes) != len(lines):
-        yield Fault(_FILE, f"must hold the {len(provenance.hashes):,} rows that were exported, got {len(lines):,}")
+        yield Fault(_FILE, f"must have the {len(provenance.hashes):,} exported rows, got {len(lines):,}")
 
 
 def _names(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -248,7 +248,7 @@ def _fits(value: Any, declared: str) -> bool:
 
 def _out_of_range(row: Measurement) -> Iterator[str]:
     if not 1 <= row.version <= MEASUREMENT_VERSION:
-        yield f"version must be 1 to {MEASUREMENT_VERSION}, the versions that this a3gnn knows, got {row.version}"
+        yield f"version must be in [1, {MEASUREMENT_VERSION}] for this a3gnn, got {row.version}"
     for name in _POSITIVE:
         value = getattr(row.metrics, name, None)
         if value is not None and value <= 0:
@@ -260,7 +260,7 @@ def _out_of_range(row: Measurement) -> Iterator[str]:
     if row.config != row.config.canonical():
         settled = row.config.canonical().to_dict()
         others = [name for name, value in row.config.to_dict().items() if value != settled[name]]
-        yield f"config must be canonical, got other values than the defaults of idle knobs: {', '.join(others)}"
+        yield f"config must be canonical, but idle knobs differ from their defaults: {', '.join(others)}"
 
 
 def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
@@ -270,7 +270,7 @@ def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
         ("id", fields.get("id") or row.id, row.id),
     ):
         if stored != own:
-            yield f"{name} must be {own}, the hash of what the row holds, got {stored}"
+            yield f"{name} must be {own}, the hash of the row's content, got {stored}"
 
 
 def _refuse(found: Checked, remedy: str) -> None:

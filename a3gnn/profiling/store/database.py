@@ -87,7 +87,8 @@ def database_url(place: str) -> sa.URL:
     if "://" not in place:
         if Path(place).is_dir():
             raise StoreError(
-                f"a profile store is a file, got the folder {place}; name a file, such as {Path(place) / 'profiles.db'}"
+                f"a profile store must be a file, got the folder {place}; name a file, such as "
+                f"{Path(place) / 'profiles.db'}"
             )
         return sa.URL.create("sqlite", database=place)
     try:
@@ -116,8 +117,8 @@ def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreEr
     cause = error.orig if isinstance(error, DBAPIError) else error
     place = engine.url.render_as_string(hide_password=True)
     return StoreError(
-        f"can't {verb} the profile store {place}: {cause}; what was stored before is as it was. If it is not a "
-        "profile store, give another path; if there is no room or no permission, see to that and run again"
+        f"can't {verb} the profile store {place}: {cause}; stored rows are unchanged; give another path if it is not a "
+        "profile store; if there is no room or no permission, correct that and run again"
     )
 
 
@@ -202,7 +203,7 @@ def _check_schema(engine: sa.Engine) -> None:
         version = connection.execute(sa.select(ABOUT.c.schema_version)).scalar_one()
     if version != STORE_SCHEMA_VERSION:
         raise StoreError(
-            f"the profile store {engine.url.database} has schema version {version}, this a3gnn needs "
+            f"the profile store {engine.url.database} has schema version {version}, but this a3gnn needs "
             f"{STORE_SCHEMA_VERSION}; give another path, or export its rows with the a3gnn that wrote it"
         )
 

@@ -30,8 +30,8 @@ def existing_store(place: str | Path | None = None) -> ProfileStore | None:
         return ProfileStore.open(DEFAULT_STORE) if DEFAULT_STORE.exists() else None
     if "://" not in str(place) and not Path(place).exists():
         raise StoreError(
-            f"there is no profile store at {place}; give the --store of an a3gnn profile, or the profiles.sqlite in "
-            "the folder of a tune"
+            f"no profile store exists at {place}; give the --store of an a3gnn profile, or the profiles.sqlite in the "
+            "folder of a tune"
         )
     return ProfileStore.open(place)
 

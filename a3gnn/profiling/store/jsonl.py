@@ -63,7 +63,7 @@ def read_lines(path: str | Path) -> RowLines:
         lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode().splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise StoreError(
-            f"can't read measurements from {path}: {error}; it must be JSON lines as a3gnn exports them"
+            f"can't read measurements from {path}: {error}; the file must be JSON lines that a3gnn exported"
         ) from error
     rows = {number: line for number, line in enumerate(lines, start=1) if line.strip()}
     try:
@@ -103,4 +103,4 @@ def _parse(line: str, place: str) -> Measurement:
     try:
         return Measurement.from_dict(json.loads(line))
     except (A3GNNError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{place}: not a measurement of this version of a3gnn: {error}") from error
+        raise StoreError(f"{place} is not a measurement of this version of a3gnn: {error}") from error

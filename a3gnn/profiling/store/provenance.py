@@ -103,7 +103,7 @@ class Provenance:
             return from_fields(cls, fields[_NAME])
         except (UsageError, AttributeError, TypeError) as error:
             raise StoreError(
-                f"its first line must be the provenance of an export by this version of a3gnn: {error}; export again"
+                f"the first line must be the provenance of an export by this version of a3gnn: {error}; export again"
             ) from error
 
 

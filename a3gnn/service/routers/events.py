@@ -20,7 +20,7 @@ LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the
 _MOST_READERS = 1000
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-    204: {"description": "No more come."},
+    204: {"description": "No more events follow."},
 }
 
 
@@ -32,18 +32,20 @@ async def follow_study(service: Asked, study: Number, last_event_id: LastId = "0
 
 @router.get("/trainings/{training}/events", tags=["trainings"], summary="Follow a training", responses=_STREAM)
 async def follow_training(service: Asked, training: Number, last_event_id: LastId = "0") -> Response:
-    """Sends every event of a training, as of a study."""
+    """Sends every event of a training, as for a study."""
     return await _follow(service, "training", training, last_event_id)
 
 
 async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Response:
     if not (last.isascii() and last.isdecimal() and len(last) < 19):
-        raise ProblemDetails(422, "usage", f"Last-Event-ID must be the id of an event that was read, got {last[:50]!r}")
+        raise ProblemDetails(422, "usage", f"Last-Event-ID must be the id of an event, got {last[:50]!r}")
     job, folder = await to_thread.run_sync(service.job, kind, number)
     place, log = int(last), folder.events
     if place and place >= log.size and not job.active:
         return Response(status_code=204)
     if service.streams.readers >= _MOST_READERS:
-        raise ProblemDetails(429, "too-many", f"at most {_MOST_READERS} may follow events at once; close some")
+        raise ProblemDetails(
+            429, "too-many", f"at most {_MOST_READERS} readers may follow events at a time; close some event streams"
+        )
     events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -25,13 +25,13 @@ def list_graphs(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     called: Annotated[Word, Query(description="Part of the name.")] = "",
 ) -> Response:
-    """Lists graphs; `before` is the number that the last page ended with."""
+    """Lists graphs; `before` is the last number of the previous page."""
     return json_answer({"graphs": [graph.to_dict() for graph in service.graphs.newest(before, limit, called)]})
 
 
 @router.post("", status_code=201, summary="Register a graph below the data root, or a synthetic one")
 def add_graph(service: Asked, order: GraphOrder) -> Response:
-    """Registers a graph, which is validated and converted once; one that is known already is answered as it is."""
+    """Registers a graph, which is validated and converted once. A known graph is returned unchanged."""
     graph = service.graphs.register(order.dataset, order.name)
     return json_answer(graph.to_dict(), 201, {"Location": f"/graphs/{graph.id}"})
 
@@ -45,9 +45,9 @@ def add_graph(service: Asked, order: GraphOrder) -> Response:
     },
 )
 async def upload_graph(
-    service: Asked, request: Request, name: Annotated[Word, Query(description="What people call it.")] = "upload"
+    service: Asked, request: Request, name: Annotated[Word, Query(description="Name of the graph.")] = "upload"
 ) -> Response:
-    """Takes an .npz file as the request's body, streamed to disk, validates it, and converts it once."""
+    """Streams an .npz file from the request's body to disk, validates it, and converts it once."""
     place = service.graphs.place_for_upload(name)
     try:
         await write_bounded(place, request.stream(), service.settings.max_upload_bytes)
@@ -63,9 +63,9 @@ def get_graph(service: Asked, graph: Number) -> Response:
     return json_answer(service.graphs.get(graph).to_dict())
 
 
-@router.delete("/{graph}", status_code=204, summary="Forget a graph")
+@router.delete("/{graph}", status_code=204, summary="Remove a graph")
 def delete_graph(service: Asked, graph: Number) -> Response:
-    """Forgets a graph that no study is about; what was uploaded of it is removed."""
+    """Removes a graph that no study uses, and its uploaded files."""
     service.graphs.delete(graph)
     return Response(status_code=204)
 
@@ -85,9 +85,9 @@ async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int) -> 
                     raise ProblemDetails(
                         413,
                         "too-large",
-                        f"an upload may have {most:,} bytes ({format_size(most)}), and this has more; a3gnn serve "
-                        "--max-upload sets that",
+                        f"an upload must have at most {most:,} bytes ({format_size(most)}), got more; a3gnn serve "
+                        "--max-upload sets the limit",
                     )
                 await file.write(piece)
     except OSError as error:
-        raise ProblemDetails(507, "no-room", f"the upload can't be kept: {error.strerror}") from error
+        raise ProblemDetails(507, "no-room", f"the upload can't be stored: {error.strerror}") from error

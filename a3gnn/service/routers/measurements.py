@@ -18,7 +18,7 @@ router = APIRouter(tags=["measurements"], responses=PROBLEMS)
 _MOST_BYTES = 64 << 20
 
 
-@router.get("/profiles", summary="Say what was measured")
+@router.get("/profiles", summary="Count measurements")
 def list_profiles(service: Asked) -> Response:
     """Counts measurements by graph, model and machine."""
     return json_answer({"profiles": service.profiles.held(), "rows": service.profiles.count()})
@@ -32,7 +32,7 @@ def list_profiles(service: Asked) -> Response:
     },
 )
 async def add_profiles(service: Asked, request: Request) -> Response:
-    """Takes the lines of a file that `a3gnn profiles export` wrote: all rows are added, or none."""
+    """Adds the lines of a file that `a3gnn profiles export` wrote, all or none."""
     place = service.graphs.place_for_upload("profiles").with_suffix(".jsonl")
     try:
         await write_bounded(place, request.stream(), _MOST_BYTES)
@@ -44,7 +44,7 @@ async def add_profiles(service: Asked, request: Request) -> Response:
     return json_answer({"added": added, "rows": rows})
 
 
-@router.get("/machines", summary="List the machines that were measured on")
+@router.get("/machines", summary="List machines with measurements")
 def list_machines(service: Asked) -> Response:
-    """Lists machines with what their probes measured."""
+    """Lists machines with the figures of their probes."""
     return json_answer({"machines": service.profiles.machines()})

@@ -23,7 +23,7 @@ from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, StudyOrder, Word
-from a3gnn.service.problems import ProblemDetails, not_found
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.routers.studies import add_training, resume_study, start
 from a3gnn.service.service import Service
 from a3gnn.task import MODELS
@@ -69,31 +69,31 @@ NAVIGATION = (
     '<nav aria-label="Server"><a href="/">Studies</a> <a href="/start">Start a study</a> <a href="/docs">API</a></nav>'
 )
 _PRIORITIES = {
-    "time": "time: at the target accuracy soonest",
+    "time": "time: reaches the target accuracy soonest",
     "throughput": "throughput: the most epochs per second",
     "memory": "memory: the least memory",
     "accuracy": "accuracy: the best validation accuracy in the baseline's time",
-    "balanced": "balanced: a third of each",
+    "balanced": "balanced: speed, memory and accuracy count equally",
 }
 #: The text fields of the form: name, label, help text and initial value.
 _FIELDS = (
-    ("memory_limit", "Memory limit", "Such as 4GiB, of the GPU where there is one; or baseline, for what the baseline "
-     "configuration takes, as measured. Empty for none.", ""),
+    ("memory_limit", "Memory limit", ("A size such as 4GiB, or baseline for the measured peak of the baseline. It "
+                                      "limits GPU memory if there is a GPU. Empty sets no limit."), ""),
     ("budget", "Budget", "A duration such as 10min, or a number of trials.", "5min"),
-    ("max_accuracy_drop", "Accuracy drop", "Points of validation accuracy below the baseline that may be lost.", "1"),
-    ("name", "Name", "What people call it; the graph's name by default.", ""),
+    ("max_accuracy_drop", "Accuracy drop", "Most points of validation accuracy below the baseline.", "1"),
+    ("name", "Name", "Name of the study. Default: the graph's name.", ""),
 )  # fmt: skip
 
 
-@router.get("/studies/{study}/views", summary="Show what there is to see of a study")
+@router.get("/studies/{study}/views", summary="Show the content of a study's page")
 def get_views(service: Asked, study: Number) -> Response:
-    """Gives everything that the page of a study shows, as JSON (docs/reference/study_views.md)."""
+    """Returns the content of a study's page as JSON (docs/reference/study_views.md)."""
     return json_answer(_views(service, *service.job("study", study)))
 
 
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
 def get_page(service: Asked, study: Number) -> Response:
-    """Gives the page of a study, which keeps itself up to date."""
+    """Returns the page of a study, which updates itself."""
     return _html(_study_page(service, study))
 
 
@@ -109,9 +109,9 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
     return RedirectResponse("/" if asked == "delete" else f"/studies/{study}/page", 303)
 
 
-@router.get("/studies/{study}/tuned.html", summary="Take away the page", response_class=HTMLResponse)
+@router.get("/studies/{study}/tuned.html", summary="Download the page", response_class=HTMLResponse)
 def get_report(service: Asked, study: Number) -> Response:
-    """Gives the page of a study as it is now, as one file that needs nothing else: what `a3gnn report` writes."""
+    """Returns the present page of a study as one file without links to others, as `a3gnn report` writes it."""
     shown = {"Content-Disposition": f'attachment; filename="study-{study}.html"'}
     return HTMLResponse(study_html(_views(service, *service.job("study", study))), headers=shown)
 
@@ -120,7 +120,7 @@ def get_report(service: Asked, study: Number) -> Response:
 def get_static(name: str) -> Response:
     """Gives a script or a style of the pages."""
     if name not in MEDIA_TYPES:
-        raise not_found("static file", name)
+        raise ProblemDetails(404, "not-found", f"static file {name} does not exist")
     headers = {"Cache-Control": f"max-age={_KEPT_S}"}
     return Response(static_file(name), media_type=MEDIA_TYPES[name], headers=headers)
 
@@ -214,9 +214,9 @@ def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: i
         next_page: The next page's studies have smaller numbers than this; None on the last page.
     """
     rows = "".join(_row(study, graphs.get(study.graph, "")) for study in studies)
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Study", "Status", "Graph", "For", "Trials", "So far"))
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Study", "Status", "Graph", "Goal", "Trials", "Result"))
     table = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-    body = table if studies else '<p>There is no study yet. <a href="/start">Start one</a>.</p>'
+    body = table if studies else '<p>No study exists yet. <a href="/start">Start one</a>.</p>'
     if next_page is not None:
         body += f'<p><a href="/?before={next_page}">Older studies</a></p>'
     active = any(study.active for study in studies)
@@ -239,12 +239,12 @@ def start_page(
     parts = [
         f'<p role="alert"><b>{escape(wrong)}</b></p>' if wrong else "",
         _finder(find, len(graphs), older),
-        _select("graph", "Graph", "One that the server knows.", f'<option value="">another one</option>{known}'),
+        _select("graph", "Graph", "A registered graph.", f'<option value="">another graph</option>{known}'),
         _input("dataset", "Another graph", "A path below the data root, or synthetic:nodes=20000.",
                given.get("dataset", "")),
-        _select("priority", "Priority", "What counts among the configurations that keep the limits.",
+        _select("priority", "Priority", "Goal among the configurations that keep the limits.",
                 "".join(_option(name, text, given.get("priority", "time")) for name, text in _PRIORITIES.items())),
-        _select("model", "Model", "What is trained.",
+        _select("model", "Model", "Model to train.",
                 "".join(_option(name, name, given.get("model", MODELS[0])) for name in MODELS)),
         *(_input(name, label, text, given.get(name, first)) for name, label, text, first in _FIELDS),
     ]  # fmt: skip
@@ -258,7 +258,7 @@ def _finder(find: str, found: int, older: int | None) -> str:
     link = f' <a href="/start?{escape(urlencode({"find": find, "before": older}))}">Older graphs</a>' if older else ""
     kept = f'<input type="hidden" name="find" value="{escape(find)}">' if find else ""
     named = f' with "{find}" in the name' if find else ""
-    text = f"{count(found, 'graph')}{named} can be chosen below{', and there are older ones' if older else ''}."
+    text = f"Choose from {count(found, 'graph')}{named} below{', or from older graphs' if older else ''}."
     control = f'<span>{shown} <button form="finder">Find</button>{link}{kept}</span>'
     return _field("find", "Part of a graph's name", text, control)
 
@@ -273,7 +273,7 @@ def study_bar(study: Job, trainings: Sequence[Job], has_chosen: bool, wrong: str
         wrong: Error text of the last action; "" if there is none.
     """
     path = f"/studies/{study.id}"
-    names = {"stop": "Stop with the best so far"} if study.active else {"resume": "Go on", "delete": "Delete"}
+    names = {"stop": "Stop with the best so far"} if study.active else {"resume": "Continue", "delete": "Delete"}
     if has_chosen:
         names["train"] = "Train with the choice"
     buttons = "".join(f'<button name="action" value="{name}">{text}</button> ' for name, text in names.items())

@@ -22,14 +22,14 @@ from a3gnn.tuning.study.arguments import make_request
 
 router = APIRouter(tags=["studies"], responses=PROBLEMS)
 Page = Annotated[int, Query(ge=1, le=200)]
-Before = Annotated[int | None, Query(ge=1, le=MOST, description="The number that the last page ended with.")]
+Before = Annotated[int | None, Query(ge=1, le=MOST, description="The last number of the previous page.")]
 StatusName = Literal["queued", "running", "finished", "stopped", "failed"]
 
 
 @router.get("/studies", summary="List studies, newest first")
 def list_studies(
     service: Asked,
-    status: Annotated[list[StatusName] | None, Query(description="Any of these.")] = None,
+    status: Annotated[list[StatusName] | None, Query(description="Any of these statuses.")] = None,
     graph: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Before = None,
     limit: Page = 50,
@@ -41,7 +41,7 @@ def list_studies(
 
 @router.post("/studies", status_code=201, summary="Start a study")
 def add_study(service: Asked, order: StudyOrder) -> Response:
-    """Puts a study into the queue: what `a3gnn tune` does, with the same options."""
+    """Puts a study into the queue, which tunes as `a3gnn tune` does, with the same options."""
     job = start(service, order)
     return json_answer(job.to_dict(), 201, {"Location": f"/studies/{job.id}"})
 
@@ -60,7 +60,7 @@ def start(service: Service, order: StudyOrder) -> Job:
 
 @router.get("/studies/{study}", summary="Show a study")
 def get_study(service: Asked, study: Number) -> Response:
-    """Shows what was asked for, and how far it is."""
+    """Shows the request and the progress of a study."""
     return json_answer(service.jobs.get(study, "study").to_dict())
 
 
@@ -73,14 +73,14 @@ def delete_study(service: Asked, study: Number) -> Response:
 
 @router.post("/studies/{study}/stop", summary="Finish a study with the best so far")
 def stop_study(service: Asked, study: Number) -> Response:
-    """Has a study end now: it chooses the best that it has measured. Answers once it has, within two seconds or 202."""
+    """Ends a study with its best measured configuration. Answers 202 if that takes more than two seconds."""
     job = service.stop("study", study)
     return json_answer(job.to_dict(), 202 if job.active else 200)
 
 
-@router.post("/studies/{study}/resume", summary="Go on with a study")
+@router.post("/studies/{study}/resume", summary="Continue a study")
 def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None) -> Response:
-    """Goes on with a study that was stopped or failed, or with one that has finished under a larger budget."""
+    """Continues a stopped or failed study, or a finished study under a larger budget."""
     job = service.jobs.get(study, "study")
     arguments = dict(job.arguments)
     if order is not None and order.budget is not None:
@@ -90,9 +90,9 @@ def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None
     return json_answer(service.resume(job, arguments).to_dict(), 202)
 
 
-@router.post("/studies/{study}/retry", status_code=202, summary="Go on with a study, and forget what failed")
+@router.post("/studies/{study}/retry", status_code=202, summary="Continue a study, and forget its failed trials")
 def retry_study(service: Asked, study: Number) -> Response:
-    """Goes on with a study that has ended, as if its failed trials had not been made: they may be chosen again."""
+    """Continues an ended study without its failed trials, which may be chosen again."""
     job, _ = service.job("study", study)
     return json_answer(service.resume(job, job.arguments, forget=True).to_dict(), 202)
 
@@ -101,7 +101,7 @@ def retry_study(service: Asked, study: Number) -> Response:
 def list_trials(
     service: Asked,
     study: Number,
-    after: Annotated[int, Query(ge=-1, le=MOST, description="Trials with larger numbers.")] = -1,
+    after: Annotated[int, Query(ge=-1, le=MOST, description="Only trials with larger numbers.")] = -1,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     outcome: Annotated[Literal["measured", "failed"] | None, Query()] = None,
     reason: Annotated[str | None, Query(max_length=50)] = None,
@@ -123,13 +123,13 @@ def list_trials(
 
 @router.get("/studies/{study}/front", summary="Show the front of a study")
 def get_front(service: Asked, study: Number) -> Response:
-    """Shows every measured configuration, and which of them are on the Pareto front: of a running study, so far."""
+    """Shows every measured configuration, and the Pareto front among them, which may still change."""
     return Response(study_files.front_json(service.job("study", study)[1]), media_type="application/json")
 
 
-@router.get("/studies/{study}/tuned.json", summary="Take away the choice")
+@router.get("/studies/{study}/tuned.json", summary="Download the choice")
 def get_tuned(service: Asked, study: Number) -> Response:
-    """Gives what `a3gnn train --config` takes."""
+    """Returns the file for `a3gnn train --config`."""
     job, folder = service.job("study", study)
     content = with_places(folder, study_files.chosen_file(folder, "tuned.json"), service.graphs.get(job.graph).source)
     return _taken_away(content, study, "tuned.json", "application/json")
@@ -137,12 +137,12 @@ def get_tuned(service: Asked, study: Number) -> Response:
 
 @router.get(
     "/studies/{study}/tuned.csv",
-    summary="Take away the front as CSV",
+    summary="Download the front as CSV",
     response_class=Response,
     responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
 def get_csv(service: Asked, study: Number) -> Response:
-    """Gives the front, a row per measured configuration."""
+    """Returns the front, a row per measured configuration."""
     folder = service.job("study", study)[1]
     content = folder.places.shown(study_files.chosen_file(folder, "front.csv").decode())
     return _taken_away(content.encode(), study, "front.csv", "text/csv; charset=utf-8")
@@ -150,18 +150,18 @@ def get_csv(service: Asked, study: Number) -> Response:
 
 @router.get("/studies/{study}/files", summary="List the files of a study")
 def list_files(service: Asked, study: Number) -> Response:
-    """Lists what of a study's folder can be taken away, with its bytes: what `a3gnn report` and `pick` need of it."""
+    """Lists the files of a study that can be downloaded, with their bytes. `a3gnn report` and `pick` need them."""
     return json_answer({"files": sizes(service.job("study", study)[1])})
 
 
 @router.get(
     "/studies/{study}/files/{name}",
-    summary="Take away a file of a study",
+    summary="Download a file of a study",
     response_class=Response,
     responses={200: {"content": {"application/json": {"schema": {}}, "application/jsonl": {"schema": {}}}}},
 )
 def get_file(service: Asked, study: Number, name: FileName) -> Response:
-    """Gives a file of a study's folder as it is now, streamed; paths of the server are shortened."""
+    """Streams a file of a study's folder, with paths of the server shortened."""
     job, folder = service.job("study", study)
     content = pieces(folder, name, service.graphs.get(job.graph).source)
     return StreamingResponse(content, media_type=f"application/{name.rpartition('.')[2]}")
@@ -181,7 +181,7 @@ def add_training(service: Asked, study: Number, order: TrainOrder | None = None)
 
 @router.post("/recommend", summary="Recommend by predictions alone")
 def recommend(service: Asked, question: Question) -> Response:
-    """Says what predictions prefer, without a trial: the first takes seconds, what was asked before milliseconds."""
+    """Recommends a configuration without a trial. The first answer takes seconds, a repeated one milliseconds."""
     arguments = question.arguments(service.settings)
     graph = _graph(service, question)
     for name in ("budget", "engine"):
@@ -192,7 +192,7 @@ def recommend(service: Asked, question: Question) -> Response:
 def _graph(service: Service, order: Question) -> KnownGraph:
     if (order.graph is None) == (order.dataset is None):
         raise ProblemDetails(
-            422, "usage", "a request must name either graph, by its number, or dataset; GET /graphs lists graphs"
+            422, "usage", "a request must have either graph, a number, or dataset; GET /graphs lists the graphs"
         )
     return service.graphs.register(order.dataset) if order.dataset is not None else service.graphs.get(order.graph or 0)
 

@@ -22,9 +22,9 @@ router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
 _POLL_S = 0.2
 
 
-@router.post("/studies/{study}/suggestions", summary="Ask what to try next")
+@router.post("/studies/{study}/suggestions", summary="Get the next suggested trial")
 async def ask(service: Asked, study: Number, wait: Annotated[float, Query(ge=0, le=60)] = 10) -> Response:
-    """Gives the trial that waits for figures, or waits so many seconds for one; null where there is none by then."""
+    """Returns the trial that waits for figures, after at most `wait` seconds; null if there is none by then."""
     end = time.monotonic() + wait
     while True:
         job, folder = await to_thread.run_sync(_told_study, service, study)
@@ -34,9 +34,9 @@ async def ask(service: Asked, study: Number, wait: Annotated[float, Query(ge=0, 
         await sleep(_POLL_S)
 
 
-@router.post("/studies/{study}/trials/{trial}/complete", summary="Tell what a suggested trial reached")
+@router.post("/studies/{study}/trials/{trial}/complete", summary="Report the figures of a suggested trial")
 def tell(service: Asked, study: Number, trial: Number, order: TellOrder) -> Response:
-    """Takes the figures of a trial, or why it failed; the next suggestion follows."""
+    """Takes the figures of a trial, or its failure. The next suggestion follows."""
     job, folder = _told_study(service, study)
     if job.status != "running":
         raise conflict(f"study {study} is {job.status}, so it takes no figures")
@@ -48,6 +48,6 @@ def _told_study(service: Service, study: int) -> tuple[Job, JobFolder]:
     job, folder = service.job("study", study)
     if not job.is_told:
         raise conflict(
-            f'study {study} runs its own trials; one that was started with "trainer": "client" asks for them'
+            f'study {study} runs its own trials, so it suggests none; start a study with "trainer": "client"'
         )
     return job, folder

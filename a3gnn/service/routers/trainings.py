@@ -32,34 +32,34 @@ def list_trainings(
 
 @router.get("/{training}", summary="Show a training")
 def get_training(service: Asked, training: Number) -> Response:
-    """Shows how far a training is."""
+    """Shows the progress of a training."""
     return json_answer(service.jobs.get(training, "training").to_dict())
 
 
-@router.get("/{training}/result.json", summary="Take away what a training reached")
+@router.get("/{training}/result.json", summary="Download the result of a training")
 def get_result(service: Asked, training: Number) -> Response:
-    """Gives the training's result.json."""
+    """Returns the training's result.json."""
     content = _file(service, training, "result.json").read_bytes()
     return json_answer(service.home.places.shown_in(json.loads(content)))
 
 
-@router.get("/{training}/model.pt", summary="Take away the weights", response_class=FileResponse)
+@router.get("/{training}/model.pt", summary="Download the weights", response_class=FileResponse)
 def get_model(service: Asked, training: Number) -> Response:
-    """Gives the training's model.pt, which `a3gnn predict` takes."""
+    """Returns the training's model.pt for `a3gnn predict`."""
     shown = f"training-{training}-model.pt"
     return FileResponse(_file(service, training, "model.pt"), media_type="application/octet-stream", filename=shown)
 
 
 @router.post("/{training}/stop", summary="Stop a training")
 def stop_training(service: Asked, training: Number) -> Response:
-    """Has a training end at a checkpoint, from which it can go on."""
+    """Stops a training at a checkpoint, from which it can continue."""
     job = service.stop("training", training)
     return json_answer(job.to_dict(), 202 if job.active else 200)
 
 
-@router.post("/{training}/resume", status_code=202, summary="Go on with a training")
+@router.post("/{training}/resume", status_code=202, summary="Continue a training")
 def resume_training(service: Asked, training: Number) -> Response:
-    """Goes on with a training from its last checkpoint."""
+    """Continues a training from its last checkpoint."""
     job = service.jobs.get(training, "training")
     return json_answer(service.resume(job, job.arguments).to_dict(), 202)
 
@@ -74,5 +74,5 @@ def delete_training(service: Asked, training: Number) -> Response:
 def _file(service: Service, training: int, name: str) -> Path:
     job, folder = service.job("training", training)
     if job.status != "finished":
-        raise conflict(f"only a training that has finished has a {name}, and {training} is {job.status}")
+        raise conflict(f"only a finished training has a {name}, but training {training} is {job.status}")
     return folder.run / name

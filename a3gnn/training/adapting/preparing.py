@@ -109,7 +109,7 @@ class Preparing(Recorded[Preparation]):
         if wanted != self._refused:
             self._refused = wanted
             what = self._changed(before, wanted).what
-            self.lines.append(f"adapt: {what} is asked for and not done: {why}")
+            self.lines.append(f"adapt: {what} was refused: {why}")
         return before
 
     def _skipped(self, current: Preparation) -> int:
@@ -119,7 +119,7 @@ class Preparing(Recorded[Preparation]):
         return PreparationChange(now=now.to_dict(), before=before.to_dict())
 
     def _sought(self, before: Preparation, mean: StageTimes) -> str:
-        return "the controller asked for it"
+        return "requested by the controller"
 
     def _reason(self, before: Preparation, now: Preparation) -> str:
         # During a search, stage times belong to several preparations, so drifts say nothing.
@@ -207,7 +207,7 @@ class CacheShrinker:
         if not short or min(more, self._more(wanted, now)) <= 0:
             return None
         scarce = min(short, key=lambda room: room.left - room.reserve)
-        return f"it takes {format_size(more)} more, and {format_size(max(scarce.left, 0))} are left {scarce.name}"
+        return f"it needs {format_size(more)} more, but only {format_size(max(scarce.left, 0))} {scarce.name} are free"
 
     def look(self, now: Preparation) -> tuple[Preparation, str] | None:
         """Returns the preparation that replaces `now`, and why; None for no change, or if the last check is recent."""
@@ -221,7 +221,11 @@ class CacheShrinker:
         if scarce.left < scarce.reserve:
             self._calm_since = time
             smaller = self._smaller(now, -scarce.spare)
-            return None if smaller is None else (smaller, f"{format_size(max(scarce.left, 0))} are left {scarce.name}")
+            return (
+                None
+                if smaller is None
+                else (smaller, f"only {format_size(max(scarce.left, 0))} {scarce.name} are free")
+            )
         # Growth leaves one reserve more than a shrink does, so that slightly less room doesn't undo it.
         growth = min(room.spare - room.reserve for room in self._seen)
         before = self._before(now)
@@ -234,7 +238,7 @@ class CacheShrinker:
         self._calm_since = time
         larger = replace(now, cache_bytes=now.cache_bytes + min(missing, growth))
         self.shrunk = Shrunk(before, larger.cache_bytes)
-        return larger, f"{format_size(scarce.left)} are left {scarce.name} again"
+        return larger, f"{format_size(scarce.left)} {scarce.name} are free again"
 
     def _before(self, now: Preparation) -> int:
         """Returns the cache's bytes before the watch shrank it, or its present bytes if something else chose them."""

@@ -236,12 +236,13 @@ class Recorded(ABC, Generic[Adjusted]):
         tried = self._changed(before, now)
         if latest is not None and tried.takes_back(latest) and latest.slower > -LEAST_GAIN:
             word = "more" if latest.slower > 0 else "less"
-            return f"back again, for a mini-batch took {abs(latest.slower):.0%} {word} than before"
+            return f"undone, because a mini-batch took {abs(latest.slower):.0%} {word} time than before"
         mean = StageTimes.mean(self._last)
         drifted = drifts(StageTimes.mean(self._first), mean)
         if not drifted:
             return self._sought(before, mean)
-        return f"{self._stage(drifted[0])} takes {shown(drifted[0].now_s)}, and took {shown(drifted[0].before_s)}"
+        worst = drifted[0]
+        return f"{self._stage(worst)} takes {shown(worst.now_s)} now and took {shown(worst.before_s)} before"
 
     def _told_changes(self) -> list[dict[str, Any]]:
         return list(map(dataclasses.asdict, self.changes))

@@ -210,19 +210,19 @@ class Searching:
         if search.queue and len(search.tried) < _MOST:
             following = search.queue.pop(0)
             search.tried.add(following)
-            self.why = f"tried, for {self._because()}"
+            self.why = f"tried, because {self._because()}"
             return following
         self._search = None
         best, begin = search.best, search.begin
         has_gained = best.preparation != begin.preparation
         self._rest = 0 if has_gained else self._pause
         self._pause = _REST if has_gained else min(2 * self._pause, _LONGEST_REST)
-        self.why = f"the best of {len(search.tried)}, {shown(best.seconds)} per mini-batch"
+        self.why = f"the best of {len(search.tried)} tried, at {shown(best.seconds)} per mini-batch"
         return best.preparation
 
     def _because(self) -> str:
         assert self.drift is not None, "a stage drifted"
-        return f"{self.drift.stage} takes {shown(self.drift.now_s)}, and took {shown(self.drift.before_s)}"
+        return f"{self.drift.stage} takes {shown(self.drift.now_s)} now and took {shown(self.drift.before_s)} before"
 
     def _gains(self, before: _Measured, now: _Measured) -> bool:
         clear = before.seconds - now.seconds > _CLEAR * math.hypot(before.error, now.error)

@@ -121,8 +121,8 @@ def check_adapting(graph: Graph, config: TrainConfig, processes: int) -> None:
     """
     if processes > 1:
         raise UsageError(
-            f"{option('adapt')} must be left out where torchrun starts {processes} processes, which wait for each "
-            "other: none of them could tell what its own changes gained"
+            f"{option('adapt')} must be left out with {processes} processes of torchrun. They wait for each other, "
+            "so none can measure the gain of its own changes"
         )
     check_adjustable(graph, config)
 

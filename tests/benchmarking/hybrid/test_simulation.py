@@ -163,7 +163,7 @@ def test_an_assignment_of_another_platform_is_refused(training, assignment, chan
 
 
 @pytest.mark.parametrize(
-    ("name", "unit"), [("launch_s", "second"), ("sampled_edges_per_s", "edge per second"), ("half_rows", "row")]
+    ("name", "unit"), [("launch_s", "seconds"), ("sampled_edges_per_s", "edges per second"), ("half_rows", "rows")]
 )
 def test_a_refused_figure_names_its_unit(training, name, unit):
     with pytest.raises(UsageError, match=f"{name} must be >= 0 {unit}, got -1"):

@@ -105,7 +105,7 @@ def test_columns_must_be_all_each_once(columns):
         with BUILDING:
             built = model_of(TASKS["sage"])
         model = SplitModel(built, ranks, columns[ranks.rank])
-        with pytest.raises(UsageError, match="2 ranks must have each of 13 columns of the features once"):
+        with pytest.raises(UsageError, match="each of 13 columns of the features must be on one of 2 ranks"):
             model([None, None])
 
     together(2, work)
@@ -115,9 +115,11 @@ def test_parts_are_checked():
     task = TASKS["sage"]
     (whole, _), *_ = minibatches(task.fanouts, 2)
     model, every = SplitModel(model_of(task), alone(), (0, WIDTH)), blocks(whole, task)
-    with pytest.raises(UsageError, match=r"a part for each of 1 ranks, got 0"):
+    with pytest.raises(UsageError, match=r"an entry for each of 1 ranks, got 0"):
         model([])
-    with pytest.raises(UsageError, match=r"columns 0 to 13, 13 in all, got 12 columns; give it x\[:, 0:13\]"):
+    with pytest.raises(
+        UsageError, match=r"columns 0 to 13 of the features, 13 in all, got 12 columns; give it x\[:, 0:13\]"
+    ):
         model([ColumnPart(every[0], torch.zeros(whole.num_nodes, 12, dtype=torch.float64))], every[1:])
     with pytest.raises(UsageError, match="must be whole"):
         InputStructure.of(cut(whole, 0, 1))

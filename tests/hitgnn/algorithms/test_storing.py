@@ -58,7 +58,7 @@ def test_what_is_no_node_or_column_is_refused(tiny_graph):
         with pytest.raises(UsageError, match=r"integers in \[0, 300\)"):
             Stored.rows(tiny_graph, nodes)
     for columns in ((0, 17), (-1, 3), (4, 4)):
-        with pytest.raises(UsageError, match=r"within \[0, 16\], one at least"):
+        with pytest.raises(UsageError, match=r"must be a non-empty range in \[0, 16\]"):
             Stored.dimensions(tiny_graph, *columns)
     assert Stored.rows(tiny_graph, []).nodes.dtype == np.int32
     assert Stored.rows(tiny_graph, [5, 3, 5]).nodes.tolist() == [3, 5]
@@ -140,20 +140,22 @@ def test_nodes_of_some_ranks_are_dealt_out_among_these(tiny_graph):
 
 def test_a_program_that_lacks_something_is_refused(tiny_graph):
     program = Program(tiny_graph, 2)
-    with pytest.raises(UsageError, match=r"called for every rank, not for \[0, 1\]"):
+    with pytest.raises(UsageError, match=r"called for every rank, but ranks \[0, 1\] are missing"):
         program.algorithm()
     for rank in range(2):
         program.feature_storing(rank)
     program.graph_partition(tiny_graph.train_ids[1:], 0)
-    with pytest.raises(UsageError, match="every train node to a rank, 1 have none"):
+    with pytest.raises(UsageError, match="every train node to a rank, but 1 have none"):
         program.algorithm()
     with pytest.raises(UsageError, match="got both"):
         program.feature_storing(0, nodes=[1], columns=(0, 1))
     with pytest.raises(UsageError, match=r"rank must be in \[0, 2\), got 2"):
         program.graph_partition([1], 2)
-    with pytest.raises(UsageError, match=r"that a rank is assigned must be .* \[0, 300\), got values from -1 to -1"):
+    with pytest.raises(UsageError, match=r"nodes of a rank must be .* \[0, 300\), got values from -1 to -1"):
         program.graph_partition([-1], 0)
-    with pytest.raises(UsageError, match=r"features are stored must be .* \[0, 300\), got values from 300 to 300"):
+    with pytest.raises(
+        UsageError, match=r"nodes with stored features must be .* \[0, 300\), got values from 300 to 300"
+    ):
         program.feature_storing(0, nodes=[300])
     program.graph_partition(tiny_graph.train_ids, 1)
     with pytest.raises(UsageError, match="by 2 ranks, got 300 nodes, 16 features and 3 ranks; make a Program"):

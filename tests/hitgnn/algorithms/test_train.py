@@ -123,7 +123,7 @@ def test_what_the_algorithm_decides_is_no_knob(knobs):
 
 def test_columns_without_an_exchange_are_refused(tiny_graph):
     lacking = Algorithm("mine", random_parts, by_dimension)
-    with pytest.raises(UsageError, match=r"mine must have an exchange .* got columns 0 to 8 of 16"):
+    with pytest.raises(UsageError, match=r"mine must have an exchange, .* columns 0 to 8 of 16"):
         lacking.stored(tiny_graph, lacking.parts(tiny_graph, 2, 0), 0, 2)
 
 
@@ -132,5 +132,5 @@ def test_ranks_are_those_that_torchrun_has_started(monkeypatch):
         monkeypatch.setenv(name, value)
     start_ranks(4)
     start_ranks(None)
-    with pytest.raises(UsageError, match="processes that torchrun started, 4, got 2"):
+    with pytest.raises(UsageError, match="the 4 processes of torchrun, got 2"):
         start_ranks(2)

@@ -83,5 +83,5 @@ def test_a_relative_folder_and_a_compiler_with_arguments(
 def test_without_a_compiler(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generate(Design(2, 16), tmp_path)
     monkeypatch.setenv("CXX", compiler)
-    with pytest.raises(MissingDependencyError, match="there is no no-such-compiler; install them"):
+    with pytest.raises(MissingDependencyError, match="but no-such-compiler can't be found; install them"):
         build(tmp_path, "simulate")

@@ -20,10 +20,10 @@ def test_each_unit_keeps_as_many_words() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"units": 6}, "units must be a power of two, got 6; 4 and 8 are the nearest"),
-        ({"multipliers": 1000}, "multipliers must be a power of two, got 1000; 512 and 1024 are the nearest"),
+        ({"units": 6}, "units must be a power of two, got 6; the nearest are 4 and 8"),
+        ({"multipliers": 1000}, "multipliers must be a power of two, got 1000; the nearest are 512 and 1024"),
         ({"units": 0}, "units must be an integer >= 1, got 0"),
-        ({"result_bytes": 64}, "result_bytes must hold a word of 64 B for each of 4 units, got 64 B; 4.00 MiB is"),
+        ({"result_bytes": 64}, "result_bytes must have 64 B for each of 4 units, got 64 B; the default is 4.00 MiB"),
     ],
 )
 def test_what_is_no_design_is_refused(fields: dict[str, int], message: str) -> None:

@@ -28,7 +28,7 @@ def test_nothing_is_left_to_fill_in(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(UsageError, match="out must be a new or empty folder, or one of an accelerator, got"):
+    with pytest.raises(UsageError, match="out must be a new or empty folder, or the folder of an accelerator, got"):
         generate(Design(2, 32), tmp_path)
 
 

@@ -95,14 +95,14 @@ def test_of_equal_designs_the_one_with_fewer_dsps_is_best(die: Die, kernels: Ker
 
 @pytest.mark.parametrize("ceiling", [0, -0.5, 1.01, float("nan")])
 def test_a_ceiling_is_a_share(ceiling: float, die: Die, kernels: Kernels) -> None:
-    with pytest.raises(UsageError, match=r"ceiling must be in \(0, 1\]"):
+    with pytest.raises(UsageError, match=r"ceiling must be a share of each resource in \(0, 1\]"):
         DesignSpace.of(die, kernels, ceiling)
 
 
 @pytest.mark.parametrize("dsps_per_unit", [0.1, 1e-9])
 def test_a_grid_of_too_many_designs_is_said(dsps_per_unit: float, die: Die) -> None:
     small = Kernels("mine", 1, 1, dsps_per_unit, ((1e-6, 1e-6, 0),))
-    with pytest.raises(UsageError, match=r"every=True tries 200,000 designs of a die at most.*leave out every, and"):
+    with pytest.raises(UsageError, match=r"every=True tries at most 200,000 designs of a die.*leave out every to try"):
         DesignSpace.of(die, small, 0.91, every=True)
     assert DesignSpace.of(die, small, 0.91).num_distinct < 1000
 

@@ -84,7 +84,7 @@ def test_kernels_of_ones_own(tmp_path: Path) -> None:
         ("dsps = 500", "dsps = 0", r"dies\[1\]: dsps must be an integer >= 1, got 0"),
         ("dsps = 500", "dsps = 5.5", r"dies\[1\]: dsps must be an integer >= 1, got 5.5"),
         ("count = 2", "count = 0", r"dies\[0\]: count must be an integer >= 1, got 0"),
-        ("count = 2", "count = 1000000000000", r"dies\[0\]: count must be 64 at most, .* got 1,000,000,000,000"),
+        ("count = 2", "count = 1000000000000", r"dies\[0\]: count must be at most 64, got 1,000,000,000,000"),
         ('name = "mine"', 'name = ["a"]', r"device: name must be text, got \('a',\)"),
         ('source = "data sheet"', "source = 5", "device: source must be text, got 5"),
         ('source = "measured"', "source = 5", "own.toml: source must be text, got 5"),
@@ -103,7 +103,7 @@ def test_kernels_of_ones_own(tmp_path: Path) -> None:
         ('host = "epyc-7763"', 'host = "a5000"', "host: kind must be one of cpu, got 'gpu'"),
         ('host = "epyc-7763"', "host = 3", "host: a name must be one of"),
         ('host = "epyc-7763"\n', "", "Platform must have a field 'host'"),
-        ("[[device.dies]]", "[device.dies]", "must be a TOML file"),
+        ("[[device.dies]]", "[device.dies]", "must be TOML"),
         ('source = "measured"', 'sources = "measured"', "did you mean 'source'"),
     ],
 )
@@ -116,7 +116,7 @@ def test_what_is_wrong_is_said(old: str, new: str, words: str, tmp_path: Path) -
 @pytest.mark.parametrize("luts", ["[]", "[[1, 2]]", "[[1, 2, -3]]", '[["a", 2, 3]]', "7"])
 def test_luts_must_be_triples(luts: str, tmp_path: Path) -> None:
     table = f'kernels = {{ source = "", lanes = 8, dsps_per_multiplier = 3, dsps_per_unit = 40, luts = {luts} }}'
-    with pytest.raises(UsageError, match="kernels: luts must be a list of triples"):
+    with pytest.raises(UsageError, match="kernels: luts must be a list of one or more triples"):
         read_platform(write(tmp_path, OWN.replace('kernels = "hitgnn"', table)))
 
 
@@ -126,5 +126,5 @@ def test_an_unknown_platform_is_refused_with_the_nearest() -> None:
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match=r"nowhere.toml: it can't be read"):
+    with pytest.raises(UsageError, match=r"nowhere.toml: the file can't be read"):
         read_platform("nowhere.toml")

@@ -110,7 +110,7 @@ def test_the_hosts_memory_is_shared() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("beta", 1.1), ("beta", -0.1), ("beta", float("nan"))])
 def test_beta_is_a_share(field: str, value: float) -> None:
-    with pytest.raises(UsageError, match=r"beta must be in \[0, 1\]"):
+    with pytest.raises(UsageError, match=r"beta must be a share of the input rows in \[0, 1\]"):
         Conditions(**{field: value})
 
 

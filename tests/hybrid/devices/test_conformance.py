@@ -126,7 +126,7 @@ class TestConformance:
     def test_an_accelerator_has_speeds_for_the_performance_model_and_room_for_a_little(self, device, this_machine):
         assert device.fits(Counts((8.0, 20.0, 40.0), (32.0, 60.0)))
         if device.kind == "processor":
-            with pytest.raises(NotImplementedError, match="cpu:1 is no accelerator"):
+            with pytest.raises(NotImplementedError, match="cpu:1 is not an accelerator"):
                 device.speeds(this_machine.profile)
             return
         rates = ("device_gemm_flops_per_s", "host_to_device_bytes_per_s")
@@ -183,7 +183,7 @@ def test_a_gpu_that_is_named_twice_is_refused(small_graph):
 def test_unknown_kinds_are_refused_with_the_nearest(small_graph):
     with pytest.raises(UsageError, match="did you mean 'cuda'"):
         open_devices(["cude:0"], small_graph, TASK)
-    with pytest.raises(UsageError, match="must name one at least"):
+    with pytest.raises(UsageError, match="must name at least one"):
         open_devices([], small_graph, TASK)
 
 

@@ -112,7 +112,7 @@ def own_model(in_channels: int, out_channels: int) -> torch.nn.Module:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "one trainer": ({"trainers": "cpu:2"}, "must be two or more with adapt, got cpu:2; name another"),
+    "one trainer": ({"trainers": "cpu:2"}, "must name two or more with adapt, got cpu:2; name another"),
     "independent": ({"trainer_sampling": "independent"}, "must be whole with adapt, got 'independent'"),
     "not a flag": ({"adapt": "yes"}, "adapt must be True or False"),
     "own model": ({"task": Task(model=f"{__name__}:own_model")}, "must be a built-in one"),
@@ -142,4 +142,4 @@ def test_the_command_takes_the_flag(write_tuned, small_folder_graph, tmp_path, c
     with pytest.raises(SystemExit) as ended:
         main([*common[:-1], str(tmp_path / "no"), "--trainers", "cpu:1"])
     assert ended.value.code == 2
-    assert "--trainers must be two or more with --adapt" in " ".join(capsys.readouterr().err.split())
+    assert "--trainers must name two or more with --adapt" in " ".join(capsys.readouterr().err.split())

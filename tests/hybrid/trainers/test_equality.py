@@ -200,5 +200,5 @@ def test_what_could_differ_is_refused(graph):
         hybrid(graph, TrainConfig(batch_size=512, resources="auto"), task_of("sage"), (300, 212))
     with pytest.raises(UsageError, match="must be a built-in one"):
         hybrid(graph, TrainConfig(batch_size=512), Task(model="tests.own_models:make"), (300, 212))
-    with pytest.raises(UsageError, match="come to batch_size 512"):
+    with pytest.raises(UsageError, match="sum to batch_size 512"):
         hybrid(graph, TrainConfig(batch_size=512), task_of("sage"), (300, 213))

@@ -191,7 +191,7 @@ def test_where_no_weights_are_whole_the_last_checkpoint_is_kept(tiny_folder_grap
     alone: dict[str, Any] = {"trainers": "cpu:1", "trainer_shares": None}
     run(tiny_folder_graph, tmp_path / "whole", **alone)
     disturb(torn(0, 7))
-    with pytest.raises(A3GNNError, match=r"no trainer's weights are whole.*go on from there by resume=True") as caught:
+    with pytest.raises(A3GNNError, match=r"no trainer's weights are whole.*continue from it by resume=True") as caught:
         run(tiny_folder_graph, tmp_path / "run", **alone)
     assert not isinstance(caught.value, TrainerError)
     monkeypatch.undo()

@@ -133,13 +133,13 @@ def test_a_run_says_what_it_took_and_goes_on_with_it(graph, this_machine, tmp_pa
     (line,) = [line for line in told if line.startswith("trainers:")]
     assert f"shares {shares} by the performance model, which predicts" in line
     assert "ms per mini-batch" in line
-    assert "trainer_shares gives others" in line
+    assert "trainer_shares sets other shares" in line
     run(stored, tmp_path / "whole", epochs=2)
     now(scaled(this_machine, 1e4))
     told.clear()
     went_on = run(stored, tmp_path / "run", epochs=2, resume=True, notify=told.append)
     assert went_on.trainers["shares"] == found.trainers["shares"]
-    assert f"trainers: shares {shares}, as the run began with" in told
+    assert f"trainers: shares {shares}, as at the start of the run" in told
     weights, expected = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("run", "whole"))
     assert all(torch.equal(value, expected[name]) for name, value in weights.items())
     other = run(stored, tmp_path / "other")

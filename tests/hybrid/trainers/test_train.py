@@ -102,20 +102,20 @@ def test_a_target_is_reached_by_trainers_too(tiny_folder_graph, tmp_path):
 
 
 REFUSED = {
-    "too few shares": ({"trainer_shares": (32,)}, "must be one per trainer and come to batch_size 32"),
-    "another batch": ({"trainer_shares": (20, 13)}, "come to batch_size 32, got 20,13"),
+    "too few shares": ({"trainer_shares": (32,)}, "must have one number per trainer and sum to batch_size 32"),
+    "another batch": ({"trainer_shares": (20, 13)}, "sum to batch_size 32, got 20,13"),
     "less than none": ({"trainer_shares": (-1, 33)}, "0 leaves a trainer out"),
     "no such sampling": ({"trainer_sampling": "alone"}, "trainer_sampling must be one of independent, whole"),
     "no time": ({"trainer_stall": 0}, "trainer_stall must be positive"),
     "one number": ({"trainer_shares": 32}, "must be integers, one per trainer, got 32"),
-    "two depths": ({"prefetch": (1, 1)}, "prefetch must be three numbers.*got 1,1; 1,1,1 is two-stage prefetching"),
+    "two depths": ({"prefetch": (1, 1)}, "prefetch must be three numbers, got 1,1; .*; 1,1,1 is two-stage prefetching"),
     "a depth below none": ({"prefetch": (1, -1, 1)}, "prefetch must be an integer >= 0.*0 runs two stages in turn"),
     "depths as text": ({"prefetch": "1,1,1"}, "prefetch must be integers, such as 1, 1, 1, got '1,1,1'"),
     "depths of none": ({"trainers": None, "prefetch": (1, 1, 1)}, "prefetch must be left out without trainers"),
     "no trainers": ({"trainers": None, "trainer_shares": (20, 12)}, "trainer_shares must be left out without trainers"),
     "sampling of none": ({"trainers": None, "trainer_sampling": "independent"}, "trainer_sampling must be left out"),
     "stall of none": ({"trainers": None, "trainer_stall": 5.0}, "trainer_stall must be left out"),
-    "no name": ({"trainers": " , "}, "must name one at least"),
+    "no name": ({"trainers": " , "}, "must name at least one"),
     "no such device": ({"trainers": "gpu:0"}, "cpu, cuda, sim"),
     "no threads": ({"trainers": "cpu:0"}, "cpu:THREADS"),
     "no such accelerator": ({"trainers": "sim:u280"}, "did you mean 'u250'"),
@@ -152,10 +152,10 @@ def test_the_command_takes_what_the_function_takes(write_tuned, small_folder_gra
     out = " ".join(capsys.readouterr().out.split())
     assert "Trainers cpu:1 156, cpu:1 100 seeds, whole sampling, prefetch 1,1,1; " in out
     wrong = (
-        ("--trainer-shares", "156", "--trainer-shares must be one per trainer"),
+        ("--trainer-shares", "156", "--trainer-shares must have one number per trainer"),
         ("--trainer-shares", "a,b", "integers separated by commas"),
         ("--prefetch", "1,1", "--prefetch must be three numbers"),
-        ("--prefetch", "all", "depths are three integers separated by commas"),
+        ("--prefetch", "all", "depths must be three integers separated by commas"),
     )
     for flag, value, law in wrong:
         with pytest.raises(SystemExit) as ended:

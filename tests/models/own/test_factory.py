@@ -34,7 +34,9 @@ def test_what_other_processes_cannot_import_is_refused(package, monkeypatch) -> 
     with pytest.raises(UsageError, match="defined in the notebook or script itself; write it to a file"):
         model_name(local)
     for other in (3, functools.partial(local), torch.nn.ReLU()):
-        with pytest.raises(UsageError, match=r"model must be a built-in one's name, package.module:function, or a"):
+        with pytest.raises(
+            UsageError, match=r"model must be the name of a built-in model, package.module:function, or a"
+        ):
             model_name(other)
     models = importlib.import_module(f"{package.name}.models")
     before = models.make_layers
@@ -46,9 +48,9 @@ def test_what_other_processes_cannot_import_is_refused(package, monkeypatch) -> 
 @pytest.mark.parametrize(
     ("factory", "message"),
     [
-        ("{}.modles:Edges", r"there is none called {}\.modles; run this from the folder that holds it"),
-        ("{}.models.py:Edges", r"there is none called {}\.models\.py; name the module, not its file, without \.py"),
-        ("nowhere.models:Edges", r"there is none called nowhere; .* PYTHONPATH"),
+        ("{}.modles:Edges", r"no module is named {}\.modles; run this from the folder with the module"),
+        ("{}.models.py:Edges", r"no module is named {}\.models\.py; name the module without \.py, not its file"),
+        ("nowhere.models:Edges", r"no module is named nowhere; .* PYTHONPATH"),
         ("{}.models:Edge", r"must exist, but module '{}.models' has no attribute 'Edge'"),
         ("{}.models:NUMBER", r"must be a function \(in_channels, out_channels\), got 3"),
         ("{}.models:wrong", r"must return a torch.nn.Module, got \[16\]"),
@@ -70,10 +72,13 @@ def test_what_cannot_be_built_says_why(factory, message, package, tiny_graph) ->
         ("    loss = 3", r"loss must be a method, got 3; leave it out"),
         ("    aggregates = 'sum'", r'aggregates must be "mean" or left out, got \'sum\''),
         ("    def forward(self, x): return x", r"forward must take \(x, edge_index\) or \(x, adjs\)"),
-        ("    def forward(self, x, edge_index, w): return x", r"no more without a default, got \(x, edge_index, w\)"),
-        ("    def forward(self, x, edge_index, *, w): return x", r"no more without a default"),
-        ("    def forward(self, x, edge_index): return x", r"row of 4 values .* got shape \(\d+, 16\)"),
-        ("    def forward(self, x, edge_index): return 7", r"row of 4 values .* got 'int'"),
+        (
+            "    def forward(self, x, edge_index, w): return x",
+            r"nothing else without a default, got \(x, edge_index, w\)",
+        ),
+        ("    def forward(self, x, edge_index, *, w): return x", r"nothing else without a default"),
+        ("    def forward(self, x, edge_index): return x", r"rows of 4 values .* got shape \(\d+, 16\)"),
+        ("    def forward(self, x, edge_index): return 7", r"rows of 4 values .* got 'int'"),
         ("    def forward(self, x, adjs): return super().forward(x, adjs)", r"forward\(x, adjs\) raised an exception:"),
         (
             "    def __init__(self, i, o):\n        super().__init__(i, o)\n        self.more = torch.nn.LazyLinear(3)",
@@ -116,7 +121,7 @@ def test_what_is_imported_by_other_means_is_an_error(package, monkeypatch) -> No
     importlib.import_module(f"{package.name}.models")
     sources.check(before)
     importlib.import_module(f"{package.name}.hidden")
-    with pytest.raises(ModelError, match=rf"but {package.name}.hidden .*add 'import {package.name}.hidden' to"):
+    with pytest.raises(ModelError, match=rf"must import {package.name}.hidden .*add 'import {package.name}.hidden' to"):
         sources.check(before)
 
 

@@ -140,7 +140,7 @@ def test_a_fixed_sample_is_the_last_resort_and_says_so(name, own_task, small_gra
     task = own_task(small_graph, name, fanouts=(4, -1))
     one, _, first = outputs_of(small_graph, task, 1000)
     assert (one.kind, one.fanouts) == ("sampled", (4, 25))
-    assert one.text.startswith("a fixed sample of 4, 25 in-neighbors per node, not of all: the whole graph may take")
+    assert one.text.startswith("a fixed sample of 4, 25 in-neighbors per node, because the whole graph may take")
     assert {len(some) for some in one.batches} == {1}  # no smaller mini-batch can be
     _, _, again = outputs_of(small_graph, task, 1000)
     assert torch.equal(first, again)
@@ -173,9 +173,7 @@ def test_what_differs_between_validation_and_test_is_said(own_task, small_graph,
     assert plans.test.cost > 1.5 * plans.validation.cost
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", cut)
     evaluator = evaluator_of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
-    assert evaluator.text.startswith(
-        f"{plans.validation.text}; that of test nodes from a fixed sample of 10, 5 in-neigh"
-    )
+    assert evaluator.text.startswith(f"{plans.validation.text}; for test nodes from a fixed sample of 10, 5 in-neigh")
     found = EvaluationPlans.of(small_graph, task, int(0.8 * whole_bytes(small_graph, task)))
     assert (found.sampled, plans.sampled) == ("test", "none")
 

@@ -60,7 +60,7 @@ def test_full_input_aggregation_learns_where_a_mean_is_declared(own_task, small_
         for epoch in range(10):
             list(trainer.steps(epoch))
         assert trainer.validate() > majority(small_folder_graph) + 0.1
-    with pytest.raises(ConfigError, match=r"input_aggregation full needs a model that declares .* use sampled"):
+    with pytest.raises(ConfigError, match=r"input_aggregation full needs a model with aggregates .* use sampled"):
         Trainer(small_folder_graph, full, own_task(small_folder_graph, "Edges"), TrainerOptions(scratch=tmp_path))
 
 
@@ -113,7 +113,7 @@ def test_the_tasks_schedule_is_applied_where_the_model_has_none(own_task, small_
         count = trainer.batches_per_epoch
     assert rates == pytest.approx([task.learning_rate * (1 - batch / (2 * count)) for batch in range(count)])
     task = own_task(small_folder_graph, "Own", **falling)
-    with pytest.raises(ModelError, match="lr_schedule must be constant where the model has its own schedule"):
+    with pytest.raises(ModelError, match="lr_schedule must be constant for a model with its own schedule"):
         Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path))
 
 
@@ -140,7 +140,7 @@ def test_a_contract_that_is_broken_in_training_is_named(body, message, package, 
 def test_a_file_that_changed_meanwhile_ends_the_trial(package, own_task, tiny_graph, tmp_path) -> None:
     task = own_task(tiny_graph)
     package.write("widths", "HIDDEN = 32  # changed\n")
-    with pytest.raises(ModelError, match="must stay as it was when this began, but its files, packages or parameters"):
+    with pytest.raises(ModelError, match="must not change during a run, but its files, packages or parameters"):
         Trainer(tiny_graph, CONFIG, task, TrainerOptions(scratch=tmp_path))
 
 
@@ -170,7 +170,9 @@ def test_two_epochs_and_two_more_equal_four(package, small_folder_graph, tmp_pat
     assert found[0]["optimizer"]["param_groups"] == found[1]["optimizer"]["param_groups"]
     assert "accuracy is computed from the whole graph at once" in lines
     package.write("widths", "HIDDEN = 32  # another version\n")
-    with pytest.raises(ConfigError, match=r"is of another run: the model's sources was '\w+' and is '\w+'; use the"):
+    with pytest.raises(
+        ConfigError, match=r"belongs to another run: the model's sources was '\w+' and is '\w+'; use the"
+    ):
         train(CONFIG, small_folder_graph, model=model, task=task, epochs=5, out=tmp_path / "whole", resume=True)
 
 
@@ -182,7 +184,7 @@ def test_a_limit_bounds_evaluation_and_the_result_says_how_it_was_done(package, 
             CONFIG, small_folder_graph, model=factory, task=task, epochs=1, out=tmp_path / "run"
         ).task, TrainerOptions(scratch=tmp_path, evaluation_bytes=1000),
     ) as trainer:  # fmt: skip
-        assert trainer.evaluation.startswith("a fixed sample of 3, 3 in-neighbors per node, not of all")
+        assert trainer.evaluation.startswith("a fixed sample of 3, 3 in-neighbors per node, because")
         assert 0 <= trainer.validate() <= 1
 
 
@@ -256,6 +258,6 @@ def test_a_row_that_no_statistics_normalize_is_an_error(
     task = own_task(graph, package.add_class(_NORMED.format(norm=norm)))
     with (
         Trainer(graph, CONFIG.replace(batch_size=batch_size), task, TrainerOptions(scratch=tmp_path)) as trainer,
-        pytest.raises(ModelError, match=rf"a batch norm must have 2 rows or more .* which has 1 seed \({got}\); take"),
+        pytest.raises(ModelError, match=rf"a batch norm needs at least 2 rows.* of 1 seed \({got}\)\. Choose"),
     ):
         list(trainer.steps(0))

@@ -115,7 +115,7 @@ def test_a_machine_that_is_lost_is_replaced(
         assert isinstance(lost, Failure)
         assert (lost.kind, lost.transient) == (FailureKind.CRASHED, True)
         assert home.id[:8] in lost.detail
-        assert "was lost in the middle of the trial" in lost.detail
+        assert "was lost during the trial" in lost.detail
         wait_until(lambda: not home.servers())
         # The next trial goes to the other machine, and goes on with what the first one learned.
         longer = dataclasses.replace(PLAN, curve=CurvePlan(1e6, most_epochs=110))
@@ -125,6 +125,6 @@ def test_a_machine_that_is_lost_is_replaced(
         assert again.curve.batches[: len(found.curve.batches)] == found.curve.batches
         assert again.curve.trained > found.curve.trained
         assert 0 < again.curve_train_seconds < found.curve_train_seconds
-        assert any("trials go on on the machine" in line for line in lines)
-        assert home.id[:8] not in next(line for line in lines if "trials go on" in line)
+        assert any("trials continue on the machine" in line for line in lines)
+        assert home.id[:8] not in next(line for line in lines if "trials continue" in line)
     assert capfd.readouterr() == ("", "")  # nothing of Ray's

@@ -82,7 +82,7 @@ def test_a_machine_without_memory_says_so_with_the_remedy(executor: Asked) -> No
         raise OutOfMemoryError("Task was killed\nby the monitor")
 
     executor.answer = fail
-    with pytest.raises(A3GNNError, match=r"host \(aaaaaaaa\) had no memory left: Task was killed; free some there"):
+    with pytest.raises(A3GNNError, match=r"host \(aaaaaaaa\) had no memory left: Task was killed; free memory there"):
         executor.probe()
 
 
@@ -112,11 +112,11 @@ def test_a_trial_goes_on_without_its_state(
         curve_state=str(tmp_path / "state"),
     )
     assert executor.run(request) == metrics
-    assert lines == ["the state of a learning curve can't be sent, so it starts anew: the object store is full"]
+    assert lines == ["the state of a learning curve can't be sent, so the curve starts anew: the object store is full"]
     assert sent == [None]
     assert (tmp_path / "state").read_bytes() == b"later"
     # Nor where it can't be kept.
     (tmp_path / "file").touch()
     lines.clear()
     assert executor.run(dataclasses.replace(request, curve_state=str(tmp_path / "file" / "state"))) == metrics
-    assert lines[-1].startswith("the state of a learning curve can't be kept, so a longer one starts anew: ")
+    assert lines[-1].startswith("the state of a learning curve can't be stored, so a longer curve starts anew: ")

@@ -69,7 +69,7 @@ def test_it_travels_once(fetch: Fetch) -> None:
     ("alter", "why"),
     [
         (lambda name, piece: piece[:-1] + bytes([piece[-1] ^ 1]) if name == "x.npy" else piece, "fingerprint"),
-        (lambda name, piece: piece[:-1] + b"\x7f" if name == "indices.npy" else piece, "not the graph that was sent"),
+        (lambda name, piece: piece[:-1] + b"\x7f" if name == "indices.npy" else piece, "differs from the sent graph"),
         (lambda name, piece: b"" if name == "labels.npy" else piece, "only 0 arrived"),
     ],
     ids=["a bit", "an index", "too little"],

@@ -51,7 +51,7 @@ def test_what_a_machine_is_started_with_is_what_it_is_found_by(hardware: Hardwar
 
 
 def test_one_label_is_of_one_kind_of_hardware() -> None:
-    with pytest.raises(UsageError, match=r"host1 .* of 0123.* and on host2 .* of fedc.*; label them apart"):
+    with pytest.raises(UsageError, match=r"host1 .* of 0123.* and on host2 .* of fedc.*; give them different labels"):
         machine_kinds([node(1, f"a3gnn-{ONE}-lab"), node(2, f"a3gnn-{OTHER}-lab")])
 
 
@@ -68,12 +68,12 @@ def test_kinds_are_asked_for_by_name() -> None:
         only_kind(kinds, "all")
     del kinds["slow"]
     assert only_kind(kinds, None).name == "fast"
-    with pytest.raises(A3GNNError, match="no machine that trials may be sent to; start Ray on one by ray start"):
+    with pytest.raises(A3GNNError, match="no machine for trials; start Ray on one by ray start"):
         asked_kinds({}, "all")
 
 
 def test_options_of_a_cluster_need_one() -> None:
-    with pytest.raises(UsageError, match="machines='all' means nothing for trials on this machine; add executor='ray'"):
+    with pytest.raises(UsageError, match="machines='all' has no effect for trials on this machine; add executor='ray'"):
         ExecutorChoice(machines="all")
     with pytest.raises(UsageError, match="did you mean 'local'"):
         ExecutorChoice("locale")
@@ -86,12 +86,14 @@ def test_options_of_a_cluster_need_one() -> None:
 
 
 def test_where_trials_run_is_refused_where_it_can_not_be_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="machines='all' must name one kind of machines: a study of the service"):
+    with pytest.raises(
+        UsageError, match="machines='all' must name one kind of machines, because a study of the service"
+    ):
         ServiceSettings(folder=tmp_path, trials=ExecutorChoice("ray", machines="all"))
     usual = {"executor": "local", "ray_address": None, "machines": None}
     for flag, given in (("executor", "ray"), ("ray-address", "head:6379"), ("machines", "fast")):
         options = usual | {flag.replace("-", "_"): given}
-        with pytest.raises(UsageError, match=f"--{flag} {given} means nothing with --server"):
+        with pytest.raises(UsageError, match=f"--{flag} {given} has no effect with --server"):
             refuse_executor(options, "http://127.0.0.1:8642")
         refuse_executor(options, None)
     refuse_executor(usual, "http://127.0.0.1:8642")

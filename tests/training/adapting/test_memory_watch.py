@@ -43,7 +43,7 @@ def test_where_there_is_room_nothing_changes():
 def test_the_cache_gives_what_is_needed_and_a_quarter_at_least():
     (found, why) = watch(Memory(40)).look(START) or (START, "")
     assert found == replace(START, cache_bytes=CACHE - (100 << 20))
-    assert why == "40.0 MiB are left of the memory limit"
+    assert why == "only 40.0 MiB of the memory limit are free"
     (found, _) = watch(Memory(-150)).look(START) or (START, "")
     assert found.cache_bytes == CACHE - (250 << 20)
     assert found == replace(START, cache_bytes=found.cache_bytes)
@@ -77,7 +77,7 @@ def test_the_cache_grows_once_there_was_room_for_a_while(monkeypatch):
     monkeypatch.setattr(memory_watch, "_CALM_S", 0.0)
     (found, why) = own.look(now) or (now, "")
     assert found == START
-    assert why == "300 MiB are left of the memory limit again"
+    assert why == "300 MiB of the memory limit are free again"
 
 
 @pytest.mark.parametrize("left", range(0, 600, 25))
@@ -109,7 +109,7 @@ def test_what_is_tried_must_fit():
     assert own.fits(replace(START, depth=2), START)
     assert own.refuses(replace(START, depth=8), START) is None
     refused = own.refuses(replace(START, depth=9), START)
-    assert refused == "it takes 120 MiB more, and 150 MiB are left of the memory limit"
+    assert refused == "it needs 120 MiB more, but only 150 MiB of the memory limit are free"
 
 
 def test_what_ran_at_the_last_look_may_come_back():

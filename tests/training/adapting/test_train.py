@@ -120,7 +120,7 @@ def test_what_cannot_adapt_is_refused(tiny_folder_graph, tmp_path):
     auto = TrainConfig(batch_size=8, parallel_mode="mode1", resources="auto")
     with pytest.raises(UsageError, match="resources must be free with adapt, got 'auto'"):
         run(tiny_folder_graph, tmp_path / "run", auto)
-    with pytest.raises(UsageError, match="adapt must be left out where torchrun starts 2 processes"):
+    with pytest.raises(UsageError, match="adapt must be left out with 2 processes of torchrun"):
         check_adapting(tiny_folder_graph, CONFIG, 2)
     with pytest.raises(UsageError, match="adapt must be True or False"):
         run(tiny_folder_graph, tmp_path / "run", adapt="yes")

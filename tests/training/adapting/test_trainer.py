@@ -124,7 +124,7 @@ def test_a_limit_that_gets_near_shrinks_the_cache_and_room_lets_it_grow(graph, m
         del ballast
         list(trainer.steps(2))
         assert trainer._pipeline.store.cache_bytes == full
-        assert trainer.division.changes[-1].reason.endswith("of the memory limit again")
+        assert trainer.division.changes[-1].reason.endswith("of the memory limit are free again")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -164,5 +164,5 @@ def test_what_a_controller_asks_for_and_there_is_no_memory_for_is_not_done_and_s
         assert trainer.division.current == Preparation.of(config)
         assert not trainer.division.changes
         (line,) = trainer.choices
-        assert line.startswith("adapt: mode sequential -> mode1; workers 0 -> 2; depth 0 -> 3 is asked for and not d")
-        assert line.endswith("more, and 60 B are left of the memory limit")
+        assert line.startswith("adapt: mode sequential -> mode1; workers 0 -> 2; depth 0 -> 3 was refused: it needs ")
+        assert line.endswith("more, but only 60 B of the memory limit are free")

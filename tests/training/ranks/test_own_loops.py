@@ -49,7 +49,7 @@ def test_ddp_and_fsdp_equal_one_process(processes, small_folder_graph, tmp_path)
     whole, of_inputs, of_layers = found["refused"]
     assert "got a whole one; give the Loader share=(rank, ranks)" in whole
     for message in (of_inputs, of_layers):
-        assert "must be torch.float32, got torch.bfloat16; leave out FSDP's MixedPrecisionPolicy" in message
+        assert "must be torch.float32, got torch.bfloat16. Leave out FSDP's MixedPrecisionPolicy" in message
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_gradients_of_shares_add_up_to_those_of_the_whole(name, small_graph):
 
 def test_a_share_alone_has_no_statistics_of_the_whole(small_graph):
     batch = next(loader_of(small_graph, (0, 2)).minibatches())
-    with pytest.raises(UsageError, match="made without a process group"):
+    with pytest.raises(UsageError, match="a model without a process group"):
         model_of("gin", small_graph)(batch)
     assert model_of("gin", small_graph).eval()(batch).shape == (50, small_graph.num_classes)
     assert model_of("gin", small_graph, norm="layer")(batch).shape == (50, small_graph.num_classes)
@@ -123,7 +123,7 @@ def test_fsdp_frees_weights_that_kernels_have_read(name, features, request, tmp_
 
 
 def test_what_it_takes_is_checked(small_graph):
-    with pytest.raises(ConfigError, match="one of your own is a module already"):
+    with pytest.raises(ConfigError, match="your own model is already a module"):
         BatchModel(Task(model="tests.own_models:make"), 3, 2)
     model = model_of("sage", small_graph)
     data = small_graph.to_pyg()

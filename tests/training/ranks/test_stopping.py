@@ -57,7 +57,7 @@ def test_a_passed_memory_limit_of_one_stops_all(over, tiny_graph):
 
     found = together(2, work)
     assert "must keep to" in found[over]
-    assert "another rank passed" in found[1 - over]
+    assert "another rank exceeded" in found[1 - over]
 
 
 class Lost(ThreadRanks):

@@ -88,7 +88,7 @@ def test_places_that_are_taken_by_something_else_are_refused_and_left_alone(hard
         tune(SPEC, out=file, hardware=hardware, executor=object())
     with pytest.raises(UsageError, match="can't make the folder"):
         tune(SPEC, out=file / "run", hardware=hardware, executor=object())
-    with pytest.raises(UsageError, match="a profile store is a file, got the folder"):
+    with pytest.raises(UsageError, match="a profile store must be a file, got the folder"):
         tune(SPEC, out=tmp_path / "run", store=tmp_path, hardware=hardware, executor=object())
     with pytest.raises(A3GNNError, match="profile store"):
         tune(SPEC, out=tmp_path / "run", store=file, hardware=hardware, executor=object())
