@@ -12,7 +12,7 @@ WORKERS ?= $(if $(filter 1 2,$(CORES)),$(shell expr $(CORES) + 1),4)
 # bytecode, each of the hundreds of processes that tests start would compile all of a3gnn anew.
 PYTEST = OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal \
 	--durations=40 --junitxml=build/$@.xml
-BENCHMARKS := engine search_engines service surrogate_card
+BENCHMARKS := engine emulated service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 

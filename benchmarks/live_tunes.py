@@ -1,21 +1,20 @@
-"""Tunes whose trials are chosen by the tune's own rule and by samplers of Optuna, on graphs that nothing was fitted to.
+"""Compares engines by whole tunes on real graphs that nothing was fitted to.
 
     python -m benchmarks.live_tunes [GRAPH ...] [--budget 2min] [--seeds 2] [--priority time] [--rounds 5]
-        [--rules NAME ...] [--out runs/live] [--json FILE]
+        [--engines NAME ...] [--out runs/live] [--json FILE]
 
-Every tune is whole: references, rounds of trials, play-off; with the same surrogate, limits, budget in seconds and
-racing, whatever proposes its trials, and with a cache folder of its own, in which no curve, partition or table of
-another tune is found: what comes first on a graph would have to make them for all. Seed by seed the rules take turns,
-each seed beginning with another one. The limit on memory is what the default takes. Then what they chose and the
-default train again by turns, each in a process of its own, for as long as the default's budget was, but long enough
-that an epoch's speed can be told; the target is that of the first tune of the graph. A tune that is finished in --out
-is not repeated, one that was interrupted goes on.
+Every tune is whole: baseline, trials and verification, with the same surrogate, limits, budget in seconds and racing,
+whichever engine chooses its trials. Each has a cache folder of its own: otherwise the first tune of a graph would make
+curves, partitions and tables for all. Seed by seed the engines take turns. The limit on memory is the baseline's peak.
+Then the choices and the baseline train again in turns, each in its own process, for as long as the baseline's budget
+was, or longer if an epoch's speed needs it. The target is that of the graph's first tune. A finished tune in --out is
+not repeated, and an interrupted one goes on. An engine "alone" is Optuna without our beliefs.
 
-Columns: trials, and the share of their seconds that went to ones which failed or broke a limit; then medians and ranges
-of the rounds: the choice's epochs per second over the default's, the default's seconds to accuracy and peak of memory
-over the choice's, points of validation quality less the default's; and rounds in which the default reached the target
-and the choice did not. The last lines are geometric means over graphs and seeds. Graphs are names of files in the
-folder of real graphs ($A3GNN_DATA), or what `--dataset` takes.
+Columns: trials, and the share of their seconds in those that failed or broke a limit; then medians and ranges of the
+rounds: the choice's epochs per second over the baseline's, the baseline's seconds to accuracy and peak memory over the
+choice's, points of validation quality less the baseline's, and rounds in which only the baseline reached the target.
+The last lines are geometric means over graphs and seeds. Graphs are names of files in the folder of real graphs
+($A3GNN_DATA), or arguments of `--dataset`.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,43 +44,42 @@ from a3gnn.objectives import Priority, memory_metric
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.engines.propose import propose
-from a3gnn.tuning.run.rounds import Proposer
+from a3gnn.tuning.engines.engine import Engine, make_engine
+from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.folder import holds_tune
 from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
 from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
-from benchmarks.acquisition.sampler_proposals import SAMPLERS, SamplerProposals
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import write_report
 from benchmarks.tuned_gain import Spent, trained
 
 #: Real graphs of which the shipped profiles have no row.
 GRAPHS = ("facebook_pages", "wordnet_en", "amazon_computers", "flickr_small")
-_OWN, _CACHE = "a3gnn", "A3GNN_CACHE"
-RULES = (_OWN, "Optuna GP", "Optuna TPE")
+_CACHE = "A3GNN_CACHE"
+#: Makes the engine of a seed. Those named alone are Optuna without our beliefs.
+MAKE: Mapping[str, Callable[[int], Engine]] = {
+    **{name: partial(make_engine, name) for name in ("ei", "gp", "tpe")},
+    "gp alone": partial(GpEngine, with_beliefs=False),
+    "tpe alone": partial(TpeEngine, with_beliefs=False),
+}
 
 
 class Chosen(NamedTuple):
     """What came of a tune.
 
     Attributes:
-        rule: What proposed its trials.
+        engine: What proposed its trials.
         seed: Its seed.
         tuned: Its choice.
         spent: Its trials.
     """
 
-    rule: str
+    engine: str
     seed: int
     tuned: TunedConfig
     spent: Spent
-
-
-def proposer(rule: str, seed: int) -> Proposer:
-    """Returns what proposes trials by `rule`."""
-    return propose if rule == _OWN else SamplerProposals(SAMPLERS[rule], seed)
 
 
 @contextmanager
@@ -97,17 +96,17 @@ def own_cache(folder: Path) -> Iterator[None]:
             os.environ[_CACHE] = before
 
 
-def chosen(spec: str, rule: str, seed: int, folder: Path, options: argparse.Namespace) -> Chosen:
-    """Returns what a tune of a graph by `rule` in `folder` chooses; a finished one is read, an interrupted resumed."""
+def chosen(spec: str, engine: str, seed: int, folder: Path, options: argparse.Namespace) -> Chosen:
+    """Returns the choice of a tune by `engine` in `folder`; reads a finished tune, and resumes an interrupted one."""
     if not (folder / "tuned.json").exists():
         with own_cache(folder.with_name(f"{folder.name}-cache").absolute()):
             graph = Graph.load(spec)
             task, priority = with_metric(Task(), AUTO, graph, print), Priority.parse(options.priority)
-            request = TuneRequest(spec, task, priority, DEFAULT_PEAK, None, 1.0, options.budget, "local", seed=seed)
+            request = TuneRequest(spec, task, priority, DEFAULT_PEAK, None, 1.0, options.budget, "ei", seed=seed)
             opened = open_study(request, graph, folder, resume=holds_tune(folder), started=time.monotonic())
             with opened as (history, runner):
-                tune_study(history, runner, proposer(rule, seed))
-    return Chosen(rule, seed, TunedConfig.read(folder), Spent.of(folder))
+                tune_study(history, runner, MAKE[engine](seed))
+    return Chosen(engine, seed, TunedConfig.read(folder), Spent.of(folder))
 
 
 def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -167,14 +166,14 @@ class Beside(NamedTuple):
 
 
 def main() -> None:
-    """Prints a line per graph, seed and rule, then one per rule."""
+    """Prints a line per graph, seed and engine, then one per engine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", nargs="*", default=GRAPHS, help="names of real graphs, or what --dataset takes")
     parser.add_argument("--budget", default="2min", type=parse_budget)
-    parser.add_argument("--seeds", type=int, default=2, help="tunes of each graph by each rule")
+    parser.add_argument("--seeds", type=int, default=2, help="tunes of each graph by each engine")
     parser.add_argument("--priority", default="time")
     parser.add_argument("--rounds", type=int, default=5, help="times that what was chosen trains again")
-    parser.add_argument("--rules", nargs="+", default=RULES, choices=(_OWN, *SAMPLERS))
+    parser.add_argument("--engines", nargs="+", default=["ei", "gp", "tpe"], choices=list(MAKE))
     parser.add_argument("--out", type=Path, default=Path("runs/live"), help="where the tunes' folders are")
     parser.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     options, console = parser.parse_args(), Console(width=160, highlight=False)
@@ -184,23 +183,23 @@ def main() -> None:
         spec, found = spec_of(given), []
         name = Graph.load(spec).name
         for seed in range(options.seeds):
-            for turn in range(len(options.rules)):
-                rule = options.rules[(turn + seed) % len(options.rules)]
-                folder = options.out / f"{name}-{rule.replace(' ', '-')}-{seed}"
-                found.append(chosen(spec, rule, seed, folder, options))
+            for turn in range(len(options.engines)):
+                engine = options.engines[(turn + seed) % len(options.engines)]
+                folder = options.out / f"{name}-{engine.replace(' ', '-')}-{seed}"
+                found.append(chosen(spec, engine, seed, folder, options))
         memory = memory_metric(found[0].tuned.setting.hardware.has_device)
         again, default = trained_again(found, options.rounds)
         for one, results in zip(found, again, strict=True):
             rows.append(_row(name, one, Beside.of(results, default, memory)))
         console.print(_table([row for row in rows if row["graph"] == name]))
-    for rule in options.rules:
-        console.print(summary(rule, [row for row in rows if row["rule"] == rule]))
+    for engine in options.engines:
+        console.print(summary(engine, [row for row in rows if row["engine"] == engine]))
     if options.json:
         write_report(options.json, rows=rows)
 
 
-def summary(rule: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Returns the line of one rule: geometric means over its tunes."""
+def summary(engine: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Returns the line of one engine: geometric means over its tunes."""
     parts = []
     for name, label in (("time", "time"), ("throughput", "epochs/s"), ("memory", "memory")):
         values = [row[name]["median"] for row in rows if row[name]]
@@ -208,25 +207,25 @@ def summary(rule: str, rows: Sequence[dict[str, Any]]) -> str:
     points = statistics.fmean(row["points"]["median"] for row in rows)
     lost = sum(row["lost_s"] for row in rows) / max(sum(row["trials_s"] for row in rows), 1e-9)
     missed = sum(row["missed"] for row in rows)
-    return f"{rule}: {', '.join(parts)}, {points:+.2f} points; {lost:.0%} of seconds lost, {missed} rounds missed"
+    return f"{engine}: {', '.join(parts)}, {points:+.2f} points; {lost:.0%} of seconds lost, {missed} rounds missed"
 
 
 def _row(graph: str, one: Chosen, beside: Beside) -> dict[str, Any]:
     spreads = {
         name: None if found is None else found.to_dict() for name, found in beside._asdict().items() if name != "missed"
     }
-    tune = {"graph": graph, "seed": one.seed, "rule": one.rule, "config": one.tuned.config.to_dict()}
+    tune = {"graph": graph, "seed": one.seed, "engine": one.engine, "config": one.tuned.config.to_dict()}
     return tune | one.spent._asdict() | spreads | {"missed": beside.missed}
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    shown = Table("graph", "seed", "rule", "trials", "lost", "epochs/s", "time", "memory", "points", "missed")
+    shown = Table("graph", "seed", "engine", "trials", "lost", "epochs/s", "time", "memory", "points", "missed")
     for row in rows:
         spreads = (
             row[name] and Spread.from_dict(row[name]).describe() for name in ("throughput", "time", "memory", "points")
         )
         lost = f"{row['lost_s'] / row['trials_s']:.0%}" if row["trials_s"] else ""
-        counts = str(row["seed"]), row["rule"], str(row["trials"]), lost
+        counts = str(row["seed"]), row["engine"], str(row["trials"]), lost
         shown.add_row(row["graph"], *counts, *(one or "" for one in spreads), str(row["missed"]))
     return shown
 

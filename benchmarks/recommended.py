@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.limits import Limits
-from a3gnn.objectives import Objectives, Priority
+from a3gnn.objectives import PRESETS, Objectives, Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.setting import Setting
 from a3gnn.tuning.beliefs.outlook import Outlook
@@ -32,8 +32,7 @@ from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.acquisition.replays import MeasuredDefault, by_setting
-from benchmarks.decisions import PRIORITIES
+from benchmarks.emulated.measured import MeasuredDefault, by_setting
 from benchmarks.report import add_profiles, profiles
 
 
@@ -107,7 +106,7 @@ def recommended(default: MeasuredDefault, fitted: Surrogate, priority: str) -> I
 
 def _outlook(setting: Setting, fitted: Surrogate, priority: str, host_memory_limit: int | None) -> Outlook:
     """Returns what is predicted of a study of `setting` that may lose a point of accuracy."""
-    request = TuneRequest("", setting.task, Priority.parse(priority), None, host_memory_limit, 1.0, 1, "local")
+    request = TuneRequest("", setting.task, Priority.parse(priority), None, host_memory_limit, 1.0, 1, "ei")
     return Outlook.of(History(Study.of(request, setting)), fitted)
 
 
@@ -142,7 +141,7 @@ def main() -> None:
         graph = default.rows[0].setting.graph.fingerprint
         others = [row for row in corpus if row.setting.graph.fingerprint != graph]
         fitted.append(Surrogate(seed=0).fit(others, graph))
-    for name in PRIORITIES:
+    for name in tuple(PRESETS):
         pairs = zip(measured, fitted, strict=True)
         found = [one for default, surrogate in pairs for one in recommended(default, surrogate, name)]
         print(line(name, found), flush=True)

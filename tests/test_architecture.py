@@ -77,12 +77,11 @@ ALLOWED = {
     "profiling": MODELS | {"machine", "training", "hybrid"},
     "a3gnn_envs": set(),
     "a3gnn_surrogate": set(),
-    "search": {"a3gnn_envs"},
     "hitgnn": {"storage", "graphs", "sampling", "features", "pipeline", "models", "ranks", "training"}
-    | {"search", "a3gnn_surrogate"},
+    | {"a3gnn_surrogate"},
     "report": set(),
     "tuning": {"storage", "threads", "process", "graphs", "machine", "models", "evaluation", "training", "profiling"}
-    | {"search", "report", "a3gnn_surrogate", "a3gnn_envs"},
+    | {"report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": {
         "storage",
@@ -108,7 +107,7 @@ ALLOWED = {
         "apply",
         "hybrid",
     }
-    | {"hitgnn", "search", "report", "tuning", "page", "service", "a3gnn_surrogate"},
+    | {"hitgnn", "report", "tuning", "page", "service", "a3gnn_surrogate"},
 }
 #: Rooms above that a file names in strings alone: what whoever starts its processes runs or warms up there.
 NAMED = {"fork_server.py": {"sampling", "features", "models", "machine", "profiling"}}
@@ -132,7 +131,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def _is_module(text: str) -> bool:
-    """Whether `text` is the name of a module of ours, or of something in one, as `"a3gnn.search.ppo:PpoSearcher"`."""
+    """Whether `text` is the name of a module of ours, or of something in one, as `"a3gnn.cli.main:main"`."""
     module = text.partition(":")[0]
     top, *rest = module.split(".")
     return bool(rest) and top in SOURCES and SOURCES[top].joinpath(*rest).with_suffix(".py").exists()

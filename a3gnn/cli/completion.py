@@ -59,8 +59,8 @@ def priorities(incomplete: str) -> Iterable[str]:
 
 
 def engines(incomplete: str) -> Iterable[str]:
-    """Returns the search engines."""
-    from a3gnn.search.searcher import ENGINES
+    """Returns the engines."""
+    from a3gnn.tuning.study.study import ENGINES
 
     return ENGINES
 

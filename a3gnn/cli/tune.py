@@ -34,9 +34,9 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 @click.option(
     "--engine",
     type=ENGINE,
-    default="local",
+    default="ei",
     show_default=True,
-    help="Search engine: local, ppo, nsga2, tpe, random or exhaustive.",
+    help="Chooses the trials: ei (expected improvement), gp, tpe, nsga2, random or exhaustive.",
 )
 @click.option(
     "--target-accuracy",

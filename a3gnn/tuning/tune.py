@@ -22,19 +22,18 @@ from a3gnn.notify import listener
 from a3gnn.objectives import Priority
 from a3gnn.option_names import call, options
 from a3gnn.profiling.executor import TrialExecutor
-from a3gnn.search.run import SearchResult
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.examine import examined
-from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
+from a3gnn.tuning.beliefs.expectations import believed
 from a3gnn.tuning.beliefs.kept_surrogate import kept_surrogate
-from a3gnn.tuning.engines.propose import propose
-from a3gnn.tuning.outcome.result import TuneResult, finished_result, say_finished
+from a3gnn.tuning.engines.engine import Engine, make_engine
+from a3gnn.tuning.outcome.result import SearchSummary, TuneResult, finished_result, say_finished
 from a3gnn.tuning.run.finish import finish, finish_stopped
 from a3gnn.tuning.run.rounds import (
     Explored,
-    Proposer,
+    beliefs_after,
     explore,
     measure_references,
     measure_smallest,
@@ -63,7 +62,7 @@ def tune(
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,
     budget: str | float | int = "5min",
-    engine: str = "local",
+    engine: str = "ei",
     model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
     metric: str | None = None,
@@ -83,10 +82,10 @@ def tune(
 ) -> TuneResult:
     """Returns the best measured configuration that keeps the limits on this machine.
 
-    Measures the default configuration, then searches the predicted Pareto front and measures selected configurations
-    in rounds (A3GNN, section III-C). A play-off measures the finalists again beside the default and chooses the best.
-    Configurations are compared on validation, after equal seconds of training. The result's files are in `out`.
-    Creating a file named `stop` there ends the tune at once, with the best configuration measured so far.
+    Measures the default configuration, then configurations that an engine chooses by the predictions of a surrogate,
+    which learns from each (A3GNN, section III-C). Verification measures the best ones again beside the default, and
+    chooses. Configurations are compared on validation, after equal seconds of training. The result's files are in
+    `out`. Creating a file named `stop` there ends the tune at once, with the best configuration measured so far.
 
     Args:
         dataset: A graph, a PyG `Data`, or any argument of `Graph.load`.
@@ -99,7 +98,8 @@ def tune(
         budget: A duration such as "10min" or seconds (float), or a number of trials (int). The clock starts with the
             call, and pauses while kernels are compiled or the graph is sent to another machine. A resumed tune
             continues the clock of the earlier run.
-        engine: local, ppo, nsga2, tpe, random or exhaustive.
+        engine: Chooses the trials: ei (expected improvement), gp, tpe or nsga2 (Optuna's samplers), random or
+            exhaustive.
         model: Replaces the task's model: the name of a built-in one (docs/reference/models.md), or one of your own: a
             function (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
             (docs/howto/own_models.md).
@@ -213,42 +213,38 @@ def _asked(task: Task | None, model: str | Callable[[int, int], Any] | None, met
     return dataclasses.replace(task or Task(), metric=cast(MetricName, metric))
 
 
-def tune_study(history: History, runner: Runner, proposer: Proposer = propose) -> TuneResult:
+def tune_study(history: History, runner: Runner, engine: Engine | None = None) -> TuneResult:
     """Measures, chooses and writes the result. After a stop request it chooses among the trials measured so far.
 
     Args:
         history: Of an open study: empty, or with the trials of an earlier run.
         runner: Runs the trials.
-        proposer: Proposes the trials after the references.
+        engine: Chooses the trials after the references; by default the request's.
 
     Raises:
         InfeasibleError: Nothing keeps the limits.
     """
+    request = history.study.request
     try:
         with stopped_by_file(runner.folder):
-            measured, choice, searches = _measured(history, runner, proposer)
+            measured, choice, search = _measured(history, runner, engine or make_engine(request.engine, request.seed))
     except StopAsked:
         return finish_stopped(history, runner)
-    return finish(measured, choice, searches, runner)
+    return finish(measured, choice, search, runner)
 
 
-def _measured(history: History, runner: Runner, proposer: Proposer) -> tuple[History, Choice, tuple[SearchResult, ...]]:
-    """Measures references, rounds of trials and the play-off; returns the history, the choice and the searches."""
-    surrogate = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
-    if history.trials:  # the earlier run had fitted to them, too
-        surrogate = fit_surrogate(history, surrogate)
+def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History, Choice, SearchSummary]:
+    """Measures references, trials and the play-off; returns the history, the choice and statistics of the search."""
+    first = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
-        explored = Explored(history, surrogate)
+        explored = Explored(beliefs_after(history, first), SearchSummary(history.study.request.engine))
     else:
         runner.begin_phase("baseline")
         warn_of_short_budget(history, runner)
-        references = measure_references(history, surrogate, runner)
-        if references is not history:  # a resumed tune has measured them already
-            surrogate = fit_surrogate(references, surrogate)
+        references = measure_references(history, first, runner)
         runner.begin_phase("search")
-        explored = explore(references, surrogate, runner, proposer)
-    measured = measure_smallest(explored.history, explored.surrogate, runner)
-    ranked = believed(measured, explored.surrogate)
+        explored = explore(references, first, runner, engine)
+    measured = measure_smallest(explored.beliefs, runner)
     runner.begin_phase("verify")
-    return measured, play_off(measured, runner, ranked), explored.searches
+    return measured, play_off(measured, runner, believed(measured, explored.beliefs.surrogate)), explored.search

@@ -1,1 +1,1 @@
-"""Measured grids: many configurations of few graphs, on which rules of acquisition are replayed."""
+"""Measured grids: many configurations of few graphs, from which graphs are emulated."""

@@ -30,7 +30,7 @@ def fill(folder: Path, studies: int, trials: int) -> None:
     setting = max((row.setting for row in rows), key=lambda one: sum(row.setting == one for row in rows))
     mine = [row for row in rows if row.setting == setting]
     made = tuple(Trial("front", {}, mine[n % len(mine)]) for n in range(trials))
-    request = TuneRequest("", setting.task, Priority.parse("throughput"), None, None, 1.0, trials, "local")
+    request = TuneRequest("", setting.task, Priority.parse("throughput"), None, None, 1.0, trials, "ei")
     front = measured_front(History(Study.of(request, setting), made))
     files = {
         "request.json": json.dumps(request.to_dict()),

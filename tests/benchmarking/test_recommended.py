@@ -12,7 +12,7 @@ from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.profiling.store.jsonl import read_measurements, shipped_measurements
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.acquisition.replays import MeasuredDefault, by_setting
+from benchmarks.emulated.measured import MeasuredDefault, by_setting
 from benchmarks.recommended import Recommended, Truth, line, recommended
 
 GRID = Path(__file__).parents[2] / "benchmarks" / "results" / "grids" / "facebook_pages.jsonl.gz"

@@ -13,7 +13,7 @@ from a3gnn.cli.main import app
 from a3gnn.config import PARALLEL_MODES
 from a3gnn.metric import METRIC_NAMES
 from a3gnn.objectives import PRESETS
-from a3gnn.search.searcher import ENGINES
+from a3gnn.tuning.study.study import ENGINES
 
 
 def completed(*words: str) -> list[str]:

@@ -124,7 +124,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     run = process("tune", "--dataset", spec, *options, *limit, "--out", str(out), "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
-    assert found["search"]["engine"] == "local"
+    assert found["search"]["engine"] == "ei"
     assert "baseline" in run.stderr
 
     table = a3gnn("front", str(out))

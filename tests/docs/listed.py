@@ -102,16 +102,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --dataset synthetic:nodes=2000 --budget 20s --out runs/try": LIKE_README,
     },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
-    "docs/design/acquisition.md": {
-        "python -m benchmarks.acquisition.train --seeds 0 1 2 --steps 61440 --candidates 48": LONG,
-        "python -m benchmarks.acquisition.compare runs/acquisition/* --worlds 1024": LONG,
-        "make grids": LONG,
-        "python -m benchmarks.grids wordnet_en --dry-run": "needs a real graph, which is not part of the repository",
-        "python -m benchmarks.decisions runs/acquisition/* --grids benchmarks/results/grids/*.jsonl.gz": LONG,
-        'python -m benchmarks.emulated_tunes --seeds 3 --rules a3gnn "rounds of 4" "Optuna TPE"': LONG,
-        "python -m benchmarks.live_tunes --budget 90s --rounds 4": LONG,
-        "python -m benchmarks.recommended --grids benchmarks/results/grids/*.jsonl.gz": LONG,
-    },
+    "docs/design/trials.md": {"python -m benchmarks.emulated --seeds 3 --engines ei tpe gp": LONG},
     "docs/howto/budget.md": {
         "a3gnn tune --dataset graph.npz --budget 5min --out runs/mine": LIKE_README,
         "a3gnn tune --dataset graph.npz --budget 15min --out runs/mine --resume": GOES_ON,
@@ -206,10 +197,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "docs/howto/predict.md": {"a3gnn predict runs/train-mine --dataset graph.npz --out predictions.npy": RUN},
     "docs/howto/report.md": {"a3gnn report runs/mine": RUN, "a3gnn report runs/mine --out mine.html": RUN},
-    "docs/design/search.md": {
-        "python -m benchmarks.search_engines --graphs minesweeper dblp actor acm --evaluations 3000 5000"
-        " --engines local ppo random --seeds 5": LONG,
-    },
     "docs/howto/service.md": {
         'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,

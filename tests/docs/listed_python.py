@@ -50,16 +50,6 @@ shutil.copytree("runs/mine", "runs/portable")
 """,
     "docs/howto/predict.md": _DATA,
     "docs/howto/python.md": _DATA,
-    "docs/design/search.md": """\
-from functools import partial
-
-from a3gnn.limits import Limits
-from tests.toy_problem import ToyProblem
-
-toy = ToyProblem()
-space = toy.space()
-predict, limits = partial(toy.predict, space), Limits(host_bytes=2**30)
-""",
     "docs/howto/service.md": """\
 def my_trainer(config, plan):
     if config["batch_size"] > 4096:
@@ -104,6 +94,4 @@ SUBSTITUTIONS: Substitutions = (
     (re.compile(r'"/fast/'), '"fast/'),
     (re.compile(r"synthetic:nodes=20000"), "synthetic:nodes=4000"),
     (re.compile(r'"synthetic:"'), '"synthetic:nodes=600"'),
-    (re.compile(r"num_envs=256"), "num_envs=4"),
-    (re.compile(r"100_000"), "10"),
 )

@@ -13,12 +13,17 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
+from a3gnn.objectives import Priority
 from a3gnn.profiling.store.jsonl import shipped_measurements
+from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.run import session
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.tune import tune
 from tests.tuning.formulas import SMALL_SPACE, Formulas
+from tests.tuning.histories import MiB, made
 from tests.tuning.measured import Measured, measure
 
 #: Of the shipped measurements, so many: all of three graphs.
@@ -74,3 +79,40 @@ def measured(
             return measure(configs, tiny_folder_graph, hardware, machine, tmp_path, stack, **options)
 
         yield run
+
+
+@pytest.fixture
+def setting(tiny_graph: Graph, hardware: Hardware) -> Setting:
+    return Setting(Task(hidden_channels=16, fanouts=(3, 3)), tiny_graph.characteristics(), hardware)
+
+
+@pytest.fixture
+def history(setting: Setting) -> History:
+    """A tune without a trial."""
+    request = TuneRequest(
+        spec="tiny",
+        task=setting.task,
+        priority=Priority.parse("time"),
+        memory_limit=400 * MiB,
+        host_memory_limit=None,
+        max_accuracy_drop=5.0,
+        budget=5,
+        engine="random",
+        fixed=tuple(SMALL_SPACE.items()),
+    )
+    return History(Study.of(request, setting))
+
+
+@pytest.fixture
+def tried(history: History, formulas: Callable[..., Formulas]) -> History:
+    """Trials of the default and of four others."""
+    configs = [
+        TrainConfig(),
+        TrainConfig(parallel_mode="mode1", num_workers=2),
+        TrainConfig(num_partitions=2, partitioner="blocks"),
+        TrainConfig(num_partitions=4, partitioner="blocks"),
+        TrainConfig(feature_tier="disk"),
+    ]
+    for config in configs:
+        history = history.with_trial(made(history, config, formulas))
+    return history

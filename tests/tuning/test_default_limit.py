@@ -64,7 +64,7 @@ def test_the_largest_of_three_peaks_counts(quick_tune, formulas) -> None:
 
     executor = formulas(bulges)
     found = quick_tune(executor=executor, memory_limit="default")
-    own = [request for request in executor.ran[:4] if request.config == TrainConfig().canonical()]
+    own = [request for request in executor.ran[:3] if request.config == TrainConfig().canonical()]
     assert len(own) == 3
     plain = quick_tune(executor=formulas(), memory_limit="default", out=found.folder / "plain")
     assert found.tuned.limits.host_bytes == plain.tuned.limits.host_bytes + math.ceil(50 * MiB * 1.05)
@@ -81,7 +81,7 @@ def test_a_default_that_takes_more_when_repeated_is_compared_with_all_the_same(q
             return Failure(FailureKind.OUT_OF_MEMORY, "passed the limit", limit=limit)
         return Metrics.from_dict(metrics.to_dict() | {"peak_host_bytes": peak})
 
-    found = quick_tune(executor=formulas(grows), memory_limit="default")
+    found = quick_tune(executor=formulas(grows), memory_limit="default", max_accuracy_drop=10.0)
     assert found.tuned.config != TrainConfig().canonical()
     assert found.tuned.against_default is not None
     only = quick_tune(

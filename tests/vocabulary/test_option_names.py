@@ -31,11 +31,11 @@ def test_python_reads_arguments_and_the_command_line_flags() -> None:
 
 def test_the_same_error_speaks_to_who_made_it(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["tune", "--dataset", SPEC, "--engine", "loca"])
+        main(["tune", "--dataset", SPEC, "--engine", "eii"])
     assert ended.value.code == ExitCode.USAGE
     assert "error: --engine must be one of" in capsys.readouterr().err
-    with pytest.raises(ValueError, match=r"^engine must be one of .*got 'loca'; did you mean 'local'"):
-        tune(SPEC, engine="loca")
+    with pytest.raises(ValueError, match=r"^engine must be one of .*got 'eii'; did you mean 'ei'"):
+        tune(SPEC, engine="eii")
 
 
 def test_an_option_with_two_flags_is_named_as_it_was_typed() -> None:

@@ -1,10 +1,9 @@
-"""The designs of one die as a search problem: n and m on a grid, throughput against resources under a ceiling."""
+"""The designs of one die: n and m on a grid, throughput against resources under a ceiling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,8 @@ from numpy.typing import NDArray
 from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.hitgnn.platforms.metadata import Die, Kernels
 from a3gnn.option_names import option
-from a3gnn.prediction import Prediction
-from a3gnn.search.searchable import ENUMERABLE, Searchable
-from a3gnn.seeding import generator
+from a3gnn.prediction import Predict, Prediction
+from a3gnn.space import ENUMERABLE
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -68,11 +66,6 @@ class DesignSpace:
             )
         return cls(tuple(units.tolist()), tuple(multipliers.tolist()))
 
-    @cached_property
-    def nvec(self) -> Indices:
-        """The number of values of n and of m, int64, shape (2,)."""
-        return np.array([len(self.units), len(self.multipliers)], dtype=np.int64)
-
     @property
     def num_distinct(self) -> int:
         """Number of designs on the grid."""
@@ -82,23 +75,9 @@ class DesignSpace:
         """Returns n and m of `rows`, int64, shape (n_designs,) each."""
         return np.array(self.units)[rows[:, 0]], np.array(self.multipliers)[rows[:, 1]]
 
-    def canonical(self, rows: Indices) -> Indices:
-        """Returns `rows` unchanged, because no two rows stand for one design."""
-        return rows
-
     def enumerate(self) -> Indices:
         """Returns every row, in sorted order, int64, shape (num_distinct, 2)."""
-        return np.indices(tuple(self.nvec)).reshape(2, -1).T
-
-    def sample(self, count: int, seed: int) -> Indices:
-        """Returns `count` rows drawn uniformly, int64, shape (count, 2)."""
-        return generator(seed, "designs.sample").integers(0, self.nvec, size=(count, 2))
-
-    def neighbors(self, row: Indices) -> Indices:
-        """Returns the rows one step from `row` in n or in m, and `row` itself, int64, shape (n, 2)."""
-        steps = row + np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
-        inside: Indices = steps[((steps >= 0) & (steps < self.nvec)).all(axis=1)]
-        return inside
+        return np.indices((len(self.units), len(self.multipliers))).reshape(2, -1).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,22 +131,24 @@ class DesignObjectives:
 
 
 @dataclass(frozen=True)
-class DesignProblem(Searchable):
-    """The search for one die's design."""
+class DesignProblem:
+    """The choice of one die's design.
+
+    Attributes:
+        space: The grid.
+        predict: Maps rows to a `Prediction` of `DESIGN_METRICS`.
+        objectives: Costs and the ceiling.
+    """
 
     space: DesignSpace
+    predict: Predict
     objectives: DesignObjectives
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics that `predict` returns."""
-        return DESIGN_METRICS
 
 
 def design_problem(
     space: DesignSpace, die: Die, kernels: Kernels, ceiling: float, throughput: Callable[[Indices, Indices], Array]
 ) -> DesignProblem:
-    """Returns the search problem for the design of `die`.
+    """Returns the choice of the design of `die`.
 
     Args:
         space: The grid.

@@ -29,7 +29,6 @@ from a3gnn.hitgnn.platforms.workload import Workload
 from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.search.baselines import Grid
 
 #: The paper states none. Its design takes 90.6 % of the DSPs; with all of them (16, 2048) fits (Table V).
 CEILING = 0.91
@@ -301,11 +300,11 @@ def _choose(
 ) -> DieGrid:
     space = DesignSpace.of(die, fpga.kernels, ceiling, every=every)
     problem = design_problem(space, die, fpga.kernels, ceiling, throughput)
-    grid, objectives = Grid(problem), problem.objectives
-    units, multipliers = space.decode(grid.rows)
-    costs, fits = objectives.costs(grid.prediction), objectives.limits.violation(grid.prediction) == 0
-    chosen = objectives.best(grid.prediction)
-    return DieGrid(die, fpga.dies.count(die), units, multipliers, grid.prediction, costs, fits, chosen)
+    rows, objectives = space.enumerate(), problem.objectives
+    prediction, (units, multipliers) = problem.predict(rows), space.decode(rows)
+    costs, fits = objectives.costs(prediction), objectives.limits.violation(prediction) == 0
+    chosen = objectives.best(prediction)
+    return DieGrid(die, fpga.dies.count(die), units, multipliers, prediction, costs, fits, chosen)
 
 
 def _at_beta(

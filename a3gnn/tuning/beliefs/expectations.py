@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.prediction import Prediction
-from a3gnn.search.searchable import ENUMERABLE
 from a3gnn.setting import setting_key
-from a3gnn.space import Rows
+from a3gnn.space import ENUMERABLE, Rows
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn_surrogate.known_default import KnownDefault
@@ -29,6 +28,7 @@ _START_S = 2.0
 _SAMPLE_SIZE = 20_000
 #: `fit_surrogate` reuses slow parts while the corpus has this many rows per row of the tune. Guess.
 _CORPUS_SHARE = 4
+T = TypeVar("T")
 
 
 class TrialCost(NamedTuple):
@@ -221,3 +221,21 @@ def _rows(history: History, trials: Iterable[Trial]) -> set[bytes]:
 
 def _ran_out_of_memory(outcome: Metrics | Failure) -> bool:
     return isinstance(outcome, Failure) and outcome.kind is FailureKind.OUT_OF_MEMORY
+
+
+def learning_differently(items: Iterable[T], config: Callable[[T], TrainConfig], count: int) -> list[T]:
+    """Returns the first `count` items with distinct learning keys; if there are fewer, adds the first duplicates.
+
+    Args:
+        items: Most wanted first; not read further than needed.
+        config: Returns an item's configuration.
+        count: Most items to return.
+    """
+    seen, different, others = set(), list[T](), list[T]()
+    for item in items:
+        key = config(item).learning_key()
+        (others if key in seen else different).append(item)
+        seen.add(key)
+        if len(different) == count:
+            break
+    return [*different, *others][:count]

@@ -16,7 +16,6 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import Measurement
 from a3gnn.objectives import Objectives
 from a3gnn.prediction import Prediction
-from a3gnn.search.searchable import Problem
 from a3gnn.setting import Setting, setting_key
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.history import History
@@ -100,10 +99,9 @@ class Outlook:
         study = self.history.study
         return study.objectives(self.default_accuracy - study.request.max_drop, None)
 
-    @property
-    def problem(self) -> Problem:
-        """The search problem on these predictions."""
-        return Problem(self.space, lambda rows: self.predict(self.space.columns(rows)), self.objectives)
+    def predict_rows(self, rows: Rows) -> Prediction:
+        """Returns `predict` of rows of the space, int64, shape (n, n_knobs)."""
+        return self.predict(self.space.columns(rows))
 
     def predict(self, configs: Sequence[TrainConfig] | Mapping[str, NDArray[Any]]) -> Prediction:
         """Returns the prediction of configurations, or of the columns of a space (`SearchSpace.columns`).

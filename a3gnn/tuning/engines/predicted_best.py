@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,65 +15,55 @@ from a3gnn.limits import FEASIBLE, MEMORY_NAMES
 from a3gnn.option_names import option
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_config
-from a3gnn.search.run import EvaluationCache, play
-from a3gnn.search.searchable import Problem
-from a3gnn.search.searcher import make_searcher
+from a3gnn.seeding import derive
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.expectations import smallest_memory
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.engines.propose import SEARCH_EVALUATIONS
+from a3gnn.tuning.engines.improvement import STARTS
+from a3gnn.tuning.engines.maximize import maximize
 from a3gnn.units import format_size
 
 #: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %), and in the
 #: probability of keeping the limits. Guesses: less than any trial could show.
 WORTH = 0.03
 
-#: Maps rows, int64, shape (n, n_knobs), to the probability of keeping the limits, shape (n,).
-Probable = Callable[[Rows], np.ndarray[tuple[int, ...], np.dtype[np.float64]]]
+#: Subtracted from the values of configurations that probably break a limit, which are in [0, 1].
+_INFEASIBLE = 1e9
 
 
 def predicted_best(outlook: Outlook) -> TrainConfig:
     """Returns the configuration with the best predicted score that keeps each limit with probability `FEASIBLE`.
 
-    Searches for the predicted front, as a tune does. From the best configuration of the search, steps of one knob
-    continue as long as they gain. The default is evaluated too if the space contains it, because it loses no accuracy
-    against itself. Knobs that are predicted to gain nothing are reset to their defaults (`simplified`).
+    It is searched for by `maximize`, from random configurations, the default, and the configuration with the least
+    predicted memory, which random ones may miss. Knobs that are predicted to gain nothing are reset to their defaults
+    (`simplified`).
 
     Raises:
         InfeasibleError: No evaluated configuration keeps the limits with that probability.
     """
-    problem, seed = outlook.problem, outlook.history.study.request.seed
-    cache = EvaluationCache(problem)
-    engine = outlook.history.study.request.engine
-    searched = dataclasses.replace(problem, predict=cache)
-    play(make_searcher(engine, searched, seed, evaluations=SEARCH_EVALUATIONS), cache, SEARCH_EVALUATIONS)
+    space, seed = outlook.space, outlook.history.study.request.seed
+    smallest = smallest_memory(outlook.fitted, outlook.history)
+    assert smallest is not None, "nothing is measured, so every configuration is left"
+    starts = [space.sample(STARTS, derive(seed, "recommend")), space.encode(smallest)[None]]
     default = outlook.history.row(TrainConfig().canonical())
     if default is not None:
-        cache(default[None])
-    if _best(outlook, cache) is None:  # the search may have missed the configuration with the least memory
-        smallest = smallest_memory(outlook.fitted, outlook.history)
-        assert smallest is not None, "nothing is measured, so every configuration is left"
-        cache(outlook.space.encode(smallest)[None])
-    best, before = _best(outlook, cache), None
-    while best is not None and (before is None or (best != before).any()):
-        cache(outlook.space.neighbors(best))
-        best, before = _best(outlook, cache), best
-    if best is None:
-        raise nothing_predicted(outlook, cache)
+        starts.append(default[None])
 
-    def probable(rows: Rows) -> NDArray[np.float64]:
-        return probability_of_keeping(outlook, rows, cache(rows))
+    def value(rows: Rows) -> NDArray[np.float64]:
+        prediction = outlook.predict_rows(rows)
+        keeps = probability_of_keeping(outlook, rows, prediction) > 0
+        least = np.min(list(_each(outlook, rows, prediction).values()), axis=0)
+        return np.where(keeps, outlook.objectives.score(prediction), least - _INFEASIBLE)
 
-    return outlook.space.decode(simplified(best, searched, probable, set())).canonical()
+    rows, values = maximize(space, value, np.concatenate(starts))
+    if values[0] <= 1 - _INFEASIBLE:
+        raise nothing_predicted(outlook, rows)
 
+    def judge(rows: Rows) -> Judged:
+        prediction = outlook.predict_rows(rows)
+        return Judged(outlook.objectives.score(prediction), probability_of_keeping(outlook, rows, prediction))
 
-def _best(outlook: Outlook, cache: EvaluationCache) -> Rows | None:
-    """Returns the row with the best score that probably keeps the limits, the first among equals, or None."""
-    probable = np.flatnonzero(probability_of_keeping(outlook, cache.rows, cache.prediction))
-    if not len(probable):
-        return None
-    score = outlook.objectives.score(cache.prediction)
-    return np.asarray(cache.rows[probable[score[probable].argmax()]])
+    return space.decode(simplified(rows[0], space, judge)).canonical()
 
 
 def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction) -> NDArray[np.float64]:
@@ -81,13 +71,25 @@ def probability_of_keeping(outlook: Outlook, rows: Rows, prediction: Prediction)
 
     The default keeps the least accuracy with certainty, because that is relative to its own.
     """
-    kept = outlook.keeping(prediction)
-    kept["least_accuracy"] = np.where(outlook.is_default(rows), 1.0, kept["least_accuracy"])
-    each = np.stack(list(kept.values()))
+    each = np.stack(list(_each(outlook, rows, prediction).values()))
     return np.where((each >= FEASIBLE).all(axis=0), each.prod(axis=0), 0.0)
 
 
-def simplified(row: Rows, problem: Problem, probable: Probable, tried: set[bytes]) -> Rows:
+def _each(outlook: Outlook, rows: Rows, prediction: Prediction) -> dict[str, NDArray[np.float64]]:
+    """Returns the probability that each of `rows` keeps each limit, by the limit's name."""
+    kept = outlook.keeping(prediction)
+    kept["least_accuracy"] = np.where(outlook.is_default(rows), 1.0, kept["least_accuracy"])
+    return kept
+
+
+class Judged(NamedTuple):
+    """The scores of configurations, and the probabilities that they keep the limits, each float64, shape (n,)."""
+
+    score: NDArray[np.float64]
+    probability: NDArray[np.float64]
+
+
+def simplified(row: Rows, space: SearchSpace, judge: Callable[[Rows], Judged]) -> Rows:
     """Returns `row` with those knobs reset to their defaults that are predicted to gain nothing.
 
     A simple configuration is easier to read, and shares its learning curve with more of the others. The knob whose
@@ -95,23 +97,19 @@ def simplified(row: Rows, problem: Problem, probable: Probable, tried: set[bytes
 
     Args:
         row: Canonical, int64, shape (n_knobs,).
-        problem: The space and the objectives.
-        probable: Returns the probability that rows keep the limits.
-        tried: Rows to exclude, as bytes.
+        space: The configurations.
+        judge: Judges rows, int64, shape (n, n_knobs).
     """
-
-    def score(rows: Rows) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        return problem.objectives.score(problem.predict(rows))
-
-    least, least_probable = score(row[None])[0] - WORTH, probable(row[None])[0] - WORTH
+    score, probability = (one[0] - WORTH for one in judge(row[None]))
     found = row
     while True:
-        simpler = [one for one in _simpler(found, problem.space) if one.tobytes() not in tried]
+        simpler = list(_simpler(found, space))
         if not simpler:
             return found
         rows = np.stack(simpler)
-        scores = np.where(probable(rows) >= least_probable, score(rows), -np.inf)
-        if scores.max() < least:
+        scores, probable = judge(rows)
+        scores = np.where(probable >= probability, scores, -np.inf)
+        if scores.max() < score:
             return found
         found = rows[scores.argmax()]
 
@@ -127,21 +125,22 @@ def _simpler(row: Rows, space: SearchSpace) -> Iterator[Rows]:
                 yield back
 
 
-def nothing_predicted(outlook: Outlook, cache: EvaluationCache) -> InfeasibleError:
+def nothing_predicted(outlook: Outlook, rows: Rows) -> InfeasibleError:
     """Returns the error that names the limit out of reach, by how much it is missed, and a limit that would do.
 
     Args:
         outlook: The predictions.
-        cache: All evaluated configurations; none is probable enough.
+        rows: All evaluated configurations; none is probable enough.
     """
-    kept = outlook.keeping(cache.prediction)
+    prediction = outlook.predict_rows(rows)
+    kept = outlook.keeping(prediction)
     accuracy = kept.pop("least_accuracy")
-    fits = np.all([np.ones(len(cache), np.bool_), *(own >= FEASIBLE for own in kept.values())], axis=0)
+    fits = np.all([np.ones(len(rows), np.bool_), *(own >= FEASIBLE for own in kept.values())], axis=0)
     if not fits.any():
         return _too_large(outlook)
     closest = int(np.where(fits, accuracy, -1.0).argmax())
-    found = cache.prediction.take(np.array([closest]))
-    return _too_inaccurate(outlook, cache.rows[closest], found, float(accuracy[closest]))
+    found = prediction.take(np.array([closest]))
+    return _too_inaccurate(outlook, rows[closest], found, float(accuracy[closest]))
 
 
 def _too_large(outlook: Outlook) -> InfeasibleError:

@@ -39,28 +39,19 @@ _TUNED = (
 
 @dataclass(frozen=True, slots=True)
 class SearchSummary:
-    """Statistics of the searches.
+    """Statistics of the search.
 
     Attributes:
-        engine: Name of the search engine.
-        evaluations: Distinct configurations that the surrogate predicted, over all rounds.
-        configurations: Distinct configurations of the last search's space; None without a search.
-        hypervolume_ratio: Predicted hypervolume of the last search over the exhaustive front's; None if the space is
-            too large to enumerate.
-        random_ratio: The same ratio for as many random configurations in the first search, the only one compared with
-            them; None in a tune that was resumed after it.
-        over_random: Predicted hypervolume of the first search over that of as many random configurations, on the scale
-            of both fronts. None if no random one keeps the limits, or in a tune that was resumed after it.
-        seconds: Seconds of all searches.
+        engine: Name of the engine that chose the trials.
+        evaluations: Configurations that the surrogate predicted.
+        configurations: Distinct configurations of the space; None without a search.
+        seconds: Seconds of choosing trials.
     """
 
     engine: str
-    evaluations: int
-    configurations: int | None
-    hypervolume_ratio: float | None
-    random_ratio: float | None
-    over_random: float | None
-    seconds: float
+    evaluations: int = 0
+    configurations: int | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ class TuneResult:
         folder: Contains its files: tuned.json, front.csv, front.json, front.png, probes.jsonl.
         tuned: The chosen configuration, with its predicted and measured figures.
         front: All measured configurations.
-        search: Statistics of the searches.
+        search: Statistics of the search.
         trials: Number of trials after the default configuration.
         seconds: Seconds of the tune, including interrupted runs.
     """
@@ -174,7 +165,7 @@ def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     tuned = TunedConfig.read(folder)
     if request.budget > spent or STOPPED in tuned.left_out:
         return None
-    nothing_new = SearchSummary(request.engine, 0, None, None, None, None, 0.0)
+    nothing_new = SearchSummary(request.engine)
     return TuneResult(folder, tuned, Front.read(folder), nothing_new, counted, state.elapsed_s)
 
 

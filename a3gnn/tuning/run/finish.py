@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.notify import detail
-from a3gnn.search.run import SearchResult
 from a3gnn.threads import wait_policy
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
@@ -23,13 +21,13 @@ from a3gnn.units import count, format_duration
 from a3gnn.version import versions
 
 
-def finish(history: History, choice: Choice, searches: Sequence[SearchResult], runner: Runner) -> TuneResult:
+def finish(history: History, choice: Choice, search: SearchSummary, runner: Runner) -> TuneResult:
     """Writes and reports the result of a tune, marks the tune as finished, and returns the result.
 
     Args:
         history: All measured trials.
         choice: The chosen configuration.
-        searches: The searches of all rounds.
+        search: Statistics of the search.
         runner: Knows the folder and the elapsed time.
     """
     request, setting, objectives = history.study.request, history.study.setting, history.objectives
@@ -55,11 +53,10 @@ def finish(history: History, choice: Choice, searches: Sequence[SearchResult], r
         left_out=choice.left_out,
         no_gain=choice.no_gain.to_dict() if choice.no_gain else None,
     )
-    search = _summary(request.engine, searches)
     result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.state = dataclasses.replace(runner.state, finished_budget=request.budget)
-    if searches:
+    if search.evaluations:
         runner.notify(detail(_describe(search)))
     return result
 
@@ -75,27 +72,9 @@ def _of_default(history: History, choice: Choice) -> Metrics | Failure | None:
 
 
 def _describe(search: SearchSummary) -> str:
-    text = f"search   {search.engine}, {count(search.evaluations, 'prediction')} in {format_duration(search.seconds)}"
-    if search.hypervolume_ratio is not None:
-        beside = f"; random search {search.random_ratio:.1%}" if search.random_ratio is not None else ""
-        return f"{text}: {search.hypervolume_ratio:.1%} of the exhaustive front's predicted hypervolume{beside}"
-    if search.over_random is not None:
-        beside = "x the predicted hypervolume of as many random configurations"
-        text += f": the first found {search.over_random:.2f} {beside}"
-    return f"{text}; the space has {search.configurations:,}"
-
-
-def _summary(engine: str, searches: Sequence[SearchResult]) -> SearchSummary:
-    last = searches[-1] if searches else None
-    beside = next((search for search in searches if search.random_hypervolume), None)
-    return SearchSummary(
-        engine=engine,
-        evaluations=sum(search.evaluations for search in searches),
-        configurations=last.configurations if last else None,
-        hypervolume_ratio=last.hypervolume_ratio if last else None,
-        random_ratio=beside.random_ratio if beside else None,
-        over_random=beside.hypervolume / beside.random_hypervolume if beside and beside.random_hypervolume else None,
-        seconds=sum(search.seconds for search in searches),
+    return (
+        f"search   {search.engine}, {count(search.evaluations, 'prediction')} in {format_duration(search.seconds)}; "
+        f"the space has {search.configurations:,} configurations"
     )
 
 
@@ -126,7 +105,7 @@ def finish_stopped(history: History, runner: Runner) -> TuneResult:
     if best is None or figures is None:
         raise nothing_fits(history, {})
     choice = Choice(best.trial, Judged(best.metrics, figures), None, None, left_out=(STOPPED,))
-    result = finish(history, choice, (), runner)
+    result = finish(history, choice, SearchSummary(history.study.request.engine), runner)
     budget = runner.budget
     spent = budget.trials if budget.in_trials else budget.elapsed_s
     runner.state = dataclasses.replace(runner.state, finished_budget=spent)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from a3gnn.figures import Reference
@@ -16,12 +14,6 @@ from a3gnn.tuning.study.comparison import ALTERNATIONS
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Proposal
 
-#: A trial is given up if it does not reach the target within so many times the best one's seconds. The first factor is
-#: for trials proposed as the best, the second for others. Guesses.
-_SLOWER, _FAR_SLOWER = 1.1, 2.0
-#: A trial proposed as the best is also given up after so many times its predicted seconds, but not before this share of
-#: the best one's: it disappoints, and others with as good a prediction are not tried yet. Guesses.
-_DISAPPOINTING, _STILL_QUICK = 2.0, 0.5
 #: Seconds of a timing in the play-off, or for the machine's drift; fewer than a trial's, because there are many. Guess.
 _TIMED_S = 0.1 if QUICK else 1.0
 #: Shares of the reference's time after which accuracy is checked. Guess.
@@ -47,45 +39,36 @@ MARGIN = 1.2
 _MOST_SHARES = 1.35
 
 
-def trial_plan(
-    proposal: Proposal,
-    history: History,
-    drift: float = 1.0,
-    predicted_s: float = math.inf,
-    ranked: Sequence[JudgedTrial] | None = None,
-) -> TrialPlan:
+def trial_plan(proposal: Proposal, history: History, slowest: float | None = None, drift: float = 1.0) -> TrialPlan:
     """Returns the plan of a trial of `proposal` after `history`.
 
     The reference trains until its accuracy stops rising. If its curve is known, it still trains one more point, because
     all memory peaks are compared with its own. Other trials train for the reference's seconds, or only until they reach
-    the target if accuracy is just a limit. They end early in these cases:
-
-    * It can no longer reach the target.
-    * It is proposed as the best (`proposal.for_priority`), and can no longer beat the best trial.
-    * Seconds to accuracy count, and it takes far longer than the best trial, or than predicted.
+    the target if accuracy is just a limit. They end early if they can no longer reach the target, or are slower than
+    `slowest`.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
     Args:
         proposal: The configuration, and why it is measured.
         history: Of the tune so far.
+        slowest: The speed at which the trial can no longer win (`Beliefs.slowest`), in epochs per second, or in seconds
+            to accuracy if these count; None never ends it.
         drift: The machine's speed over its speed when the reference was measured.
-        predicted_s: The predicted seconds to accuracy; infinite if not predicted.
-        ranked: Trials whose first is the best. A tune passes the trials as `believed` before the round;
-            `History.ranked` by default.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
         return dataclasses.replace(plan, curve=history.study.reference_curve, trains=True)
-    priority = history.study.request.priority
-    best = next(iter(history.ranked() if ranked is None else ranked), None)
-    races = proposal.for_priority
-    slower = _speed_hurdles(best, predicted_s if races else None, history, reference)
+    priority, hurdles, least_throughput = history.study.request.priority, _accuracy_hurdles(history, reference), 0.0
+    if slowest is not None and not priority.time:
+        least_throughput = slowest
+    elif slowest is not None and slowest < reference.budget_s:
+        hurdles.append(Hurdle(slowest, reference.target, CurveEnd.SLOWER))
     curve = CurvePlan(
         most_seconds=reference.budget_s,
         target=None if priority.accuracy_counts else reference.target,
-        hurdles=(*_accuracy_hurdles(history, reference), *slower),
-        least_throughput=_least_throughput(best, history) if best and races else 0.0,
+        hurdles=tuple(hurdles),
+        least_throughput=least_throughput,
     )
     return dataclasses.replace(plan, curve=_drifted(curve, drift))
 
@@ -147,36 +130,6 @@ def _gain(one: JudgedTrial, history: History, reference: Reference, share: float
     if before is None or one.figures.val_accuracy is None or not one.figures.complete:
         return None
     return one.figures.val_accuracy - before
-
-
-def _speed_hurdles(
-    best: JudgedTrial | None, predicted_s: float | None, history: History, reference: Reference
-) -> list[Hurdle]:
-    """Returns the hurdle for the seconds to the target, if seconds count.
-
-    Args:
-        best: The best trial so far.
-        predicted_s: Predicted seconds to accuracy of a trial proposed as the best; None for other trials.
-        history: Of the tune so far.
-        reference: The reference.
-    """
-    if best is None or best.figures.seconds_to_accuracy is None or not history.study.request.priority.time:
-        return []
-    best_s = best.figures.seconds_to_accuracy
-    if predicted_s is None:
-        seconds = _FAR_SLOWER * best_s
-    else:
-        seconds = min(_SLOWER * best_s, max(_DISAPPOINTING * predicted_s, _STILL_QUICK * best_s))
-    return [Hurdle(seconds, reference.target, CurveEnd.SLOWER)] if seconds < reference.budget_s else []
-
-
-def _least_throughput(best: JudgedTrial, history: History) -> float:
-    """Returns the least epochs per second that can win, even with half the best one's memory and two points more."""
-    priority = history.study.request.priority
-    if priority.time or priority.throughput <= priority.memory + priority.accuracy:
-        return 0.0
-    slack = (priority.memory + priority.accuracy) / priority.throughput
-    return best.figures.throughput_epochs_per_s * float(2.0**-slack)
 
 
 class PlayOffCost(NamedTuple):

@@ -1,9 +1,9 @@
-"""Runs the trials: references, then rounds of proposals until the budget ends or the front stops growing."""
+"""Runs the trials: references, then the proposals of an engine, until the budget ends or nothing is worth a trial."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import time
 from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
@@ -11,20 +11,14 @@ from a3gnn.errors import InfeasibleError, ModelError
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.notify import detail
 from a3gnn.option_names import option
-from a3gnn.search.run import SearchResult
-from a3gnn.tuning.beliefs.expectations import (
-    TrialCost,
-    believed,
-    expected_required_s,
-    expected_trial_s,
-    fit_surrogate,
-    smallest_memory,
-)
-from a3gnn.tuning.engines.propose import MIN_GAIN, Proposed, propose
+from a3gnn.tuning.beliefs.beliefs import Beliefs
+from a3gnn.tuning.beliefs.expectations import TrialCost, expected_required_s, fit_surrogate, smallest_memory
+from a3gnn.tuning.engines.engine import Engine
+from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.plans import PlayOffCost, reserve_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
-from a3gnn.tuning.study.measured_front import keep_predicted_front, measured_hypervolume
+from a3gnn.tuning.study.measured_front import keep_predicted_front
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import Proposal, Trial
 from a3gnn.tuning.tell.trial_lines import heading
@@ -34,29 +28,13 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Trials of the default if it sets the memory limit, and the share of the budget's seconds that the repetitions may
 #: take. Guesses: on one graph, four trials of the default peaked at 458 to 469 MiB and one at 420.
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
-#: A round that adds less than the share `MIN_GAIN` to the measured hypervolume has stalled. So many stalled rounds in a
-#: row end the exploration, once something beats the default and no candidate is expected to improve by `MIN_GAIN`.
-#: Guess.
-_STALLS = 2
-
-
-#: Takes the trials so far and the surrogate fitted to them, and returns the next trials.
-Proposer = Callable[[History, Surrogate], Proposed]
 
 
 class Explored(NamedTuple):
-    """The history after all rounds, the last fitted surrogate, and the searches that proposed the trials."""
+    """The beliefs after all trials, and statistics of the search."""
 
-    history: History
-    surrogate: Surrogate
-    searches: tuple[SearchResult, ...] = ()
-
-
-class Round(NamedTuple):
-    """The history after a round, and why it measured nothing; "" if it did measure."""
-
-    history: History
-    ended: str
+    beliefs: Beliefs
+    search: SearchSummary
 
 
 def warn_of_short_budget(history: History, runner: Runner) -> None:
@@ -81,7 +59,7 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
         ModelError: The default's trial failed, and the model is the user's own.
     """
     if history.default is None:
-        history = runner.measure(Proposal("default", TrainConfig()), history, surrogate)
+        history = runner.measure(Proposal("default", TrainConfig()), Beliefs(history, surrogate))
     _refuse_a_failing_model(history)
     if not history.has_default_reference:
         why = "the baseline took too long"
@@ -89,7 +67,7 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
             from_disk = TrainConfig(feature_tier="disk")
             if all(trial.measurement.config != from_disk for trial in history.trials):
                 runner.notify("the baseline does not fit in memory; trying it with features on disk")
-                history = runner.measure(Proposal("default", from_disk), history, surrogate)
+                history = runner.measure(Proposal("default", from_disk), Beliefs(history, surrogate))
             why = "this does not fit either"
         if not history.has_default_reference:
             runner.notify(f"{why}, so trials are compared with the best {history.study.setting.metric.label} measured")
@@ -115,7 +93,8 @@ def _repeat_default(history: History, surrogate: Surrogate, runner: Runner) -> H
         more = min(more, int(budget.total * _DEFAULT_SHARE / TrialCost.of(history).seconds(reference.budget_s)))
     while sum(one.reason == "default" and one.measurement.metrics is not None for one in history.trials) <= more:
         before = len(history.trials)
-        history = runner.measure_again(Proposal("default", trial.measurement.config), history, surrogate)
+        proposal = Proposal("default", trial.measurement.config)
+        history = runner.measure_again(proposal, Beliefs(history, surrogate))
         if history.trials[before].measurement.metrics is None:
             break
     return history
@@ -152,88 +131,58 @@ def _describe_limit(history: History) -> str:
     )
 
 
-def explore(history: History, surrogate: Surrogate, runner: Runner, proposer: Proposer = propose) -> Explored:
-    """Measures the proposals of `proposer` in rounds, and refits the surrogate after each round.
+def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engine) -> Explored:
+    """Measures the proposals of `engine` one by one, until the budget ends or it proposes none.
 
-    While nothing beats the default, or an improvement is expected, rounds continue until the budget ends. After
-    `TRIALS_BETWEEN` trials or more, the reference is timed before the next round, and trials are judged anew. If an
-    earlier run of the tune was interrupted in a round, that round is proposed again from the trials before it.
+    The reference is timed before each trial, and the trial is judged by the timings before and after it.
 
     Args:
         history: The references, and the trials of earlier runs.
-        surrogate: Fitted to `history`.
+        surrogate: Fitted to the corpus of the study.
         runner: Runs the trials.
-        proposer: Proposes the trials of a round.
+        engine: Chooses the trials.
     """
     if history.reference is not None:
         runner.notify(heading(history))
-    searches = []
-    known, stalls = runner.known_before_round(history), runner.state.stalls
-    volume = measured_hypervolume(history.first(known))
+    evaluations, seconds = 0, 0.0
     while True:
         due = runner.timing_is_due(history)
         timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
+        left_s = _left_s(history, runner) - timing_s
+        beliefs = beliefs_after(history, surrogate)
         if ended := _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s):
             break
         if due:
             history = runner.time_reference(history)
-        before = history.first(known)
-        if due or known < len(history.trials):  # `surrogate` was fitted with another drift, or to trials of this round
-            surrogate = fit_surrogate(before, surrogate)
-        proposals, gain, search = proposer(before, surrogate)
-        searches.append(search)
-        keep_predicted_front(runner.folder, search)
-        if stalls >= _STALLS and gain < math.log2(1 + MIN_GAIN) and _beats_default(before, surrogate):
-            ended = "the front has stopped growing"
+            beliefs = beliefs_after(history, surrogate)
+        begun = time.monotonic()
+        proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
+        keep_predicted_front(runner.folder, beliefs.predicted_front())
+        seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
+        if proposal is None:
+            ended = "no trial is expected to gain enough"
             break
-        runner.begin_round(before, stalls)
-        history, ended = measure_round(proposals, history, surrogate, runner, known)
-        if ended:
-            break
-        known = len(history.trials)
-        surrogate = fit_surrogate(history, surrogate)
-        least, volume = volume * (1 + MIN_GAIN), measured_hypervolume(history)
-        stalls = stalls + 1 if 0 < volume < least else 0
+        history = runner.measure(proposal, beliefs)
     runner.notify(detail(f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"))
-    return Explored(history, surrogate, tuple(searches))
+    search = SearchSummary(history.study.request.engine, evaluations, history.space.num_distinct, seconds)
+    return Explored(beliefs, search)
 
 
-def measure_round(
-    proposals: Sequence[Proposal], history: History, surrogate: Surrogate, runner: Runner, known: int | None = None
-) -> Round:
-    """Measures the `proposals` that the budget affords, without those whose partitions are known to fail.
-
-    Trials race against the best configuration as `believed` before the round.
+def beliefs_after(history: History, surrogate: Surrogate) -> Beliefs:
+    """Returns the beliefs after the trials of `history`.
 
     Args:
-        proposals: Most wanted first.
-        history: Of the tune so far.
-        surrogate: Fitted to the trials before the round.
-        runner: Runs the trials.
-        known: Number of trials before the round; by default all. An earlier run's trials after them count as this
-            round's, and are not repeated.
+        history: The trials.
+        surrogate: Fitted to the corpus alone. Its slow parts are reused, always those of this surrogate, so that a
+            resumed tune believes the same as an uninterrupted one.
     """
-    known = len(history.trials) if known is None else known
-    ranked = believed(history.first(known), surrogate)
-    measured = {trial.measurement.config for trial in history.trials[known:]}
-    done, too_long = len(measured), []
-    for proposal in proposals:
-        if proposal.config.canonical() in measured:
-            continue
-        if not history.space.can_make(proposal.config):  # an earlier trial of this round may have failed to make them
-            continue
-        expected_s = expected_trial_s(surrogate, history, proposal.config, history.drift)
-        if _why_no_more(history, runner, expected_s):
-            too_long.append(expected_s)
-            continue
-        history = runner.measure(proposal, history, surrogate, ranked)
-        done += 1
-    if done:
-        return Round(history, "")
-    return Round(
-        history,
-        _why_no_more(history, runner, min(too_long)) if too_long else "nothing of interest is left to measure",
-    )
+    return Beliefs(history, fit_surrogate(history, surrogate) if history.trials else surrogate)
+
+
+def _left_s(history: History, runner: Runner) -> float:
+    """Returns the seconds left for trials; infinite if the budget counts trials."""
+    budget = runner.budget
+    return math.inf if budget.in_trials else budget.left_s - reserve_s(history, budget.play_off_s)
 
 
 def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
@@ -243,28 +192,23 @@ def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
     return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
 
 
-def _beats_default(history: History, surrogate: Surrogate) -> bool:
-    """Whether a measured configuration is `believed` to be better than the default by the priority."""
-    best, reference = next(iter(believed(history, surrogate)), None), history.reference_trial
-    return best is not None and (reference is None or best.trial.measurement.config != reference.measurement.config)
-
-
-def measure_smallest(history: History, surrogate: Surrogate, runner: Runner) -> History:
+def measure_smallest(beliefs: Beliefs, runner: Runner) -> History:
     """If nothing measured fits in memory, measures the configuration with the least predicted memory.
 
     Its trial may exceed the limit (`BEYOND`), to find the smallest limit that would do. It is skipped if such a trial
     was run before, if nothing points to memory as the cause, or if no configuration is left to try.
     """
+    history = beliefs.history
     if history.fits_memory() or any(trial.reason == "smallest" for trial in history.trials):
         return history
     kinds = {failure.kind for failure in history.failures()}
     if kinds and FailureKind.OUT_OF_MEMORY not in kinds and not history.inside():
         return history  # nothing says that it is the memory
-    smallest = smallest_memory(surrogate, history)
+    smallest = smallest_memory(beliefs.surrogate, history)
     if smallest is None:
         return history
     runner.notify(
         "nothing fits: measuring the configuration with the least predicted memory above the limit, to find the "
         "smallest limit that would do"
     )
-    return runner.measure_beyond(Proposal("smallest", smallest), history, surrogate)
+    return runner.measure_beyond(Proposal("smallest", smallest), beliefs)

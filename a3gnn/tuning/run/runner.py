@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.config import TrainConfig
@@ -13,15 +12,13 @@ from a3gnn.notify import Message, detail
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.report.text import describe_config
-from a3gnn.tuning.beliefs.expectations import predict
+from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.run.plans import seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.budget import Budget, StopAsked, stop_is_asked
 from a3gnn.tuning.study.folder import Journal, TuneState
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import beyond_limits, within_limits
 from a3gnn.tuning.study.trial import (
-    TRIALS_BETWEEN,
-    JudgedTrial,
     Predicted,
     Proposal,
     SpeedTiming,
@@ -31,7 +28,6 @@ from a3gnn.tuning.study.trial import (
 )
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
 from a3gnn.tuning.tell.trial_lines import trial_message
-from a3gnn_surrogate.surrogate import Surrogate
 
 
 class Runner:
@@ -50,7 +46,7 @@ class Runner:
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
         self.state = TuneState()
-        self._since_timing: int | None = None  # trials since this run timed the reference; None before it has
+        self._timed_since = False  # whether the reference was timed after the last trial
         self._profiler, self._journal = profiler, journal
 
     @property
@@ -58,50 +54,42 @@ class Runner:
         """The tune's folder."""
         return self._journal.folder
 
-    def measure(
-        self,
-        proposal: Proposal,
-        history: History,
-        surrogate: Surrogate,
-        ranked: Sequence[JudgedTrial] | None = None,
-    ) -> History:
-        """Runs a trial of `proposal`, writes it to disk, prints its result, and returns `history` with it.
+    def measure(self, proposal: Proposal, beliefs: Beliefs) -> History:
+        """Runs a trial of `proposal`, writes it to disk, prints its result, and returns the history with it.
 
-        A stored measurement is used if there is one. The current drift does not apply to it, because it was measured at
-        another time.
+        A trial for the priority ends early if it can no longer win. A stored measurement is used if there is one. The
+        current drift does not apply to it, because it was measured at another time.
 
         Args:
             proposal: The configuration, and why it is measured.
-            history: Of the tune so far.
-            surrogate: Predicts the trial.
-            ranked: As in `trial_plan`.
+            beliefs: Beliefs after the trials so far.
         """
-        predicted = _predicted(proposal, history, surrogate)
-        predicted_s = predicted["seconds_to_accuracy"]["mean"] if "seconds_to_accuracy" in predicted else math.inf
-        asked = trial_plan(proposal, history, predicted_s=predicted_s, ranked=ranked)
-        stored = self._profiler.stored(proposal.config, asked)
+        history, predicted = beliefs.history, _predicted(proposal, beliefs)
+        slowest = beliefs.slowest(proposal.config.canonical()) if proposal.for_priority else None
+        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, slowest))
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
-        plan = trial_plan(proposal, history, history.drift, predicted_s, ranked)
         self._begin(proposal)
-        made = self._profiler.measure_anew(proposal.config, plan)
+        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, slowest, history.drift))
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
-    def measure_beyond(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+    def measure_beyond(self, proposal: Proposal, beliefs: Beliefs) -> History:
         """As `measure`, but with limits above the tune's, to find the needed memory if nothing fits."""
-        plan = beyond_limits(trial_plan(proposal, history, history.drift), _predicted(proposal, history, surrogate))
-        return self._repeated(proposal, plan, history, surrogate)
+        history = beliefs.history
+        plan = beyond_limits(trial_plan(proposal, history, drift=history.drift), _predicted(proposal, beliefs))
+        return self._repeated(proposal, plan, beliefs)
 
-    def measure_again(self, proposal: Proposal, history: History, surrogate: Surrogate) -> History:
+    def measure_again(self, proposal: Proposal, beliefs: Beliefs) -> History:
         """As `measure`, but always runs a new trial, trained whole as in the play-off."""
+        history = beliefs.history
         plan = within_limits(history, whole_plan(history, history.drift), proposal.config)
-        return self._repeated(proposal, plan, history, surrogate)
+        return self._repeated(proposal, plan, beliefs)
 
-    def _repeated(self, proposal: Proposal, plan: TrialPlan, history: History, surrogate: Surrogate) -> History:
+    def _repeated(self, proposal: Proposal, plan: TrialPlan, beliefs: Beliefs) -> History:
         self._begin(proposal)
         made = self._profiler.repeat(proposal.config, plan)
-        predicted = _predicted(proposal, history, surrogate)
-        return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
+        trial = Trial(proposal.reason, _predicted(proposal, beliefs), made, beliefs.history.drift)
+        return self._keep_made(trial, beliefs.history)
 
     def time(self, config: TrainConfig, history: History) -> Metrics | Failure:
         """Times mini-batches of `config` again, without training a curve, and returns the outcome."""
@@ -112,14 +100,13 @@ class Runner:
         return self._profiler.repeat(config, within_limits(history, timing_plan(history), config))
 
     def timing_is_due(self, history: History) -> bool:
-        """Whether there is a reference, and this run has not timed it within the last `TRIALS_BETWEEN` trials."""
-        since = self._since_timing
-        return history.reference_trial is not None and (since is None or since >= TRIALS_BETWEEN)
+        """Whether there is a reference, and it was not timed since the last trial of this run."""
+        return history.reference_trial is not None and not self._timed_since
 
     def time_reference(self, history: History) -> History:
         """Times the reference's configuration, writes the timing to disk, and returns `history` with it.
 
-        Trials between two timings are judged by both, later trials by the last timing. If the timing fails, a warning
+        The trial between two timings is judged by both, a later one by the last timing. If the timing fails, a warning
         is printed, and the previous timing stays in force.
         """
         reference = history.reference_trial
@@ -128,7 +115,7 @@ class Runner:
         made = self._timed(reference.measurement.config, history)
         if made.metrics is not None and made.metrics.disturbed_windows:
             made = self._timed(reference.measurement.config, history)  # a burst of other work is shorter than a round
-        self._since_timing = 0
+        self._timed_since = True
         if isinstance(made.outcome, Failure):
             why = made.outcome.describe()
             self.notify(detail(f"the baseline could not be timed again, so its last timing counts: {why}"))
@@ -160,17 +147,6 @@ class Runner:
         """Writes the elapsed seconds and the rest of the state into the folder."""
         dataclasses.replace(self.state, elapsed_s=self.budget.elapsed_s).write(self.folder)
 
-    def begin_round(self, before: History, stalls: int) -> None:
-        """Writes to disk that a round begins after the trials `before`, and after so many stalled rounds."""
-        last = before.trials[-1].measurement.id if before.trials else ""
-        self.state = dataclasses.replace(self.state, round_after=last, stalls=stalls)
-        self.keep_time()
-
-    def known_before_round(self, history: History) -> int:
-        """Returns the number of trials before the round in which an earlier run was interrupted; else all trials."""
-        ids = [trial.measurement.id for trial in history.trials]
-        return ids.index(self.state.round_after) + 1 if self.state.round_after in ids else len(ids)
-
     def report_unmade_parts(self, history: History, before: int = 0) -> None:
         """Prints the partitions that the space of `history` leaves out, except the first `before`, printed earlier."""
         for partitioner, parts in history.space.unmade_parts[before:]:
@@ -180,10 +156,9 @@ class Runner:
         """Records a trial that did not come from the store; the reference's trial also serves as the first timing."""
         longer = self._keep(trial, history)
         if longer.reference_trial is trial and not longer.timings:
-            self._since_timing = 0
+            self._timed_since = True
             return self._keep_timing(SpeedTiming(trial.measurement.created, 1.0), longer)
-        if self._since_timing is not None:
-            self._since_timing += 1
+        self._timed_since = False
         return longer
 
     def _begin(self, proposal: Proposal) -> None:
@@ -216,5 +191,5 @@ class Runner:
         return longer
 
 
-def _predicted(proposal: Proposal, history: History, surrogate: Surrogate) -> Predicted:
-    return predicted_row(predict(surrogate, history, [proposal.config.canonical()]), 0)
+def _predicted(proposal: Proposal, beliefs: Beliefs) -> Predicted:
+    return predicted_row(beliefs.predict_configs([proposal.config.canonical()]), 0)

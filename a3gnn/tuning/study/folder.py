@@ -279,6 +279,10 @@ def _read(path: Path, parse: Callable[[Mapping[str, Any]], _Line], mend: bool) -
     return found
 
 
+#: Fields of `state.json` in older versions.
+_OLD_FIELDS = ("round_after", "stalls")
+
+
 @dataclass(frozen=True, slots=True)
 class TuneState:
     """The file `state.json` in the folder of a tune.
@@ -288,16 +292,11 @@ class TuneState:
         finished_budget: The budget with which it finished, in seconds (float) or trials (int); None before that.
         started: When its first run began, ISO 8601, UTC. Its surrogate starts from the measurements stored by then. ""
             in files of older versions.
-        round_after: Identifier of the last measurement before the current round of proposals; "" before the first
-            round.
-        stalls: Number of consecutive stalled rounds before that one.
     """
 
     elapsed_s: float = 0.0
     finished_budget: float | int | None = None
     started: str = ""
-    round_after: str = ""
-    stalls: int = 0
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""
@@ -311,11 +310,12 @@ class TuneState:
             ConfigError: The file is not a state.
         """
         try:
-            return from_fields(cls, json.loads((folder / _STATE).read_text(encoding="utf-8")))
+            fields = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+            return from_fields(cls, {name: value for name, value in fields.items() if name not in _OLD_FIELDS})
         except FileNotFoundError:
             finished = read_request(folder).budget if (folder / "tuned.json").exists() else None
             return cls(sum(trial.measurement.seconds for trial in trials), finished)
-        except (ValueError, TypeError, UsageError) as error:
+        except (ValueError, TypeError, AttributeError, UsageError) as error:
             raise ConfigError(
                 f"{folder / _STATE} must be the state of a tune: {error}; remove it to go on without"
             ) from error

@@ -7,15 +7,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures
 from a3gnn.option_names import flags_are_used, option
-from a3gnn.pareto import hypervolume
+from a3gnn.prediction import Prediction
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.report.rows import REJECTED
-from a3gnn.search.run import SearchResult
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.choice import Choice
 from a3gnn.tuning.study.history import History
@@ -25,9 +22,6 @@ from a3gnn.tuning.study.trial import JudgedTrial, Predicted, Trial, at_reference
 _FILE = "predicted_front.json"
 #: Why a trial that keeps the limits is not chosen.
 LATE = "at the target later than the baseline"
-#: The hypervolume's reference point is the first measurement's costs (-log2 throughput, log2 memory, -accuracy) plus
-#: this. Guess.
-_REFERENCE_MARGIN = np.array([3.0, 3.0, 0.1])
 
 
 def measured_front(history: History, choice: Choice | None = None) -> Front:
@@ -127,19 +121,9 @@ def trained_keys(history: History) -> set[str]:
     } or everything
 
 
-def measured_hypervolume(history: History) -> float:
-    """Returns the hypervolume of the feasible trials; the reference point lies behind the first of them."""
-    kept = [one.figures for one in history.feasible()]
-    if not kept:
-        return 0.0
-    costs = history.objectives.measured_costs(kept)
-    return hypervolume(costs, costs[0] + _REFERENCE_MARGIN)
-
-
-def keep_predicted_front(folder: Path, search: SearchResult) -> None:
-    """Writes the feasible front that `search` predicted; empty if nothing is predicted to keep the limits."""
-    rows = [predicted_row(search.prediction, i) for i in range(len(search.rows))] if search.feasible else []
-    write_text(folder / _FILE, json.dumps(rows))
+def keep_predicted_front(folder: Path, front: Prediction) -> None:
+    """Writes the predicted `front`; empty if nothing is predicted to keep the limits."""
+    write_text(folder / _FILE, json.dumps([predicted_row(front, row) for row in range(len(front))]))
 
 
 def read_predicted_front(folder: Path) -> list[Predicted] | None:

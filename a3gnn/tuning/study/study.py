@@ -18,11 +18,9 @@ from a3gnn.metric import ACCURACY, ERRORS, METRIC_LABELS
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.option_names import option
 from a3gnn.profiling.request import CurvePlan, TrialPlan
-from a3gnn.search.baselines import check_enumerable
-from a3gnn.search.searcher import ENGINES
 from a3gnn.search_values import reads_a_table
 from a3gnn.setting import Setting
-from a3gnn.space import SearchSpace
+from a3gnn.space import SearchSpace, check_enumerable
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import Task
 
@@ -34,6 +32,12 @@ _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 
 #: The default's training may take this share of a budget in seconds, and at least so many seconds; the last value for a
 #: budget in trials. Guesses.
 _CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
+
+
+#: Engines of older versions, in stored tunes.
+_OLD_ENGINES = ("local", "ppo")
+#: Engines that choose trials (`a3gnn.tuning.engines.engine`).
+ENGINES = ("ei", "gp", "tpe", "nsga2", "random", "exhaustive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class TuneRequest:
         max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
             default configuration, each trained as long.
         budget: Seconds (float), or trials after the default configuration (int).
-        engine: The searcher.
+        engine: Name of the engine that chooses trials.
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
@@ -153,6 +157,8 @@ class TuneRequest:
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Returns the options of `to_dict`."""
         parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
+        if fields.get("engine") in _OLD_ENGINES:
+            parts["engine"] = "ei"
         return from_fields(cls, dict(fields) | parts)
 
     def _check_target(self) -> None:

@@ -25,8 +25,6 @@ from a3gnn.prediction import Prediction
 UNCOUNTED = ("default", "smallest")
 #: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
 Predicted = dict[str, dict[str, float]]
-#: Trials after which the reference is timed again. Guess.
-TRIALS_BETWEEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Proposal:
     """A configuration to measure next.
 
     Attributes:
-        reason: default, best, front, closest or smallest.
+        reason: default, best, front or smallest; closest in tunes of older versions.
         config: The configuration.
     """
 

@@ -17,7 +17,7 @@ from a3gnn.notify import Message, detail
 from a3gnn.report.front import NO_GAIN
 from a3gnn.report.rows import REJECTED
 from a3gnn.report.text import describe_breaches, describe_config
-from a3gnn.tuning.engines.propose import learning_differently
+from a3gnn.tuning.beliefs.expectations import learning_differently
 from a3gnn.tuning.run.plans import (
     FINALISTS,
     MARGIN,

@@ -10,8 +10,8 @@ from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
+from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
-from a3gnn.tuning.run.rounds import measure_round
 from a3gnn.tuning.study.trial import Proposal
 from a3gnn.tuning.verify.play_off import play_off
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
@@ -64,20 +64,12 @@ def test_what_is_better_than_a_lucky_trial_is_trained_and_chosen(measured, formu
     luck = formulas(lucky_at_first(TWO_PARTS, 1.3))
     tune = measured(FROM_DISK, MODE1, TWO_PARTS, executor=luck, **OPTIONS)
     surrogate = fit_surrogate(tune.history)
-    history = measure_round([Proposal("best", FOUR_PARTS)], tune.history, surrogate, tune.runner).history
+    history = tune.runner.measure(Proposal("best", FOUR_PARTS), Beliefs(tune.history, surrogate))
     trained = history.trials[-1].metrics
     assert trained.throughput_epochs_per_s == pytest.approx(1.4)  # below what the lucky one asks for
     assert trained.curve.ended is not CurveEnd.SLOWER
     choice = play_off(history, tune.runner, believed(history, fit_surrogate(history, surrogate)))
     assert choice.trial.measurement.config == FOUR_PARTS
-
-
-def test_trials_of_the_round_do_not_raise_what_is_asked_of_those_after_them(measured, formulas) -> None:
-    tune = measured(FROM_DISK, MODE1, executor=formulas(lucky_at_first(TWO_PARTS, 1.3)), **OPTIONS)
-    proposals = [Proposal("best", TWO_PARTS), Proposal("best", FOUR_PARTS)]
-    history = measure_round(proposals, tune.history, fit_surrogate(tune.history), tune.runner).history
-    assert history.best().trial.measurement.config == TWO_PARTS
-    assert history.trials[-1].metrics.curve.ended is not CurveEnd.SLOWER
 
 
 @pytest.mark.parametrize("target", [None, 95.0])

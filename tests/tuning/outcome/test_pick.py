@@ -218,7 +218,7 @@ def test_a_limit_of_the_tune_can_be_taken_away(kept: Kept) -> None:
 
 def test_a_result_picks_from_its_folder(kept: Kept) -> None:
     folder = kept("memory")
-    nothing = SearchSummary("random", 0, None, None, None, None, 0.0)
+    nothing = SearchSummary("random")
     result = TuneResult(folder, TunedConfig.read(folder), Front.read(folder), nothing, 12, 1.0)
     found = result.pick(priority="throughput")
     assert found == pick(folder, priority="throughput")

@@ -9,6 +9,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import CurvePlan, TrialRequest
 from a3gnn.task import Task
+from a3gnn.tuning.beliefs.beliefs import Beliefs
+from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.run.plans import timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.trial import Proposal
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
@@ -96,46 +98,23 @@ def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) 
     assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
 
 
-@pytest.mark.parametrize(("reason", "factor"), [("best", 1.1), ("front", 2.0), ("closest", 2.0)])
-def test_where_seconds_count_a_trial_must_beat_the_best_or_not_be_far_slower(
-    measured, reason: str, factor: float
+@pytest.mark.parametrize(("slowest", "ends"), [(2.0, True), (29.9, True), (30.0, False), (None, False)])
+def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
+    measured, slowest: float | None, ends: bool
 ) -> None:
     history = measured(MODE1, priority=Priority.parse("time")).history
-    best = history.best()
-    assert best.trial.measurement.config == MODE1
-    hurdles = trial_plan(Proposal(reason, TWO_PARTS), history).curve.hurdles
-    assert [tuple(hurdle) for hurdle in hurdles] == [
-        (pytest.approx(factor * best.figures.seconds_to_accuracy), history.reference.target, CurveEnd.SLOWER)
-    ]
-    assert trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput == 0
+    assert history.reference.budget_s == pytest.approx(30.0)
+    curve = trial_plan(NEXT, history, slowest).curve
+    expected = [(slowest, history.reference.target, CurveEnd.SLOWER)] if ends else []
+    assert [tuple(hurdle) for hurdle in curve.hurdles] == expected
+    assert curve.least_throughput == 0
 
 
-@pytest.mark.parametrize(("predicted", "expected"), [(0.1, 0.5), (0.4, 0.8), (1.0, 1.1)])
-def test_what_disappoints_is_given_up_where_it_is_not_quick_all_the_same(
-    measured, predicted: float, expected: float
-) -> None:
-    history = measured(MODE1, priority=Priority.parse("time")).history
-    best_s = history.best().figures.seconds_to_accuracy
-    plans = [trial_plan(Proposal(why, TWO_PARTS), history, predicted_s=predicted * best_s) for why in ("best", "front")]
-    assert [plan.curve.hurdles[0].seconds / best_s for plan in plans] == pytest.approx([expected, 2.0])
-
-
-@pytest.mark.parametrize(
-    ("priority", "reason", "share"),
-    [
-        ("throughput", "best", 2 ** -(0.1 / 0.9)),
-        ("throughput", "front", 0.0),
-        ("memory", "best", 0.0),
-        ("balanced", "best", 0.0),
-        ("2,1,0.5", "best", 2 ** -(1.5 / 2)),
-    ],
-)
-def test_where_throughput_counts_the_slower_ones_are_not_trained(
-    measured, priority: str, reason: str, share: float
-) -> None:
-    history = measured(MODE1, priority=Priority.parse(priority)).history
-    least = trial_plan(Proposal(reason, TWO_PARTS), history).curve.least_throughput
-    assert least == pytest.approx(share * history.best().figures.throughput_epochs_per_s)
+@pytest.mark.parametrize("slowest", [1.25, None])
+def test_where_throughput_counts_the_slower_ones_are_not_trained(measured, slowest: float | None) -> None:
+    curve = trial_plan(NEXT, measured(MODE1).history, slowest).curve
+    assert curve.least_throughput == (slowest or 0.0)
+    assert curve.hurdles == ()
 
 
 def test_what_was_given_up_for_its_speed_is_not_known_to_miss_the_least_accuracy(measured, formulas) -> None:
@@ -145,7 +124,8 @@ def test_what_was_given_up_for_its_speed_is_not_known_to_miss_the_least_accuracy
         lower = tuple(0.5 * value for value in metrics.curve.val_accuracy)
         return dataclasses.replace(metrics, curve=dataclasses.replace(metrics.curve, val_accuracy=lower))
 
-    history = measured(MODE1, TWO_PARTS, executor=formulas(poor), priority=Priority.parse("time")).history
+    tune = measured(MODE1, executor=formulas(poor), priority=Priority.parse("time"))
+    history = tune.runner.measure(NEXT, Beliefs(tune.history, fit_surrogate(tune.history)))
     slower = history.measured()[-1]
     assert slower.metrics.curve.ended is CurveEnd.SLOWER
     assert not slower.figures.complete

@@ -85,20 +85,17 @@ def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", "ppo"])
+@pytest.mark.parametrize("engine", ["ei", "tpe"])
 def test_a_tune_of_a_space_that_can_not_be_enumerated(engine, quick_tune, small_graph, tmp_path) -> None:
     lines: list[str] = []
     wide = dict.fromkeys(("num_partitions", "bias_rate", "num_workers"), (1, 128))
     options = {"engine": engine, "fix": {}, "ranges": wide, "max_accuracy_drop": 2.5, "budget": 2}
     found = quick_tune(small_graph, notify=everything(lines), **options)
     assert found.search.engine == engine
-    assert found.search.evaluations >= 3000
+    assert found.search.evaluations >= 2000
     assert found.search.configurations > 200_000
-    assert found.search.hypervolume_ratio is None
-    assert found.search.over_random > 1
     (said,) = (line for line in lines if line.startswith(f"search   {engine}"))
-    assert "x the predicted hypervolume of as many random configurations; the space has" in said
-    assert not any("exhaustive" in line for line in lines)
+    assert "predictions in" in said
     assert max(found.tuned.measured.curve.val_accuracy) >= found.tuned.limits.least_accuracy
     again = quick_tune(small_graph, out=tmp_path / "again", **options)
     assert [row.config for row in again.front.rows] == [row.config for row in found.front.rows]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures
 from a3gnn.measurement import Failure, FailureKind, Metrics
@@ -18,11 +19,12 @@ from a3gnn.profiling import profiler
 from a3gnn.profiling.replay import Replay
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
+from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import expected_trial_s, fit_surrogate, predict
-from a3gnn.tuning.engines.propose import ROUND_TRIALS
+from a3gnn.tuning.engines.engine import make_engine
+from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.run.plans import trial_plan
-from a3gnn.tuning.run.rounds import measure_round
 from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Proposal, SpeedTiming, Trial, at_reference_pace, drift_at
@@ -32,11 +34,11 @@ from tests.tuning.formulas import SMALL_SPACE
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured
 
 MiB = 2**20
-#: More than a round of configurations; eight parts are the fastest, and more parts learn less.
+#: Eight parts are the fastest, and more parts learn less.
 PARTS = {
     "fix": SMALL_SPACE | {"parallel_mode": "sequential", "feature_tier": "ram"},
     "max_accuracy_drop": 100.0,
-    "budget": ROUND_TRIALS + 2,
+    "budget": 5,
 }
 
 
@@ -62,11 +64,12 @@ def machine() -> Machine:
     return Machine()
 
 
-def a_round(tune: Measured, history: History, *configs: object) -> History:
-    """Returns `history` with a round of trials of `configs`, the reference timed before it."""
-    surrogate = fit_surrogate(history)
+def tried(tune: Measured, history: History, *configs: TrainConfig) -> History:
+    """Returns `history` with trials of `configs`, the reference timed before the first."""
     history = tune.runner.time_reference(history)
-    return measure_round([Proposal("front", config) for config in configs], history, surrogate, tune.runner).history
+    for config in configs:
+        history = tune.runner.measure(Proposal("front", config), Beliefs(history, fit_surrogate(history)))
+    return history
 
 
 def without_drift(history: History) -> History:
@@ -115,7 +118,7 @@ def simulated_errors(correlation_s: float) -> tuple[float, float]:
             kept = math.exp(-step / correlation_s)
             load.append(kept * load[-1] + math.sqrt(1 - kept**2) * rng.normal())
         log_speed = 0.25 * (np.array(load) - load[0])
-        timed = [0, *range(1 + ROUND_TRIALS, len(seconds), 1 + ROUND_TRIALS)]
+        timed = range(0, len(seconds), 2)
         timings = [timing(seconds[i], math.exp(log_speed[i] + 0.03 * rng.normal() * (i > 0))) for i in timed]
         for trial in set(range(1, timed[-1])) - set(timed):
             before = [one for one, i in zip(timings, timed, strict=True) if i < trial]
@@ -161,7 +164,7 @@ def test_a_slow_minute_changes_nothing_that_is_judged_but_all_that_is_stored(mea
     quick = formulas(Machine().run).run(TrialRequest(FOUR_PARTS, tune.history.study.setting, "", plan))
     expected = Figures.of(quick, quick.curve, tune.history.reference)
     machine.speed = 0.5
-    slow = a_round(tune, tune.history, FOUR_PARTS).measured()[-1]
+    slow = tried(tune, tune.history, FOUR_PARTS).measured()[-1]
     assert slow.trial.drift == 0.5
     assert slow.figures == expected
     assert slow.metrics.curve == quick.curve  # as many mini-batches, in twice the seconds
@@ -200,9 +203,9 @@ def test_the_best_is_found_though_the_machine_changes_all_the_time(measured, for
 
     tune = measured(executor=formulas(run), max_accuracy_drop=10.0)
     first, then = (TWO_PARTS, FOUR_PARTS) if speed < 1 else (FOUR_PARTS, TWO_PARTS)
-    history = a_round(tune, tune.history, first)
+    history = tried(tune, tune.history, first)
     assert [trial.drift for trial in history.trials] == [1, pytest.approx(speed**0.5)]  # nothing is known of later
-    history = a_round(tune, history, then)
+    history = tried(tune, history, then)
     history = tune.runner.time_reference(history)
     assert history.best().trial.measurement.config == FOUR_PARTS
     assert without_drift(history).best().trial.measurement.config == (DEFAULT if speed < 1 else TWO_PARTS)
@@ -219,7 +222,7 @@ def test_the_best_is_found_though_the_machine_changes_all_the_time(measured, for
 def test_of_what_the_play_off_times_its_own_pace_alone_is_left(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run), max_accuracy_drop=10.0)
     machine.speed = 0.5
-    history = a_round(tune, tune.history, TWO_PARTS, MODE1)
+    history = tried(tune, tune.history, TWO_PARTS, MODE1)
     machine.speed = 0.25
     choice = play_off(history, tune.runner)
     assert choice.trial.measurement.config == MODE1
@@ -233,8 +236,8 @@ def test_of_what_the_play_off_times_its_own_pace_alone_is_left(measured, formula
 def test_the_seconds_that_both_were_given_are_told_at_the_pace_of_the_play_off(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run), max_accuracy_drop=10.0)
     machine.speed = 0.5
-    history = a_round(tune, tune.history, MODE1)
-    result = finish(history, play_off(history, tune.runner), [], tune.runner)
+    history = tried(tune, tune.history, MODE1)
+    result = finish(history, play_off(history, tune.runner), SearchSummary("ei"), tune.runner)
     given_s = {one.plan.curve.most_seconds for one in tune.executor.whole}
     assert {result.tuned.default_budget_s} == given_s == {2 * history.reference.budget_s}
     assert f", each after {2 * history.reference.budget_s:.3g} s" in repr(result)
@@ -262,11 +265,12 @@ def test_a_timing_is_on_disk_before_anyone_is_told_of_it(measured, formulas, mac
 def test_a_trial_under_a_drift_trains_as_many_mini_batches(measured, priority: str) -> None:
     history = measured(TWO_PARTS, FOUR_PARTS, MODE1, priority=Priority.parse(priority), max_accuracy_drop=10.0).history
     proposal = Proposal("best", TWO_PARTS.replace(num_partitions=8))
-    usual, slow = trial_plan(proposal, history), trial_plan(proposal, history, 0.5)
+    slowest = Beliefs(history, fit_surrogate(history)).slowest(proposal.config.canonical())
+    usual, slow = (trial_plan(proposal, history, slowest, drift) for drift in (1.0, 0.5))
     assert slow.curve.most_seconds == 2 * usual.curve.most_seconds
     assert [one.seconds for one in slow.curve.hurdles] == [2 * one.seconds for one in usual.curve.hurdles]
     assert slow.curve.least_throughput == usual.curve.least_throughput / 2
-    assert slow.curve.hurdles or slow.curve.least_throughput
+    assert priority == "accuracy" or slow.curve.hurdles or slow.curve.least_throughput
     same = {"most_seconds": 1.0, "hurdles": (), "least_throughput": 0.0}
     assert dataclasses.replace(slow.curve, **same) == dataclasses.replace(usual.curve, **same)
     assert dataclasses.replace(slow, curve=None) == dataclasses.replace(usual, curve=None)
@@ -279,15 +283,15 @@ def test_a_slower_machine_is_expected_to_take_longer(measured) -> None:
     assert slow - usual == pytest.approx(history.reference.budget_s)
 
 
-@pytest.mark.parametrize(("drift", "made"), [(1.0, 1), (0.1, 0)])
-def test_what_a_slower_machine_has_no_time_for_is_left_out_of_a_round(measured, drift: float, made: int) -> None:
-    tune = measured(trial_s=2.0, budget=60.0, priority=Priority.parse("accuracy"))
+@pytest.mark.parametrize(("drift", "new"), [(1.0, True), (0.1, False)])
+def test_a_slower_machine_has_no_time_for_a_new_curve(measured, drift: float, new: bool) -> None:
+    tune = measured(trial_s=2.0, budget=100.0, priority=Priority.parse("accuracy"))
     history = tune.history.with_timing(SpeedTiming(tune.history.trials[-1].measurement.created, drift))
     history = dataclasses.replace(history, trials=tune.history.trials)
-    surrogate = fit_surrogate(history)
-    found = measure_round([Proposal("front", TWO_PARTS)], history, surrogate, tune.runner)
-    assert len(found.history.trials) == 1 + made
-    assert ("another trial may take" in found.ended) is not bool(made)
+    beliefs = Beliefs(history, fit_surrogate(history))
+    proposals = make_engine("ei", 0).propose(beliefs, 20, 60.0)
+    assert proposals
+    assert any(history.curve(one.config.canonical()) is None for one in proposals) is new, "a known curve is cheap"
 
 
 def test_a_default_that_can_not_be_timed_leaves_the_drift(measured, formulas, machine) -> None:
@@ -300,9 +304,9 @@ def test_a_default_that_can_not_be_timed_leaves_the_drift(measured, formulas, ma
 
     tune = measured(executor=formulas(run))
     machine.speed = 0.5
-    history = a_round(tune, tune.history, TWO_PARTS)
+    history = tried(tune, tune.history, TWO_PARTS)
     broken.append(True)
-    history = a_round(tune, history, FOUR_PARTS)
+    history = tried(tune, history, FOUR_PARTS)
     assert [trial.drift for trial in history.trials[1:]] == pytest.approx([0.5, 0.5])
     assert any("its last timing counts: timeout: passed the limit" in line for line in tune.lines)
 
@@ -330,25 +334,26 @@ def test_the_surrogate_learns_the_reference_pace_also_of_what_the_store_holds(me
     assert expected(without_drift(drifted)) < 0.8 * expected(history)
 
 
-def test_a_tune_follows_a_machine_that_slows_between_its_rounds(quick_tune, formulas, tmp_path: Path) -> None:
+def test_a_tune_follows_a_machine_that_slows_between_two_trials(quick_tune, formulas, tmp_path: Path) -> None:
     steady = quick_tune(**PARTS, executor=formulas(Machine().run), out=tmp_path / "steady")
     usual = [(one.measurement.config, one.drift) for one in Journal(steady.folder).read()]
     assert [drift for _, drift in usual] == [1.0] * len(usual)
     lines: list[str] = []
-    slowing = formulas(Machine(after=1 + ROUND_TRIALS).run)
+    slowing = formulas(Machine(after=4).run)  # the default, a trial, a timing, a trial
     found = quick_tune(**PARTS, executor=slowing, notify=everything(lines))
     trials = Journal(found.folder).read()
     timings = Journal(found.folder).timings()
-    assert [one.drift for one in timings] == pytest.approx([1.0, 0.5])
+    assert [one.drift for one in timings] == pytest.approx([1.0, 1.0, 0.5, 0.5, 0.5])
     assert timings[0].created == trials[0].measurement.created
     assert [one.drift for one in trials] == [drift_at(one.measurement.created, timings) for one in trials]
     assert [trials[0].drift, *(one.drift for one in trials[-2:])] == pytest.approx([1.0, 0.5, 0.5])
     assert [one.measurement.config for one in trials] == [config for config, _ in usual]
-    timed = [i for i, one in enumerate(slowing.ran) if one.plan.curve is None]
-    assert timed[0] == 1 + ROUND_TRIALS  # after a round, before the next; the first needs none
-    assert slowing.ran[timed[0]].config == DEFAULT
+    explored = slowing.ran[: 2 * PARTS["budget"]]
+    timed = [i for i, one in enumerate(explored) if one.plan.curve is None]
+    assert timed == [2, 4, 6, 8]  # before each trial but the first, which follows the default's
+    assert {explored[i].config for i in timed} == {DEFAULT}
     assert found.trials == PARTS["budget"]  # a timing is no trial
-    assert sum("the machine runs at 0.5 of the speed" in line for line in lines) == 1
+    assert sum("the machine runs at 0.5 of the speed" in line for line in lines) == 3
     assert found.tuned.config == steady.tuned.config
 
 
@@ -358,11 +363,11 @@ def test_a_tune_that_goes_on_keeps_drifts_and_measures_it_first(
 ) -> None:
     def interrupted(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
         found = machine.run(request, metrics, before)
-        if machine.ran == 2 + ROUND_TRIALS + 2:
+        if machine.ran == 7:
             raise KeyboardInterrupt
         return found
 
-    machine = Machine(after=1 + ROUND_TRIALS)
+    machine = Machine(after=4)
     with pytest.raises(KeyboardInterrupt, match="resume=True goes on"):
         quick_tune(**PARTS, executor=formulas(interrupted))
     first = Journal(tmp_path / "run").read()
@@ -378,9 +383,11 @@ def test_a_tune_that_goes_on_keeps_drifts_and_measures_it_first(
     trials = Journal(tmp_path / "run").read()
     assert trials[: len(first) - 1] == first[:-1]  # judged by timings before and after them
     timings = Journal(tmp_path / "run").timings()
-    assert [one.drift for one in timings] == pytest.approx([1.0, 0.5] if fails else [1.0, 0.5, 0.25])
+    kept = [1.0, 1.0, 0.5]
+    assert [one.drift for one in timings][: len(kept)] == pytest.approx(kept)
+    assert timings[-1].drift == pytest.approx(0.25)
     assert trials[len(first) - 1].drift == drift_at(first[-1].measurement.created, timings)
-    assert trials[-1].drift == pytest.approx(0.5 if fails else 0.25)
+    assert trials[-1].drift == pytest.approx(0.25)
     assert (later.ran[0].config, later.ran[0].plan.curve) == (DEFAULT, None)
 
 

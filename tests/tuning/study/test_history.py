@@ -12,7 +12,6 @@ from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.beliefs.expectations import tried_rows
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.measured_front import measured_hypervolume
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import Trial
 
@@ -29,7 +28,7 @@ def history(tiny_graph: Graph, hardware: Hardware) -> History:
         host_memory_limit=None,
         max_accuracy_drop=2.0,
         budget=5,
-        engine="ppo",
+        engine="ei",
     )
     return History(Study.of(request, Setting(request.task, tiny_graph.characteristics(), hardware)))
 
@@ -95,17 +94,6 @@ def test_what_lies_outside_the_space_is_not_eligible(history, make_trial, make_m
     history = fixed(history, "batch_size", 256)
     assert history.best() is None
     assert len(history.feasible()) == 1
-
-
-def test_the_hypervolume_grows_with_the_front(history, make_trial, make_metrics) -> None:
-    assert measured_hypervolume(history) == 0
-    first = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.7)
-    history = history.with_trial(make_trial(TrainConfig(batch_size=64), first))
-    before = measured_hypervolume(history)
-    history = history.with_trial(
-        make_trial(TrainConfig(batch_size=128), dataclasses.replace(first, throughput_epochs_per_s=2.0))
-    )
-    assert measured_hypervolume(history) > before > 0
 
 
 def test_the_default_is_eligible_however_small_the_graph(history, make_trial, make_metrics) -> None:

@@ -26,7 +26,7 @@ def make_request() -> Callable[..., TuneRequest]:
             "host_memory_limit": None,
             "max_accuracy_drop": 2.0,
             "budget": 5,
-            "engine": "ppo",
+            "engine": "ei",
         }
         return TuneRequest(**(fields | changes))
 
@@ -93,7 +93,7 @@ def test_a_folder_with_something_in_it_is_not_taken(make_request, tmp_path: Path
 def test_resume_takes_the_same_request_with_any_budget(make_request, tmp_path: Path) -> None:
     open_folder(tmp_path / "run", make_request(), resume=False)
     open_folder(tmp_path / "run", make_request(budget=50), resume=True)
-    with pytest.raises(UsageError, match="engine was 'ppo' and is 'tpe'"):
+    with pytest.raises(UsageError, match="engine was 'ei' and is 'tpe'"):
         open_folder(tmp_path / "run", make_request(engine="tpe"), resume=True)
     with pytest.raises(UsageError, match="holds no request"):
         open_folder(tmp_path / "nothing", make_request(), resume=True)
@@ -122,9 +122,9 @@ def test_resume_takes_a_folder_whose_fixed_knobs_were_kept_as_text(make_request,
 @pytest.mark.parametrize(
     ("fixed", "graph", "engine", "words"),
     [
-        ({"sampling_device": "cuda"}, "tiny_graph", "ppo", "needs a CUDA GPU, and this machine has none"),
-        ({"cache_policy": "fifo"}, "sparse_graph", "ppo", "needs dense features"),
-        ({"num_partitions": 301}, "tiny_graph", "ppo", "num_partitions must be at most 300"),
+        ({"sampling_device": "cuda"}, "tiny_graph", "ei", "needs a CUDA GPU, and this machine has none"),
+        ({"cache_policy": "fifo"}, "sparse_graph", "ei", "needs dense features"),
+        ({"num_partitions": 301}, "tiny_graph", "ei", "num_partitions must be at most 300"),
         (
             {"seed_order": "random"},
             "endless",

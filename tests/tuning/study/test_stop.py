@@ -30,10 +30,10 @@ def _asks(folder: Path, after: int, then_s: float = 0.0):
 
 def test_a_stopped_tune_chooses_the_best_so_far_at_once(quick_tune, formulas, tmp_path: Path) -> None:
     folder, lines = tmp_path / "run", []
-    executor = formulas(_asks(folder, 3, then_s=60.0))
+    executor = formulas(_asks(folder, 4, then_s=60.0))  # the default, two trials and a timing
     result = quick_tune(executor=executor, budget=50, notify=lines.append, priority="throughput")
     assert len(Journal(folder).read()) == 3
-    assert not executor.timed
+    assert not executor.whole
     assert any(line.startswith("stopped after 2 trials") for line in lines)
     assert "the tune was stopped" in result.tuned.left_out[0]
     assert "stopped, the best trial so far is the choice" in " ".join(repr(result).split())
@@ -51,18 +51,18 @@ def test_a_stopped_tune_goes_on_with_the_same_budget(quick_tune, formulas, tmp_p
     result = quick_tune(executor=executor, budget=4, resume=True)
     assert Journal(tmp_path / "run").read()[: len(first)] == first
     assert result.trials == 4
-    assert executor.timed  # the play-off
+    assert executor.whole  # the play-off
     assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
 
 
 def test_a_tune_that_was_stopped_in_its_play_off_has_one_when_it_goes_on(quick_tune, formulas, tmp_path: Path) -> None:
-    stopped = quick_tune(executor=formulas(_asks(tmp_path / "run", 5, then_s=60.0)), budget=4)
+    stopped = quick_tune(executor=formulas(_asks(tmp_path / "run", 8, then_s=60.0)), budget=4)
     assert stopped.trials == 4  # all that the budget has
     assert "stopped" in stopped.tuned.left_out[0]
     executor = formulas()
     result = quick_tune(executor=executor, budget=4, resume=True)
     assert result.trials == 4
-    assert executor.timed
+    assert executor.whole
     assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
 
 
@@ -73,7 +73,7 @@ def test_a_tune_off_the_main_thread_stops_after_its_trial(quick_tune, formulas, 
     thread.start()
     thread.join()
     assert found[0].trials == 2
-    assert len(executor.ran) == 3
+    assert len(executor.explored) == 3
 
 
 def test_a_tune_that_is_stopped_before_its_first_trial_ends_has_nothing_to_choose(

@@ -12,6 +12,7 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.run.plans import MOST_ALTERNATIONS, MOST_REPEATED, MOST_SEEDS
 from a3gnn.tuning.study.comparison import ALTERNATIONS, Pair
@@ -50,7 +51,7 @@ def disturbing(when: Collection[int]) -> Alter:
 def told(tune: Measured) -> list[str]:
     """Plays off and finishes the tune; returns the lines that say how the choice compares."""
     choice = play_off(tune.history, tune.runner)
-    result = finish(tune.history, choice, [], tune.runner)
+    result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
     return [line for line in (*result.summary.warnings, *result.summary.notes) if "other programs" in line]
 
 

@@ -16,6 +16,7 @@ from a3gnn.objectives import Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.run.plans import FINALISTS, ROUNDS, SEEDS
 from a3gnn.tuning.study.choice import Choice, NoGain
@@ -275,7 +276,7 @@ def test_of_a_default_that_is_the_choice_the_figures_are_one(measured, formulas,
     tune = measured(MODE1 if no_gain else TWO_PARTS, executor=formulas(slower), **options)
     choice = play_off(tune.history, tune.runner)
     assert choice.trial.measurement.config == DEFAULT
-    tuned = finish(tune.history, choice, [], tune.runner).tuned
+    tuned = finish(tune.history, choice, SearchSummary("ei"), tune.runner).tuned
     assert tuned.measured.throughput_epochs_per_s == pytest.approx(0.5)
     assert tuned.default == tuned.measured
 
@@ -358,7 +359,7 @@ def test_what_turns_out_late_in_the_play_off_makes_the_default_the_choice(measur
     assert choice.trial.measurement.config == DEFAULT
     assert choice.no_gain.against.throughput.median == pytest.approx(1.3)
     assert choice.no_gain.against.time.high < 1
-    result = finish(tune.history, choice, [], tune.runner)
+    result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
     assert "no measurable gain, the baseline stays" in " ".join(repr(result).split())
     assert result.to_dict()["no_gain"] == choice.no_gain.to_dict()
     assert TunedConfig.read(result.folder).no_gain == choice.no_gain.to_dict()

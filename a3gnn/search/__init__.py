@@ -1,1 +1,0 @@
-"""Searchers: choose the configurations to predict next, to find the front under the limits with few predictions."""

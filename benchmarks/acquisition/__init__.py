@@ -1,1 +1,0 @@
-"""Trains the learned acquisition, and compares it with the baseline and other rules."""

@@ -1,0 +1,1 @@
+"""Tunes on graphs that are emulated from measured grids."""

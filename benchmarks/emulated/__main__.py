@@ -1,0 +1,127 @@
+"""Replays tunes by several engines on graphs of which grids were measured.
+
+    python -m benchmarks.emulated [--grids FILE.jsonl.gz ...] [--seeds 4] [--priorities time throughput]
+        [--engines NAME ...] [--profiles FILE.jsonl.gz] [--json FILE]
+
+Any configuration of the default space can be tried, as in a tune. The true metrics are those of Gaussian processes that
+are fitted to the grid alone (`benchmarks/emulated/graph.py`). Engine, racing, surrogate and choice are the tune's, and
+the limit on memory is the baseline's peak. The surrogate has no row of the graph. Only trials take seconds. Each tune
+begins with the baseline's trial, and ends after the seconds of ten trials that train whole curves.
+
+Columns, means over graphs of the means over seeds: doublings of the score that the choice gains over the baseline,
+after the seconds of 3, 5 and 10 whole trials; its shortfall from the best known score at the end, in doublings; the
+shares of the seconds in trials that failed or broke a limit, and in others that repeated a learning key; trials, and
+the share of them with a new learning key. Then each engine less the first, paired, with standard errors over graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.objectives import Priority
+from a3gnn.profiling.store.jsonl import read_measurements
+from a3gnn.tuning.engines.engine import Engine, make_engine
+from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
+from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune
+from benchmarks.emulated.measured import by_setting
+from benchmarks.report import add_profiles, profiles, write_report
+
+GRIDS = Path(__file__).parents[1] / "results" / "grids"
+#: Whole trials' worth of seconds after which the choice is judged.
+LOOKS = (3.0, 5.0, 10.0)
+#: Makes the engine of a seed. Those named alone get no beliefs.
+MAKE: Mapping[str, Callable[[int], Engine]] = {
+    **{name: partial(make_engine, name) for name in ("ei", "gp", "tpe", "nsga2", "random")},
+    "gp alone": partial(GpEngine, with_beliefs=False),
+    "tpe alone": partial(TpeEngine, with_beliefs=False),
+}
+Key = tuple[str, str, str, int]
+
+
+def emulated(path: Path, options: argparse.Namespace) -> dict[Key, EmulatedTune]:
+    """Returns the tunes on the graph whose grid is in `path`, by graph, priority, engine and seed."""
+    corpus = profiles(options)
+    (default,) = by_setting(list(read_measurements(path)))
+    graph = default.rows[0].setting.graph
+    others = [row for row in corpus if row.setting.graph.fingerprint != graph.fingerprint]
+    surrogate = Surrogate(seed=0).fit(others, graph.fingerprint)
+    found = {}
+    for seed in range(options.seeds):
+        world = EmulatedGraph(default, surrogate, seed)
+        for priority in options.priorities:
+            for name in options.engines:
+                engine = MAKE[name](seed)
+                tune = EmulatedTune.run(world.anew(), others, Priority.parse(priority), engine, LOOKS[-1], seed)
+                found[graph.name, priority, name, seed] = tune
+                gains = ", ".join(f"{tune.after(look):.2f}" for look in LOOKS)
+                counts = f"{tune.trials} trials, {tune.keys} keys, {tune.broken:.0%} broken"
+                print(f"{graph.name[:24]} {priority} {name} {seed}: {gains} of {tune.best:.2f}; {counts}", flush=True)
+    return found
+
+
+def lines(found: Mapping[Key, EmulatedTune], engines: Sequence[str]) -> list[str]:
+    """Returns the tables, one per priority."""
+    shown: list[str] = []
+    for priority in dict.fromkeys(key[1] for key in found):
+        cases = sorted({(graph, seed) for graph, wanted, _, seed in found if wanted == priority})
+        tunes = {name: [found[graph, priority, name, seed] for graph, seed in cases] for name in engines}
+        best = np.max([[one.best for one in own] for own in tunes.values()], axis=0)
+        graphs = np.array([graph for graph, _ in cases])
+        gains = {
+            name: _by_graph(graphs, [[one.after(look) for look in LOOKS] for one in tunes[name]]) for name in engines
+        }
+        heads = "".join(f"{f'gain @{look:g}':>10}" for look in LOOKS)
+        shown.append(f"{priority}: {len(cases)} tunes per engine, {len(set(graphs))} graphs")
+        shown.append(f"{'engine':14}{heads}{'short':>8}{'broken':>8}{'repeats':>8}{'trials':>8}{'new':>6}")
+        for name in engines:
+            means = "".join(f"{value:10.2f}" for value in gains[name].mean(axis=0))
+            short = float(np.mean([top - one.after(LOOKS[-1]) for top, one in zip(best, tunes[name], strict=True)]))
+            broken, repeated, trials, keys = (
+                float(np.mean([getattr(one, field) for one in tunes[name]]))
+                for field in ("broken", "repeated", "trials", "keys")
+            )
+            shares = f"{broken:8.0%}{repeated:8.0%}{trials:8.1f}{keys / max(trials, 1e-9):6.0%}"
+            shown.append(f"{name:14}{means}{short:8.2f}{shares}")
+        for name in engines[1:]:
+            off = gains[name] - gains[engines[0]]
+            errors = off.std(axis=0, ddof=1) / np.sqrt(len(off)) if len(off) > 1 else np.full(len(LOOKS), np.nan)
+            parts = (f"{mean:+.2f} ({error:.2f})" for mean, error in zip(off.mean(axis=0), errors, strict=True))
+            shown.append(f"{name} less {engines[0]}: {', '.join(parts)}")
+    return shown
+
+
+def _by_graph(graphs: NDArray[np.str_], values: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Returns the means of `values` (n, d) over the rows of each graph, float64, shape (n_graphs, d)."""
+    every = np.array(values, dtype=np.float64)
+    return np.stack([every[graphs == graph].mean(axis=0) for graph in np.unique(graphs)])
+
+
+def main() -> None:
+    """Prints a line per tune, then the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grids", type=Path, nargs="+", help="files of measured grids; by default the stored ones")
+    parser.add_argument("--seeds", type=int, default=4, help="tunes of each graph by each engine")
+    parser.add_argument("--priorities", nargs="+", default=["time", "throughput"])
+    parser.add_argument("--engines", nargs="+", default=["ei", "gp", "tpe"], choices=list(MAKE))
+    add_profiles(parser)
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    options = parser.parse_args()
+    found: dict[Key, EmulatedTune] = {}
+    for path in options.grids or sorted(GRIDS.glob("*.jsonl.gz")):
+        found |= emulated(path, options)
+    print("\n".join(lines(found, options.engines)))
+    if options.json:
+        names = ("graph", "priority", "engine", "seed")
+        rows = [dict(zip(names, key, strict=True)) | tune._asdict() for key, tune in found.items()]
+        write_report(options.json, rows=rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Which trial of a study comes next, at which fidelity, and when to stop: the environment and its policy."""
