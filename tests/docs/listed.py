@@ -27,7 +27,7 @@ OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
 PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/test_files.py reads such"
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 GOES_ON = "goes on with the command above, which has ended by then"
-COMPILES = "needs a C++ compiler; the tests in tests/hls run it where there is one"
+COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
 COMMANDS: dict[str, dict[str, str]] = {
