@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from a3gnn.cli.output import progress
 from a3gnn.notify import Message, shown, with_details
-from a3gnn.tuning.tell.events import BeganEvent, HeadingEvent, PhaseEvent, TrialEvent
+from a3gnn.tuning.tell.events import BeganEvent, HeadingEvent, PhaseEvent, TrialEvent, TrialRow
 from a3gnn.units import count, format_duration
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Drawing:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._trials: list[TrialEvent] = []
+        self._trials: tuple[TrialRow, ...] = ()
         self._heading = ""
         self._phase = ""
         self._total_s: float | None = None
@@ -67,7 +67,7 @@ class _Drawing:
         """Takes a message: draws an event, and prints other lines above the picture."""
         event = line.event if isinstance(line, Message) else None
         if isinstance(event, TrialEvent):
-            self._trials.append(event)
+            self._trials = event.rows
             self._running = None
         elif isinstance(event, HeadingEvent):
             self._heading = event.line
@@ -98,15 +98,14 @@ class _Drawing:
         for i, phase in enumerate(_PHASES):
             yield self._phase_line(phase, _MARKS[1 + (i < at)] if i <= at else _MARKS[0], i == at)
         counted = [trial for trial in self._trials if trial.name != "baseline"]
-        best = next((trial for trial in reversed(counted) if trial.best), None)
+        best = next((trial for trial in counted if trial.best), None)
         last = counted[-_TRIALS:]
         rows = last if best is None or best in last else [best, *last[1:]]
         if rows and self._heading:
             yield Text(f"\n{self._heading}", style="bold")
         for trial in rows:
             style = "bold green" if trial is best else "dim" if trial.ended else ""
-            columns = trial._replace(best=trial is best).columns
-            yield Text(columns, style=style, no_wrap=True, overflow="ellipsis")
+            yield Text(trial.columns, style=style, no_wrap=True, overflow="ellipsis")
         running = self._running  # another thread may end it meanwhile
         if running is not None:
             began, since = running

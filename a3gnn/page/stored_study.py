@@ -114,7 +114,7 @@ class Measured:
 
     @cached_property
     def names(self) -> list[str]:
-        """Display names of the trials: `trial 3` if the tune counts it, else by its reason: `default`, `default 2`."""
+        """Display names of the trials: `trial 3` if the tune counts it, others by reason, such as `baseline 2`."""
         return list(_names(self.trials))
 
 
@@ -153,6 +153,6 @@ class StoredStudy:
 def _names(trials: tuple[Trial, ...]) -> Iterator[str]:
     seen: Counter[str] = Counter()
     for trial in trials:
-        kind = "trial" if trial.counts else trial.reason
+        kind = "trial" if trial.counts else "baseline" if trial.reason == "default" else trial.reason
         seen[kind] += 1
         yield kind if kind != "trial" and seen[kind] == 1 else f"{kind} {seen[kind]}"

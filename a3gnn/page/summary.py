@@ -33,7 +33,7 @@ from a3gnn_surrogate.training_rows import OUTPUTS
 #: Display names of the parts of a step: three measured stages, and the parts of training.
 PARTS = (
     *("sampling neighbors", "gathering rows", "copying to the device"),
-    *("matrix products", "sums over neighbors", "activations", "the optimizer", "starting operations"),
+    *("matrix products", "sums over neighbors", "activations", "optimizer", "starting operations"),
 )
 #: The least predicted gain of a named knob, and the most knobs that are named. Guesses.
 _LEAST_GAIN, _MOST_NAMED = 1.05, 4

@@ -26,7 +26,7 @@ _MARKS = {"chosen": ("*", 320), "default": ("D", 70)}
 def front_figure(front: FrontRows, title: str = "") -> Figure:
     """Returns a figure of speed against peak memory, colored by validation quality, with the limit as a line.
 
-    Speed is epochs per second with bars over the range of its replicates, or seconds to accuracy with fewer further up.
+    Speed is epochs per second, or seconds to accuracy with fewer further up; bars are the range of its replicates.
     Rows on the front are large and other compared rows small. Other feasible rows are crosses, and rows that break a
     limit are hollow. The legend says which limits these break, and by how much at most. It also counts the rows without
     a place, which miss the target.
@@ -45,6 +45,7 @@ def front_figure(front: FrontRows, title: str = "") -> Figure:
         s=[64 if row.on_front else 22 for row in within],
         cmap=colormaps["viridis"].with_extremes(bad="0.8"),
         plotnonfinite=True,
+        label=f"compared ({len(within)}), large: on the front",
         zorder=3,
     )
     _draw_others(axes, front, [row for row in placed if row.feasible and not row.compared])
@@ -102,10 +103,13 @@ def _speed(front: FrontRows, row: FrontRow) -> float:
 
 
 def _draw_ranges(axes: Axes, front: FrontRows) -> None:
-    """Draws the range of each throughput's replicates."""
+    """Draws the range of each row's repeats on the speed axis."""
     for row in front.rows:
-        low, high = row.measured.throughput_low, row.measured.throughput_high
-        if low < high and not front.by_seconds:
+        one = row.measured
+        low, high = (
+            (one.seconds_low, one.seconds_high) if front.by_seconds else (one.throughput_low, one.throughput_high)
+        )
+        if low is not None and high is not None and low < high:
             axes.plot([_memory_mib(front, row)] * 2, [low, high], color="0.6", linewidth=0.8, zorder=1)
 
 
@@ -175,7 +179,6 @@ def _draw_limit(axes: Axes, front: FrontRows, limit_mib: float) -> None:
     if limit_mib <= _MAX_LIMIT_RATIO * most:
         axes.axvline(limit_mib, color="tab:red", linestyle="--", label="memory limit")
         return
-    axes.plot([], [], color="tab:red", linestyle="--", label="memory limit")
     axes.text(
         0.99,
         0.01,

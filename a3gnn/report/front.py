@@ -43,11 +43,12 @@ _IN_ROUNDS = "measured less often than the choice, and the best of such measurem
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
 #: Notes of configurations that look better than the choice, but were measured too seldom to compare.
 TOO_SELDOM = (_IN_ROUNDS, _ONCE)
-#: Footnote of a table in which only some rows were timed in the play-off.
-_TIMED_BEFORE = "* timed once, before the verification; shown at the machine's speed during it"
+#: Label of rows that were not timed in the play-off, and the footnote of a table with both kinds.
+_BEFORE = "measured once"
+_TIMED_BEFORE = "Rows measured once ran before the verification; they are shown at the machine's speed during it."
 #: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
 _PALE = ' style="opacity:0.5"'
-_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:nowrap"}
+_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:normal;min-width:8em"}
 _INDENT = " " * 4
 
 
@@ -325,7 +326,7 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
     """Returns the cells of the front's rows, of labeled rows, and of rows with a reason against them.
 
     It leaves out other rows that were measured too seldom to compare. `everything` returns all measured rows. The
-    footnote counts the rows left out, and explains asterisks.
+    footnote counts the rows left out, and explains the label of rows measured once.
     """
     shown = [row for row in front.rows if everything or _is_shown(row)]
     seldom = sum(row.note in TOO_SELDOM and row not in shown for row in front.rows)
@@ -334,9 +335,9 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
     rows = []
     for row in shown:
         names = ["baseline" if label == "default" else label for label in row.labels]  # files name it `default`
-        labels = ", ".join(names) + (" *" if mixed and not row.in_play_off else "")
+        labels = ", ".join([*names, _BEFORE] if mixed and not row.in_play_off else names)
         why = ", ".join(filter(None, [row.describe_broken(), row.note]))
-        rows.append((labels.strip(), *(show(row.measured) for _, show in columns), describe_config(row.config), why))
+        rows.append((labels, *(show(row.measured) for _, show in columns), describe_config(row.config), why))
     return FrontCells(
         title=_title(front),
         headings=("", *(heading for heading, _ in columns), "configuration", "why not"),
@@ -356,9 +357,9 @@ def _footnote(mixed: bool, seldom: int) -> str | None:
     if seldom:
         lines.append(
             f"{count(seldom, 'more configuration')} looked better in too few measurements to compare: the best of many "
-            f"single measurements is often a lucky one"
+            f"single measurements is often a lucky one."
         )
-    return "; ".join(lines) or None
+    return " ".join(lines) or None
 
 
 def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:

@@ -19,7 +19,7 @@ _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "co
 #: Figures that a record has besides the metrics.
 _RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seconds_high")
 #: Label of feasible rows that the front does not compare with others.
-UNCOMPARED = "keeps the limits, measured too little to compare"
+UNCOMPARED = "too few measurements to compare"
 #: Start of the note of a row that failed, or broke a limit, in the play-off.
 REJECTED = "rejected in the play-off"
 

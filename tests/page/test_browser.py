@@ -156,13 +156,13 @@ def test_the_table_filters_and_sorts(open_page, finished) -> None:
 
 
 def _index(name: str) -> int:
-    return 0 if name == "default" else int(name.removeprefix("trial "))
+    return 0 if name == "baseline" else int(name.removeprefix("trial "))
 
 
 def test_brushes_and_boxes_leave_what_they_keep(open_page, finished) -> None:
     page, views = open_page(finished), study_views(finished)
     names = {row["name"] for row in views["rows"] if row["config"]["feature_tier"] == "disk"}
-    page.get_by_text("Choose values by checkboxes").click()
+    page.get_by_text("Filter by value").click()
     page.get_by_role("group", name="feature_tier").get_by_label("ram").focus()
     page.keyboard.press("Space")
     assert set(shown(page)) == names

@@ -63,7 +63,7 @@ def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: 
     views = study_views(running)
     assert files(running) == before
     assert views["status"] == "unfinished"
-    assert [row["name"] for row in views["rows"]] == ["default", *(f"trial {n}" for n in range(1, 12))]
+    assert [row["name"] for row in views["rows"]] == ["baseline", *(f"trial {n}" for n in range(1, 12))]
     assert cells(views) == Counter(row[1:6] for row in front_cells(unfinished_front(running), everything=True).rows)
     best = StoredStudy.read(running).measured.history.best()
     assert views["rows"][views["best"]]["config"] == best.trial.measurement.config.to_dict()
@@ -174,7 +174,7 @@ def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
 
 def test_a_tune_by_an_earlier_version_is_shown() -> None:
     views = study_views(Path(__file__).parents[1] / "tuning" / "old_folder")
-    assert [row["name"] for row in views["rows"]] == ["default", "default 2"]
+    assert [row["name"] for row in views["rows"]] == ["baseline", "baseline 2"]
     assert views["rows"][0]["failure"]["kind"] == "out_of_memory"
     assert views["best"] == 1
     assert views["default"] is None

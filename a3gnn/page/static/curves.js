@@ -3,7 +3,7 @@
 /** Returns the named trials of the study: default, best, picked and selected, each once. */
 function namedTrials(views, state) {
   const best = isChosen(views) ? "chosen" : "best measured so far";
-  const named = [["baseline", views.default], [best, views.best], ["picked", state.picked], ["selected", state.selected]];
+  const named = [["baseline", views.default], [best, views.best], ["picked", state.picked === views.best ? null : state.picked], ["selected", state.selected]];
   const found = new Map();
   for (const [name, index] of named) {
     if (index === null || index === undefined || views.rows[index].failure) continue;
@@ -19,6 +19,18 @@ function namedTrials(views, state) {
 const LINES = ["line-0", "line-1", "line-2", "line-3"];
 const DASHES = ["solid", "solid", "dash", "dot"];
 
+/** Returns the range of quality after a tenth of the time, where curves still differ; at least a quarter of the whole. */
+function flatRange(curves, furthest, target) {
+  const late = curves.flatMap((curve) => curve.shown.filter((_, i) => curve.seconds[i] >= furthest / 10));
+  if (!late.length) return {};
+  const ends = (values) => [Math.min(...values), Math.max(...values)];
+  const [least, most] = ends(curves.flatMap((curve) => curve.shown));
+  const [low, high] = ends(target === null ? late : [...late, target]);
+  const middle = (low + high) / 2;
+  const half = Math.max(0.56 * (high - low), (most - least) / 8);
+  return half ? { range: [middle - half, middle + half] } : {};
+}
+
 /** Draws validation quality over seconds of training: named trials as lines, all others pale. */
 function drawCurves(views, state, onClick) {
   const { metric } = views.objectives;
@@ -27,7 +39,7 @@ function drawCurves(views, state, onClick) {
   const others = views.rows.filter((row) => row.curve && state.shown.has(row.index) && !isNamed(row));
   const joined = (pick) => others.flatMap((row) => [...pick(row), null]);
   const traces = [{
-    type: "scatter", mode: "lines", name: `other trials (${others.length})`, opacity: 0.7, hoverinfo: "skip",
+    type: "scatter", mode: "lines", name: `other trials (${others.length})`, hoverinfo: "skip",
     x: joined((row) => row.curve.seconds), y: joined((row) => row.curve.shown), connectgaps: false,
     line: { color: color("faint"), width: 1 },
   }];
@@ -47,21 +59,22 @@ function drawCurves(views, state, onClick) {
   };
   if (metric.target !== null) {
     const line = { color: color("danger"), dash: "dash", width: 1 };
-    rule(`target ${digits(metric.target, 4)}`, line, { xref: "paper", x0: 0, x1: 1, y0: metric.target, y1: metric.target });
+    rule(`target ${digits(metric.target, 4)}${metric.unit === "%" ? "%" : ""}`, line, { xref: "paper", x0: 0, x1: 1, y0: metric.target, y1: metric.target });
   }
   const budget = views.objectives.default_budget_s;
   if (budget !== null) {
     const line = { color: color("pale"), dash: "dot", width: 1 };
-    const name = `time at which trials are compared (${digits(budget)} s)`;
+    const name = `training time compared (${digits(budget)} s)`;
     rule(name, line, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
   }
-  const furthest = Math.max(budget ?? 0, ...named.filter((one) => one.row.curve).map((one) => one.row.curve.seconds.at(-1)));
+  const curves = named.map((one) => one.row.curve).filter(Boolean);
+  const furthest = Math.max(budget ?? 0, ...curves.map((one) => one.seconds.at(-1)));
   draw("curves-figure", traces, {
     xaxis: {
       title: { text: "seconds of training, without evaluation" }, rangemode: "tozero",
-      ...(furthest ? { range: [0, furthest * 1.15] } : {}),
+      ...(furthest ? { range: [0, furthest * 1.05] } : {}),
     },
-    yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` } },
+    yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` }, ...flatRange(curves, furthest, metric.target) },
     shapes,
   }, onClick);
 }
@@ -90,10 +103,10 @@ function drawSteps(views, state) {
   };
   fill(byId("step-words"), ...[...named].reverse().map(({ index, name }) => {
     const own = helps.find((one) => one.index === index);
-    const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)} x)`).join(", ");
+    const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)}x)`).join(", ");
     const helping = knobs
-      ? ` The model predicts more epochs per second with: ${knobs}.`
-      : " The model predicts no large gain by a single knob.";
+      ? ` Predicted gain in epochs per second of one change: ${knobs}.`
+      : " No single change is predicted to help much.";
     return make("li", {}, make("b", {}, `${name}: `), `${said(index)}.${own ? helping : ""}`);
   }));
 }
@@ -106,16 +119,19 @@ function drawRegret(views, state, onClick) {
   const x = (one) => (overSeconds ? one.took_s : one.index);
   draw("regret-figure", [
     {
-      type: "scatter", mode: "lines", name: "regret of the best measured so far", hoverinfo: "skip",
+      type: "scatter", mode: "lines", name: "regret of the best so far", hoverinfo: "skip",
       x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: color("line-1"), width: 2 },
     },
     {
-      type: "scatter", mode: "markers", name: "a new best", marker: { size: 8, color: color("line-1") },
+      type: "scatter", mode: "markers", name: "new best", marker: { size: 8, color: color("line-1") },
       x: better.map(x), y: better.map((one) => one.regret), customdata: better.map((one) => one.index),
       text: better.map((one) => hoverText(views.rows[one.index], views)), hoverinfo: "text",
     },
   ], {
-    xaxis: { title: { text: overSeconds ? "seconds of trials" : "trial" }, rangemode: "tozero" },
+    xaxis: {
+      title: { text: overSeconds ? "seconds of trials" : "trial" }, rangemode: "tozero",
+      ...(overSeconds || known.length > 12 ? {} : { dtick: 1 }),
+    },
     yaxis: { title: { text: "regret (weighted doublings)" }, rangemode: "tozero" },
   }, onClick);
 }

@@ -26,7 +26,7 @@ function errorBars(rows, bySeconds) {
 function hoverText(row, views) {
   const { text } = row;
   const lines = [
-    `<b>${row.name}</b> ${row.labels.join(", ")}`,
+    `<b>${row.name}</b> ${labelsOf(row)}`,
     row.describe.replaceAll(" · ", "<br>"),
     `${text.throughput} epochs/s`,
   ];
@@ -94,10 +94,10 @@ function drawFront(views, state, onClick) {
   const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
   if (edge.length) traces.push(lineOf(edge, "measured front", { color: color("text") }));
   traces.push(pointsOf(within, views, bySeconds, {
-    name: `compared (${within.length}); large marks: on the front`,
+    name: `compared (${within.length}), large: on the front`,
     error_y: errorBars(within, bySeconds),
     marker: {
-      size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
+      opacity: 1, size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
       reversescale: !metric.larger_is_better, colorbar: bar, line: { color: color("text"), width: 1 },
     },
   }));
@@ -145,7 +145,7 @@ function markTraces(rows, views, state, bySeconds) {
   const marks = [
     ["baseline", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
     [isChosen(views) ? "chosen" : "best measured so far", views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
-    ["picked below", state.picked, { symbol: "circle-open", size: 24, color: color("accent"), line: { width: 3 } }],
+    ["picked below", state.picked === views.best ? null : state.picked, { symbol: "circle-open", size: 24, color: color("accent"), line: { width: 3 } }],
     ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: color("accent"), line: { width: 3 } }],
   ];
   return marks.flatMap(([name, index, marker]) => {

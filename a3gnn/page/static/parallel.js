@@ -1,6 +1,8 @@
 // Parallel coordinates over the knobs and the figures; dragging along an axis keeps what crosses it there.
 
-const HEIGHT = 330, TOP = 52, BOTTOM = 26, GAP = 104;
+const HEIGHT = 330, TOP = 52, BOTTOM = 26;
+/** Pixels between two axes: the least, so that labels do not touch, and the most. */
+const LEAST_GAP = 80, MOST_GAP = 150;
 
 /** Returns the axes: of knobs (those that differ alone, or all), then of figures. */
 function axesOf(views, onlyDiffering) {
@@ -49,10 +51,12 @@ function passes(row, axes, brushes) {
 /** Draws the axes and a line per measured trial; `onBrush` is called when a brush has changed. */
 function drawParallel(views, state, onBrush, onClick) {
   const axes = axesOf(views, state.onlyDiffering);
-  const width = Math.max(axes.length, 2) * GAP;
+  const count = Math.max(axes.length, 2);
+  const gap = Math.min(Math.max(byId("parallel-figure").clientWidth / count, LEAST_GAP), MOST_GAP);
+  const width = count * gap;
   const size = { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT };
   const svg = make("svg", { svg: true, ...size, "aria-hidden": "true", class: "parallel" });
-  const x = (i) => GAP / 2 + i * GAP;
+  const x = (i) => gap / 2 - 12 + i * gap;
   const rows = views.rows.filter((row) => !row.failure);
   const marked = new Set([state.picked, state.selected, views.best, views.default]);
   const rank = (row) => (!state.shown.has(row.index) ? 0 : !row.feasible ? 1 : marked.has(row.index) ? 3 : 2);
@@ -71,8 +75,9 @@ function drawParallel(views, state, onBrush, onClick) {
 /** Returns how the line of a row is drawn. */
 function kindOf(row, views, state) {
   if (!state.shown.has(row.index)) return "out";
-  if (row.index === state.selected || row.index === state.picked) return "picked";
+  if (row.index === state.selected) return "picked";
   if (row.index === views.best) return "best";
+  if (row.index === state.picked) return "picked";
   if (row.index === views.default) return "default";
   if (!row.feasible) return "broken";
   return row.on_front ? "front" : "kept";

@@ -82,7 +82,7 @@ function download(name, content) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** Picks by the inputs, and says what; `state.picked` is its trial, or null. */
+/** Picks by the inputs and shows it; `state.picked` is its trial, or null. */
 function drawPick(views, state) {
   const asked = askedOf(views);
   byId("weights").hidden = asked.name !== "weights";
@@ -104,7 +104,7 @@ function drawPick(views, state) {
     `validation ${views.objectives.metric.label} ${row.text.quality}`,
   ];
   const words = said.filter((one) => one !== null).join(" · ");
-  return sayPick(views, `${words}. ${kept.length} of ${all} can be picked.`, candidate, asked);
+  return sayPick(views, `${words}. ${kept.length} of ${all} qualify.`, candidate, asked);
 }
 
 function sayPick(views, words, candidate, asked) {

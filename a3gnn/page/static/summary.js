@@ -34,10 +34,14 @@ function bestWords(views) {
   return `${views.rows[views.best].describe} — ${views.summary.best}`;
 }
 
+/** Returns `text` as parts that do not break options such as --budget over lines. */
+const wholeOptions = (text) =>
+  text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? make("span", { class: "option" }, part) : part));
+
 /** Returns the summary of a finished tune, as the command prints it. */
 function answerParts(answer) {
   const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, {}, text)));
-  const labeled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), text) : null);
+  const labeled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), ...wholeOptions(text)) : null);
   return [
     make("p", { class: "headline" }, make("b", {}, answer.headline)),
     answer.verified ? make("p", { class: "pale" }, answer.verified) : null,

@@ -1,12 +1,15 @@
 // The table of trials with its filters, and the failures with their reasons.
 
+/** Returns the labels of a row; files name the baseline `default`. */
+const labelsOf = (row) => (row.labels ?? []).map((label) => (label === "default" ? "baseline" : label)).join(", ");
+
 /** Returns the table's columns: a heading, what is sorted by, and the text of a cell. */
 function columnsOf(views) {
   const { objectives } = views;
   const figure = (pick) => (row) => (row.failure ? null : pick(row));
   const columns = [
     ["trial", (row) => row.index, (row) => row.name],
-    ["", (row) => (row.labels ?? []).join(", "), (row) => (row.labels ?? []).join(", ")],
+    ["", labelsOf, labelsOf],
     ["epochs/s", figure((row) => row.figures.throughput_epochs_per_s), (row) => row.text.throughput],
     [objectives.memory_name, figure((row) => row.figures[objectives.memory]), (row) => row.text.memory],
     [`validation ${objectives.metric.label}`, figure((row) => row.figures.val_accuracy), (row) => row.text.quality],
@@ -34,7 +37,7 @@ function filteredRows(views, state) {
   const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
   const knobsKeep = (row) => views.knobs.every((knob) => !state.hidden.get(knob.name)?.has(knob.values.indexOf(row.config[knob.name])));
   return views.rows.filter((row) => {
-    const text = [row.name, row.describe, whyNot(row), ...(row.labels ?? [])].join(" ").toLowerCase();
+    const text = [row.name, row.describe, whyNot(row), labelsOf(row)].join(" ").toLowerCase();
     return KINDS[state.kind](row) && words.every((word) => text.includes(word)) && knobsKeep(row) && passes(row, state.axes, state.brushes);
   });
 }
@@ -56,7 +59,7 @@ function drawTable(views, state, onSort, onSelect) {
   const heads = columns.map(([heading], i) => {
     const now = state.sort.column === i ? (state.sort.down ? "descending" : "ascending") : null;
     const arrow = now === null ? "" : state.sort.down ? " ▼" : " ▲";
-    const button = make("button", { type: "button", onclick: () => onSort(i) }, (heading || "labels") + arrow);
+    const button = make("button", { type: "button", onclick: () => onSort(i) }, (heading || "label") + arrow);
     return make("th", { scope: "col", "aria-sort": now }, button);
   });
   const cellOf = (row, [, , text], i) => {

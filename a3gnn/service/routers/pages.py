@@ -215,7 +215,9 @@ def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: i
     """
     rows = "".join(_row(study, graphs.get(study.graph, "")) for study in studies)
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("Study", "Status", "Graph", "Goal", "Trials", "Result"))
-    table = f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = (
+        f'<div class="scroll"><table class="studies"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
     body = table if studies else '<p>No study exists yet. <a href="/start">Start one</a>.</p>'
     if next_page is not None:
         body += f'<p><a href="/?before={next_page}">Older studies</a></p>'

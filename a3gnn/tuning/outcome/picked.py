@@ -153,7 +153,7 @@ class Pick:
         """Returns the same lines for a notebook."""
         from html import escape
 
-        return f"<pre>{escape(repr(self))}</pre>"
+        return f'<pre style="font-family: monospace">{escape(repr(self))}</pre>'
 
     def _row_of(self, config: TrainConfig | None) -> FrontRow:
         return next(row for row in self.front.rows if row.config == config)

@@ -10,7 +10,7 @@ BEST = "★"
 NAME, SPEED, GAIN, SIZE = 9, 11, 8, 9
 
 
-class TrialEvent(NamedTuple):
+class TrialRow(NamedTuple):
     """A finished trial, as text.
 
     Attributes:
@@ -21,7 +21,6 @@ class TrialEvent(NamedTuple):
         memory: The peak.
         changed: How its configuration differs from the baseline.
         ended: Why it can't be the choice; "" if it can.
-        left: What is left of the budget.
     """
 
     name: str
@@ -31,7 +30,6 @@ class TrialEvent(NamedTuple):
     memory: str
     changed: str
     ended: str
-    left: str
 
     @property
     def columns(self) -> str:
@@ -40,10 +38,15 @@ class TrialEvent(NamedTuple):
         figures = f"{self.name:<{NAME}}{BEST if self.best else ' '} {self.speed:>{SPEED}}{self.gain:>{GAIN}}"
         return f"{figures}  {self.memory:>{SIZE}}  {self.changed}{ended}"
 
-    @property
-    def line(self) -> str:
-        """The columns and what is left, as in a log."""
-        return f"{self.columns} · {self.left}"
+
+class TrialEvent(NamedTuple):
+    """A trial has finished.
+
+    Attributes:
+        rows: All trials so far in their order, as judged now; the last one has just finished.
+    """
+
+    rows: tuple[TrialRow, ...]
 
 
 class BeganEvent(NamedTuple):
@@ -54,7 +57,7 @@ class BeganEvent(NamedTuple):
 
 
 class HeadingEvent(NamedTuple):
-    """The headings of `TrialEvent.columns`."""
+    """The headings of `TrialRow.columns`."""
 
     line: str
 

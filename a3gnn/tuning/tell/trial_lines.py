@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
 from a3gnn.learning_curve import CurveEnd
@@ -11,7 +13,7 @@ from a3gnn.report.text import describe_breaches, describe_config, describe_figur
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
-from a3gnn.tuning.tell.events import GAIN, NAME, SIZE, SPEED, HeadingEvent, TrialEvent
+from a3gnn.tuning.tell.events import BEST, GAIN, NAME, SIZE, SPEED, HeadingEvent, TrialEvent, TrialRow
 from a3gnn.units import format_size
 
 #: Why the training of a curve ended early.
@@ -25,7 +27,8 @@ def heading(history: History) -> Message:
         speed = "to target" if target is None else f"to {objectives.metric.show(target)}"
     else:
         speed = "epochs/s"
-    line = f"{'trial':<{NAME}}  {speed:>{SPEED}}{'gain':>{GAIN}}  {'memory':>{SIZE}}  changed from the baseline"
+    columns = f"{'trial':<{NAME}}  {speed:>{SPEED}}{'gain':>{GAIN}}  {'memory':>{SIZE}}"
+    line = f"{columns}  changed from the baseline; {BEST} best so far"
     return Message(line, event=HeadingEvent(line))
 
 
@@ -37,19 +40,30 @@ def trial_message(trial: Trial, history: History, budget: Budget) -> Message:
         history: Of the tune.
         budget: What is left.
     """
-    best = history.best()
-    figures = history.figures(trial)
-    event = TrialEvent(
-        name=f"#{budget.trials}" if trial.counts else "baseline" if trial.reason == "default" else trial.reason,
-        best=trial.counts and best is not None and best.trial is trial,
-        speed=_speed(figures, history),
-        gain=_gain(figures, history, trial),
-        memory="" if figures is None else format_size(getattr(figures, history.objectives.memory)),
-        changed=_changed(trial, history),
-        ended=_ended(trial, history),
-        left=budget.describe(),
+    rows = tuple(_rows(history))
+    row = next(row for row, one in zip(rows, history.trials, strict=True) if one is trial)
+    return Message(
+        f"{row.columns} · {budget.describe()}",
+        more=_more(trial, history.figures(trial), history),
+        event=TrialEvent(rows),
     )
-    return Message(event.line, more=_more(trial, figures, history), event=event)
+
+
+def _rows(history: History) -> Iterator[TrialRow]:
+    """Yields a row per trial as judged now; the star is on the best one alone, unless that is the baseline."""
+    best, number = history.best(), 0
+    for trial in history.trials:
+        figures = history.figures(trial)
+        number += trial.counts
+        yield TrialRow(
+            name=f"#{number}" if trial.counts else "baseline" if trial.reason == "default" else trial.reason,
+            best=trial.counts and best is not None and best.trial is trial,
+            speed=_speed(figures, history),
+            gain=_gain(figures, history, trial),
+            memory="" if figures is None else format_size(getattr(figures, history.objectives.memory)),
+            changed=_changed(trial, history),
+            ended=_ended(trial, history),
+        )
 
 
 def _changed(trial: Trial, history: History) -> str:
