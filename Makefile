@@ -16,7 +16,7 @@ BENCHMARKS := engine emulated service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow test-weekly lint docs notebooks bench corpus grids peers services clean
+.PHONY: tune test test-slow test-weekly lint docs notebooks bench corpus grids policy peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
@@ -52,6 +52,9 @@ corpus: $(VENV)/.dev  ## measure the shipped profiles again (three quarters of a
 
 grids: $(VENV)/.dev  ## measure the grids that decisions are replayed on (two hours, on a machine with nothing else to do)
 	$(BIN)/python -m benchmarks.grids
+
+policy: $(VENV)/.dev  ## train the policy that ships (ten minutes), after the knobs or the profiles changed
+	$(BIN)/python -m benchmarks.policy train
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)
 

@@ -60,7 +60,7 @@ GRAPHS = ("facebook_pages", "wordnet_en", "amazon_computers", "flickr_small")
 _CACHE = "A3GNN_CACHE"
 #: Makes the engine of a seed. Those named alone are Optuna without our beliefs.
 MAKE: Mapping[str, Callable[[int], Engine]] = {
-    **{name: partial(make_engine, name) for name in ("ei", "gp", "tpe")},
+    **{name: partial(make_engine, name) for name in ("ei", "ppo", "gp", "tpe")},
     "gp alone": partial(GpEngine, with_beliefs=False),
     "tpe alone": partial(TpeEngine, with_beliefs=False),
 }

@@ -36,7 +36,7 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
     type=ENGINE,
     default="ei",
     show_default=True,
-    help="Chooses the trials: ei (expected improvement), gp, tpe, nsga2, random or exhaustive.",
+    help="Chooses the trials: ei, ppo, gp, tpe, nsga2, random or exhaustive.",
 )
 @click.option(
     "--target-accuracy",

@@ -38,7 +38,7 @@ GRIDS = Path(__file__).parents[1] / "results" / "grids"
 LOOKS = (3.0, 5.0, 10.0)
 #: Makes the engine of a seed. Those named alone get no beliefs.
 MAKE: Mapping[str, Callable[[int], Engine]] = {
-    **{name: partial(make_engine, name) for name in ("ei", "gp", "tpe", "nsga2", "random")},
+    **{name: partial(make_engine, name) for name in ("ei", "ppo", "gp", "tpe", "nsga2", "random")},
     "gp alone": partial(GpEngine, with_beliefs=False),
     "tpe alone": partial(TpeEngine, with_beliefs=False),
 }

@@ -1,12 +1,10 @@
-"""Gymnasium environments for configuration tuning; importing the package registers them without loading torch."""
+"""The gymnasium environment of configurations; importing the package registers them without loading torch."""
 
 from gymnasium.envs.registration import register, registry
 
 #: Registered ids and their entry points.
 ENVIRONMENTS = {
-    "a3gnn/Acquisition-v0": "a3gnn_envs.acquisition.acquisition_env:AcquisitionEnv",
-    "a3gnn/Moves-v0": "a3gnn_envs.moves:MovesEnv",
-    "a3gnn/OneShot-v0": "a3gnn_envs.one_shot:OneShotEnv",
+    "a3gnn/Configure-v0": "a3gnn_envs.configure_env:ConfigureEnv",
 }
 
 for _name, _entry_point in ENVIRONMENTS.items():

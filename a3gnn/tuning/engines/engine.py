@@ -15,6 +15,7 @@ from a3gnn.tuning.study.trial import Proposal
 #: The classes of the engines, which are imported on use.
 _CLASSES = {
     "ei": "a3gnn.tuning.engines.improvement:ExpectedImprovement",
+    "ppo": "a3gnn.tuning.engines.improvement:PolicyEngine",
     "gp": "a3gnn.tuning.engines.samplers:GpEngine",
     "tpe": "a3gnn.tuning.engines.samplers:TpeEngine",
     "nsga2": "a3gnn.tuning.engines.samplers:Nsga2Engine",

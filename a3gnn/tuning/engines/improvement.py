@@ -9,12 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.config import TrainConfig
 from a3gnn.objectives import Priority
 from a3gnn.seeding import derive
 from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.beliefs import Beliefs, Floats
 from a3gnn.tuning.engines.acquisition import log_gain, log_value
 from a3gnn.tuning.engines.maximize import maximize
+from a3gnn.tuning.engines.proposed import proposed
 from a3gnn.tuning.study.trial import Proposal
 
 #: Random configurations among the starts of the local search, as in Optuna's GPSampler (`n_preliminary_samples`).
@@ -52,6 +54,17 @@ class ExpectedImprovement:
         best = (beliefs.history.row(one.trial.measurement.config) for one in beliefs.ranked)
         around = [space.neighbors(row) for row in best if row is not None]
         return np.concatenate([space.sample(STARTS, derive(self._seed, "starts", trials)), *around])
+
+
+class PolicyEngine(ExpectedImprovement):
+    """`ei`, whose local search also starts from the proposals of the shipped policy (`proposed`)."""
+
+    def starts(self, beliefs: Beliefs) -> Rows:
+        """Returns the rows that the local search starts from, int64, shape (n, n_knobs)."""
+        seed = derive(self._seed, "policy", len(beliefs.history.trials))
+        baseline = beliefs.predict_configs([TrainConfig().canonical()])
+        rows = proposed(beliefs.history, beliefs.objectives, beliefs.surrogate, baseline, seed)
+        return np.concatenate([super().starts(beliefs), rows])
 
 
 class Goal(NamedTuple):

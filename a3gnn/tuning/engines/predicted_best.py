@@ -21,6 +21,7 @@ from a3gnn.tuning.beliefs.expectations import smallest_memory
 from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.engines.improvement import STARTS
 from a3gnn.tuning.engines.maximize import maximize
+from a3gnn.tuning.engines.proposed import proposed
 from a3gnn.units import format_size
 
 #: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %), and in the
@@ -34,8 +35,8 @@ _INFEASIBLE = 1e9
 def predicted_best(outlook: Outlook) -> TrainConfig:
     """Returns the configuration with the best predicted score that keeps each limit with probability `FEASIBLE`.
 
-    It is searched for by `maximize`, from random configurations, the default, and the configuration with the least
-    predicted memory, which random ones may miss. Knobs that are predicted to gain nothing are reset to their defaults
+    `maximize` searches for it, from random configurations, the proposals of the shipped policy, the default, and the
+    configuration with the least predicted memory. Knobs that are predicted to gain nothing are reset to their defaults
     (`simplified`).
 
     Raises:
@@ -44,7 +45,9 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
     space, seed = outlook.space, outlook.history.study.request.seed
     smallest = smallest_memory(outlook.fitted, outlook.history)
     assert smallest is not None, "nothing is measured, so every configuration is left"
-    starts = [space.sample(STARTS, derive(seed, "recommend")), space.encode(smallest)[None]]
+    baseline = outlook.predict([TrainConfig().canonical()])
+    policy = proposed(outlook.history, outlook.objectives, outlook.fitted, baseline, derive(seed, "policy"))
+    starts = [space.sample(STARTS, derive(seed, "recommend")), policy, space.encode(smallest)[None]]
     default = outlook.history.row(TrainConfig().canonical())
     if default is not None:
         starts.append(default[None])

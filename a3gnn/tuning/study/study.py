@@ -35,9 +35,9 @@ _CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
 
 
 #: Engines of older versions, in stored tunes.
-_OLD_ENGINES = ("local", "ppo")
+_OLD_ENGINES = ("local",)
 #: Engines that choose trials (`a3gnn.tuning.engines.engine`).
-ENGINES = ("ei", "gp", "tpe", "nsga2", "random", "exhaustive")
+ENGINES = ("ei", "ppo", "gp", "tpe", "nsga2", "random", "exhaustive")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.request import PARTITIONING
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
+from a3gnn.tuning.engines.acquisition import log_gain, log_value
 from a3gnn.tuning.engines.engine import make_engine
 from a3gnn.tuning.engines.improvement import MIN_GAIN, goals
+from a3gnn.tuning.engines.proposed import PROPOSALS
 from a3gnn.tuning.engines.samplers import TpeEngine
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import ENGINES
@@ -50,8 +52,6 @@ def test_an_unknown_engine_is_refused() -> None:
 
 def test_expected_improvement_takes_the_best_of_all_by_value(tried: History) -> None:
     """Against every configuration of the space, valued by hand."""
-    from a3gnn.tuning.engines.acquisition import log_value
-
     beliefs = Beliefs(tried, fit_surrogate(tried))
     (proposal,) = make_engine("ei", 0).propose(beliefs, 1)
     every = tried.space.enumerate()
@@ -119,8 +119,6 @@ def test_without_a_gain_nothing_is_proposed(history: History, formulas: Callable
 
 
 def test_what_is_proposed_for_the_priority_is_expected_to_gain(tried: History) -> None:
-    from a3gnn.tuning.engines.acquisition import log_gain
-
     beliefs = Beliefs(tried, fit_surrogate(tried))
     proposals = make_engine("ei", 0).propose(beliefs, 4)
     rows = np.stack([tried.row(one.config.canonical()) for one in proposals])
@@ -151,6 +149,21 @@ def test_partitions_that_could_not_be_made_are_not_proposed(tried: History, engi
     assert longer.space.unmade_parts == (("metis", 2),)
     for one in make_engine(engine, 0).propose(Beliefs(longer, fit_surrogate(longer)), 4):
         assert one.config.num_partitions == 1 or one.config.partitioner != "metis"
+
+
+def test_the_policy_adds_starts_and_loses_none(tried: History) -> None:
+    beliefs = Beliefs(tried, fit_surrogate(tried))
+    plain, policy = (make_engine(name, 5).starts(beliefs) for name in ("ei", "ppo"))
+    np.testing.assert_array_equal(policy[: len(plain)], plain)
+    rows = policy[len(plain) :]
+    assert 1 < len(rows) <= PROPOSALS
+    np.testing.assert_array_equal(rows, tried.space.canonical(rows))
+    values = {}
+    for name in ("ei", "ppo"):
+        (proposal,) = make_engine(name, 5).propose(beliefs, 1)
+        row = tried.row(proposal.config.canonical())
+        values[name] = float(log_value(beliefs.of(row[None]), beliefs.best())[0])
+    assert values["ppo"] >= values["ei"]
 
 
 def test_a_sampler_alone_gets_no_beliefs(tried: History) -> None:

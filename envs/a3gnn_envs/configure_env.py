@@ -1,0 +1,254 @@
+"""The environment in which a policy learns to configure: one knob after the other, with a reward at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from a3gnn.errors import UsageError
+from a3gnn.objectives import Objectives
+from a3gnn.prediction import Predict
+from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
+from a3gnn_envs.choices import MOST_SLOTS, NUM_KNOBS, NUM_SLOTS, STARTS, WIDTHS
+from a3gnn_envs.episodes import Episodes, SingleEnv
+from a3gnn_envs.goals import LEVEL_SHARES, Goals
+from a3gnn_envs.observation import BOUND, CORRECTIONS, GOAL, Scale
+from a3gnn_envs.situation import Situation
+
+#: Posterior samples that a reward averages: their mean is the same, and their noise less. Guess.
+_SAMPLES = 8
+#: Share of episodes in restricted spaces, share of the knobs that these restrict, and of these the share that they fix.
+#: Guesses.
+_RESTRICTED, _NARROWED, _FIXED = 0.5, 0.3, 0.5
+
+
+class ConfigureEpisodes(Episodes):
+    """Episodes of `ConfigureEnv`, batched: all begin and end together, and neighboring ones share a situation.
+
+    Args:
+        situations: Each episode is in one of them.
+        num_envs: Number of episodes.
+        scale: Scales the numbers of settings.
+        objectives: The goal of all episodes, in the whole space; None draws limits, priorities and restrictions.
+        num_active: Number of situations at a time.
+        doubt: Factor on the deviations of predictions; None draws it.
+        corrections: Known corrections of the setting; None draws them.
+
+    Attributes:
+        masks: The slots that each episode may choose from, bool, shape (num_envs, n_slots).
+        chosen: The slots that are chosen so far, int64, shape (num_envs, n_knobs).
+    """
+
+    action_space: spaces.Discrete
+
+    def __init__(
+        self,
+        situations: Sequence[Situation],
+        num_envs: int,
+        scale: Scale,
+        objectives: Objectives | None = None,
+        num_active: int = 1,
+        doubt: float | None = None,
+        corrections: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(num_envs)
+        self.situations = list(situations)
+        self._scaled = [scale.scaled(one.features) for one in self.situations]
+        self._objectives, self._doubt, self._corrections = objectives, doubt, corrections
+        self._groups = np.array_split(np.arange(num_envs), min(num_active, num_envs))
+        self._own = np.zeros(len(self._groups), dtype=np.int64)
+        self._step = 0
+        self._size = len(self._scaled[0]) + len(GOAL)
+        bound = np.concatenate([np.full(self._size, BOUND), np.ones(2 * NUM_SLOTS + NUM_KNOBS + MOST_SLOTS)])
+        low = np.concatenate([np.full(self._size, -BOUND), np.zeros(len(bound) - self._size)])
+        self.observation_space = spaces.Box(low.astype(np.float32), bound.astype(np.float32))
+        self.action_space = spaces.Discrete(MOST_SLOTS)
+        self.masks = np.zeros((num_envs, NUM_SLOTS), dtype=np.bool_)
+        self.chosen = np.zeros((num_envs, NUM_KNOBS), dtype=np.int64)
+        self._observed = np.zeros((num_envs, self.observation_space.shape[0]), dtype=np.float32)
+        self._goals = Goals.none(num_envs)
+
+    @property
+    def groups(self) -> list[tuple[Situation, NDArray[np.int64]]]:
+        """The situations at present, and which episodes are in each."""
+        return [(self.situations[own], at) for own, at in zip(self._own, self._groups, strict=True)]
+
+    def reset(self, where: NDArray[np.bool_]) -> None:
+        """Starts new episodes, which is possible only for all together."""
+        if not where.all():
+            raise UsageError("episodes of one length begin together: reset all of them, or none")
+        random, count = self.np_random, len(self.situations)
+        self._own = random.choice(count, size=len(self._groups), replace=count < len(self._groups))
+        self._step = 0
+        self.chosen[:] = 0
+        self._goals = Goals.none(self.num_envs)
+        for situation, at in self.groups:
+            mask = situation.choices.mask
+            self.masks[at] = mask if self._objectives is not None else _restricted(mask, len(at), random)
+            drawn = Goals.drawn(situation, len(at), random, self._objectives, self._doubt, self._corrections)
+            self._goals.put(at, drawn)
+        self._observed[:] = 0
+        for own, at in zip(self._own, self._groups, strict=True):
+            self._observed[at, : len(self._scaled[own])] = self._scaled[own]
+        self._observed[:, self._size - len(GOAL) : self._size] = self._goals.features()
+        self._observed[:, self._size : self._size + NUM_SLOTS] = self.masks
+        self._show_next()
+
+    def observe(self) -> NDArray[np.float32]:
+        """Returns the observations, float32, shape (num_envs, n)."""
+        return self._observed.copy()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Returns which actions are allowed, bool, shape (num_envs, n_actions)."""
+        return self._observed[:, -MOST_SLOTS:] > 0
+
+    def step(self, actions: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Sets the next knob of each episode, and returns the rewards and whether all episodes are over.
+
+        A forbidden action is replaced by the first allowed one.
+        """
+        legal, everyone = self.action_masks(), np.arange(self.num_envs)
+        actions = np.where(legal[everyone, actions], actions, legal.argmax(axis=1))
+        self.chosen[:, self._step] = actions
+        self._observed[everyone, self._size + NUM_SLOTS + STARTS[self._step] + actions] = 1
+        self._step += 1
+        over = self._step == NUM_KNOBS
+        rewards = self._rewards() if over else np.zeros(self.num_envs, dtype=np.float32)
+        self._show_next()
+        return rewards, np.full(self.num_envs, over)
+
+    def _show_next(self) -> None:
+        """Observes the next knob and its allowed values; at the end, no knob and the first action."""
+        start = self._size + 2 * NUM_SLOTS
+        self._observed[:, start:] = 0
+        if self._step == NUM_KNOBS:
+            self._observed[:, -MOST_SLOTS] = 1
+            return
+        self._observed[:, start + self._step] = 1
+        for situation, at in self.groups:
+            legal = situation.choices.legal(self._step, self.chosen[at], self.masks[at])
+            self._observed[at, -MOST_SLOTS:] = legal
+
+    def _rewards(self) -> NDArray[np.float32]:
+        rewards = np.zeros(self.num_envs, dtype=np.float32)
+        for situation, at in self.groups:
+            beliefs = situation.believed(situation.choices.rows(self.chosen[at], self.np_random))
+            goals = self._goals.take(at)
+            spread = goals.doubt[:, None] * beliefs.deviation * np.sqrt(1 - LEVEL_SHARES)
+            errors = self.np_random.standard_normal((len(at), _SAMPLES, len(CORRECTIONS)))
+            drawn = beliefs.metrics(goals.level[:, None] + spread[:, None] * errors)
+            rewards[at] = goals.rewards(drawn).mean(axis=1)
+        return rewards
+
+
+class ConfigureEnv(SingleEnv):
+    """Choose a configuration for a setting and a goal, one knob after the other.
+
+    ## Observation: `Box`, float32, in this order
+
+    | numbers     | meaning                                                                     | range   |
+    |-------------|-----------------------------------------------------------------------------|---------|
+    | 55          | graph, task, machine: logarithms and shares, z-scored over settings         | [-4, 4] |
+    | 3, 1        | weights of speed, memory, accuracy; whether speed means seconds to accuracy | [-4, 4] |
+    | 2, 2        | host memory, device memory: whether limited; 2 log2(limit / default's peak) | [-4, 4] |
+    | 2           | accuracy: whether limited; allowed drop, asinh(points)                      | [-4, 4] |
+    | 1           | doubt: factor on the deviations of predictions; 0 means that they are true  | [-2, 2] |
+    | 5           | corrections of the setting, in logarithms; 0 where nothing is measured      | [-4, 4] |
+    | 70          | which values of all knobs the space has                                     | {0, 1}  |
+    | 70          | which values are chosen so far                                              | {0, 1}  |
+    | 21          | which knob is next                                                          | {0, 1}  |
+    | 9           | which actions are allowed                                                   | {0, 1}  |
+
+    Weights w are observed as 4 w - 4 / 3, flags as -1 and 1, doubt d as 4 d - 2, corrections times 3. The default's
+    peak is the predicted one; on the host, it and the limit count above an idle process. The knobs are in the order
+    `a3gnn_envs.choices.ORDER`: as in `KNOBS`, but each after the knobs that decide whether it is idle.
+
+    ## Action: `Discrete(9)`
+    The position of the next knob's value among its values in the full space. Allowed are the values of the space that
+    can run: of an idle knob only the first. A forbidden action is replaced by the first allowed one. `action_masks()`
+    and `info["action_mask"]` hold the allowed actions, as sb3-contrib expects.
+
+    ## Reward
+    0 until the last knob, then the mean over 8 posterior samples of the predicted metrics. If a sample breaks a limit,
+    it counts `-1 - min(violation, 1)` (`Limits.violation`). Otherwise it counts the gain over the default in doublings
+    of the priority's score (`Objectives.score`), divided by the best gain among 256 random configurations that keep the
+    limits, or by 0.2 if that is less. So the default has 0, and the best of many random ones 1. A larger gain g counts
+    as 1 + ln(g), and a loss g < 0 as g / (1 - g), which is above -1.
+
+    A sample is the predicted mean plus errors: per episode and metric one that all configurations and samples share,
+    and an independent one. Their deviations are the intervals' times doubt. Half of the episodes observe the shared
+    error as the setting's corrections.
+
+    ## Start
+    Unless `objectives` fixes them, a new episode draws: weights (60 % presets, else Dirichlet(0.7)); memory limits
+    (30 % none, 30 % the default's peak, else a quantile of random configurations' peaks, all plus 5 %); the drop; and
+    the space (half are whole, in the others 30 % of the knobs are fixed or lose values). Unless `doubt` is given, it is
+    0 in 40 % of the episodes, else the square of a uniform number.
+
+    ## End
+    Every episode terminates after 21 steps, one per knob. None is truncated. Meant for a discount factor of 1.
+
+    ## Arguments
+    `setting`; `predict`: returns the `Prediction` of rows of `space`; `space`: any, by default the setting's;
+    `objectives`: a goal, or None; `scale`: of settings, by default the shipped policy's; `doubt`: or None;
+    `corrections`: of the setting, which `predict` contains, or None to draw them.
+
+    ## Version
+    v0: first.
+    """
+
+    episodes: ConfigureEpisodes
+
+    def __init__(
+        self,
+        setting: Setting,
+        predict: Predict,
+        space: SearchSpace | None = None,
+        objectives: Objectives | None = None,
+        scale: Scale | None = None,
+        doubt: float | None = None,
+        corrections: Sequence[float] | None = None,
+        render_mode: None = None,
+    ) -> None:
+        if scale is None:
+            from a3gnn_envs.policy import Policy
+
+            scale = Policy.load().scale
+        situation = Situation(setting, predict, SearchSpace.of(setting) if space is None else space)
+        episodes = ConfigureEpisodes([situation], 1, scale, objectives, doubt=doubt, corrections=corrections)
+        super().__init__(episodes, render_mode)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Returns which actions are allowed, bool, shape (n_actions,)."""
+        return np.asarray(self.episodes.action_masks()[0])
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Returns the first observation of a new episode, and the allowed actions as `action_mask`."""
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, info | {"action_mask": self.action_masks()}
+
+    def step(self, action: NDArray[np.int64]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Returns observation, reward, terminated, truncated (never), and the allowed actions as `action_mask`."""
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, reward, terminated, truncated, info | {"action_mask": self.action_masks()}
+
+
+def _restricted(mask: NDArray[np.bool_], count: int, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Returns `mask` for `count` episodes, some with knobs that are fixed or lose values, (count, n_slots)."""
+    masks = np.tile(mask, (count, 1))
+    some = random.random(count) < _RESTRICTED
+    for start, width in zip(STARTS, WIDTHS, strict=False):
+        own = masks[:, start : start + width]
+        order = np.where(own, random.random(own.shape), 2.0)
+        narrowed = some & (random.random(count) < _NARROWED)
+        kept = np.where(random.random(count) < _FIXED, 1, random.integers(1, width + 1, size=count))
+        rank = order.argsort(axis=1).argsort(axis=1)
+        own[narrowed] &= (rank < kept[:, None])[narrowed]
+    return masks
