@@ -93,6 +93,8 @@ class Metrics:
         curve_eval_seconds: Seconds of evaluating its new points.
         curve_first: Mini-batches before the curve's first point, which tell how long a curve without points has had
             none; None if no curve was requested, and in rows from before this field.
+        rehearsal_seconds: Seconds of training and evaluating for the peak alone, because the curve got few new points;
+            0 if it got enough or was not requested, and in rows from before this field.
     """
 
     throughput_epochs_per_s: float
@@ -117,6 +119,7 @@ class Metrics:
     curve_train_seconds: float = 0.0
     curve_eval_seconds: float = 0.0
     curve_first: int | None = None
+    rehearsal_seconds: float = 0.0
 
     @property
     def pace(self) -> Pace:

@@ -52,7 +52,13 @@ def as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:
     plan = request.plan.curve
     if plan is None:
         return dataclasses.replace(
-            metrics, curve=None, test_accuracy=None, curve_train_seconds=0.0, curve_eval_seconds=0.0, curve_first=None
+            metrics,
+            curve=None,
+            test_accuracy=None,
+            curve_train_seconds=0.0,
+            curve_eval_seconds=0.0,
+            curve_first=None,
+            rehearsal_seconds=0.0,
         )
     known = NO_CURVE if plan.whole else request.known_curve or NO_CURVE
     longest = max(metrics.curve, known, key=lambda curve: curve.trained)

@@ -98,7 +98,6 @@ class TrialPlan:
         host_limit_bytes: Anonymous memory at which a trial is ended, or None.
         device_limit_bytes: Most device memory, context included, or None.
         evaluation_bytes: Most memory for evaluating a user's model at a time; None for a share of the machine's.
-        trains: Train one more point even if the requested curve is already known, so that the peak includes training.
 
     Raises:
         UsageError: A value is out of range.
@@ -113,7 +112,6 @@ class TrialPlan:
     host_limit_bytes: int | None = None
     device_limit_bytes: int | None = None
     evaluation_bytes: int | None = None
-    trains: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("warmup_batches", 0), ("windows", 1), ("least_timed_batches", 1)):

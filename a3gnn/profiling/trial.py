@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import count
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
@@ -27,9 +26,14 @@ from a3gnn.profiling.request import CurveRules, TrialRequest, failure_of
 from a3gnn.profiling.timing import Clocks, Epochs, Timing, time_windows
 from a3gnn.task import Task
 from a3gnn.threads.affinity import available_cores
-from a3gnn.training.curve import CurveState, first_point, train_curve
+from a3gnn.training.curve import first_point, train_curve
 from a3gnn.training.step import Step
 from a3gnn.training.trainer import Trainer, TrainerOptions
+
+#: Least evaluations of validation in a trial with a curve: in five rehearsals of eight, no later one raised the peak.
+EVALUATIONS = 4
+#: Mini-batches before a rehearsal's first evaluation; the others follow as on a curve (`next_point`).
+_REHEARSED_BATCHES = 2
 
 
 def run_trial(argument: dict[str, Any]) -> dict[str, Any]:
@@ -85,9 +89,9 @@ def prepare_halves(argument: dict[str, Any]) -> dict[str, Any]:
 def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[str, Any]:
     """Trains the learning curve, and returns its fields of `Metrics` as JSON types.
 
-    The known curve is extended as far as `rules` allow, by at least one point if the plan `trains`. If nothing is
-    trained, one point is evaluated all the same, so that the trial's peak includes validation and a copy of the best
-    weights. A whole curve is trained from its start and keeps no state, because the stored state may be further.
+    The known curve is extended as far as `rules` allow. If fewer than `EVALUATIONS` points are new, the rest is
+    rehearsed (`rehearse`). A whole curve is trained from its start and keeps no state, because the stored state may be
+    further.
 
     Args:
         trainer: The trainer, which may have trained before.
@@ -98,27 +102,38 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
     first = first_point(trainer)
     known = NO_CURVE if whole else request.known_curve or NO_CURVE
     reached = rules.cut(known, first)
-    if reached is not None and not request.plan.trains:
-        CurveState(batches=first).add(trainer.validate(), trainer)
-        return {"curve": dataclasses.replace(known, ended=reached.ended).to_dict(), "curve_first": first}
+    if reached is not None:
+        curve = dataclasses.replace(known, ended=reached.ended).to_dict()
+        return {"curve": curve, "curve_first": first, "rehearsal_seconds": rehearse(trainer, EVALUATIONS)}
     state = Path(request.curve_state) if request.curve_state and not whole else None
-    asked = count()
-
-    def should_end(curve: LearningCurve, due: int) -> CurveEnd | None:
-        if request.plan.trains and next(asked) == 0:
-            return None
-        return rules.end(curve, due) if reached is None else reached.ended
-
-    found = train_curve(trainer, known, first=first, should_end=should_end, state=state, whole=whole)
-    if not found.eval_seconds:  # the stored state was further than the known curve
-        trainer.validate()
-    return {
+    found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)
+    missing = EVALUATIONS - found.evaluations
+    fields = {
         "curve": found.curve.to_dict(),
         "curve_train_seconds": found.train_seconds,
         "curve_eval_seconds": found.eval_seconds,
         "curve_first": first,
         "test_accuracy": found.test_accuracy(trainer) if whole else None,
     }
+    del found  # its copy of the best weights, because a rehearsal makes one, too
+    return fields | {"rehearsal_seconds": rehearse(trainer, missing)}
+
+
+def rehearse(trainer: Trainer, evaluations: int) -> float:
+    """Trains from fresh weights and evaluates so many times; returns the seconds.
+
+    A training evaluates within an epoch: beside mini-batches, gradients and the optimizer's state, in memory that the C
+    library keeps of earlier ones. A trial does so too, or its peak is less than a training's.
+    """
+    if evaluations <= 0:
+        return 0.0
+    begin = perf_counter()
+
+    def should_end(curve: LearningCurve, due: int) -> CurveEnd | None:
+        return CurveEnd.BUDGET if len(curve.batches) >= evaluations else None
+
+    train_curve(trainer, None, first=_REHEARSED_BATCHES, should_end=should_end, state=None)
+    return perf_counter() - begin
 
 
 def _measure(request: TrialRequest, scratch: str, before_s: float) -> dict[str, Any] | None:

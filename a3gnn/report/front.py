@@ -61,7 +61,6 @@ class MeasuredConfig(NamedTuple):
         predicted: Its prediction before it ran, by metric and bound; None without one.
         note: Why it lost.
         in_play_off: Whether its speed was measured in the play-off.
-        only_timed: Whether nothing was trained when its peaks were measured, so that they are not a training's peaks.
         outside: Whether it may not be chosen.
     """
 
@@ -70,24 +69,23 @@ class MeasuredConfig(NamedTuple):
     predicted: dict[str, dict[str, float]] | None
     note: str = ""
     in_play_off: bool = False
-    only_timed: bool = False
     outside: bool = False
 
     @property
     def may_compare(self) -> bool:
-        """Whether it may be chosen, was not rejected in the play-off, and has the peaks of a training."""
-        return not (self.only_timed or self.outside or self.note.startswith(REJECTED))
+        """Whether it may be chosen, and was not rejected in the play-off."""
+        return not (self.outside or self.note.startswith(REJECTED))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Front(FrontRows):
     """All measured configurations of a tune, with the best of each priority labeled.
 
-    The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the play-off, may
-    not be chosen, or were only timed: a timed trial peaks below a training. Once a tune has chosen, it also leaves out
-    rows that look better than the choice but were measured less often: the best of many such measurements is often
-    lucky. If the default was chosen for lack of a measurable gain, it leaves out the configuration that lost to the
-    default, if its figures dominate. So the choice is always on the front.
+    The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the play-off, or
+    may not be chosen. Once a tune has chosen, it also leaves out rows that look better than the choice but were
+    measured less often: the best of many such measurements is often lucky. If the default was chosen for lack of a
+    measurable gain, it leaves out the configuration that lost to the default, if its figures dominate. So the choice is
+    always on the front.
 
     Attributes:
         rows: Rows, fastest first by `speed`; rows that miss the target come last.

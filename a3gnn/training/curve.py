@@ -107,6 +107,7 @@ class CurveTraining:
         curve: All known points, and why the curve ends there.
         train_seconds: Seconds of training in this call.
         eval_seconds: Seconds of evaluating new points in this call.
+        evaluations: Points evaluated in this call.
         best: The weights of the best point, on the host, by name. Empty if the curve has no points, or if nothing was
             trained and no state contains them.
     """
@@ -114,6 +115,7 @@ class CurveTraining:
     curve: LearningCurve
     train_seconds: float
     eval_seconds: float
+    evaluations: int
     best: Mapping[str, Tensor]
 
     def test_accuracy(self, trainer: Trainer) -> float | None:
@@ -168,7 +170,8 @@ def train_curve(
             known = run.state.curve
         run.save()
     best = run.state.best if run.state.curve.trained == known.trained else {}
-    return CurveTraining(dataclasses.replace(known, ended=ended), run.train_seconds, run.eval_seconds, best)
+    curve = dataclasses.replace(known, ended=ended)
+    return CurveTraining(curve, run.train_seconds, run.eval_seconds, run.evaluations, best)
 
 
 def first_point(trainer: Trainer) -> int:
@@ -190,6 +193,7 @@ class _Run:
     def __init__(self, trainer: Trainer, first: int, path: Path | None, state: CurveState) -> None:
         self.state = state
         self.train_seconds = self.eval_seconds = 0.0
+        self.evaluations = 0
         self._trainer, self._first, self._path = trainer, first, path
         self._timer = SaveTimer()
         self._saved = state.batches
@@ -207,7 +211,11 @@ class _Run:
                 self.save()
         begin = perf_counter()
         place = len(self.state.curve.batches)
-        accuracy = known.val_accuracy[place] if place < len(known.batches) else self._trainer.validate()
+        if place < len(known.batches):
+            accuracy = known.val_accuracy[place]
+        else:
+            accuracy = self._trainer.validate()
+            self.evaluations += 1
         self.eval_seconds += perf_counter() - begin
         self.state.add(accuracy, self._trainer)
 

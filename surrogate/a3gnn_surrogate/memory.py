@@ -28,23 +28,23 @@ _KERNEL_BYTES = 20 * 2**20
 _WEIGHT_COPIES = 4
 #: Copies of the activations: the results of forward, and their gradients.
 _FORWARD_AND_BACKWARD = 2.0
-#: Extra bytes of a trial that trains its curve over one that only times mini-batches, because the C library keeps freed
-#: blocks. The median of the profiles: `python -m benchmarks.trial_memory` at commit 10d4978.
+#: Extra bytes of a trial that trains over one that only times mini-batches, because the C library keeps freed blocks.
+#: The median of the profiles: `python -m benchmarks.trial_memory` at commit 10d4978.
 _KEPT_BYTES = 15 * 2**20
 
 
 def training_peak(metrics: Metrics, hardware: Hardware) -> float:
-    """Returns the peak host memory in bytes that a trial would have had if it had trained its curve.
+    """Returns the peak host memory in bytes that a trial would have had if it had trained.
 
-    A trial whose curve was known only timed mini-batches, and took less than a training. On a machine with a device,
-    which holds what training computes, the peak is as measured.
+    Stored trials from before `Metrics.rehearsal_seconds` whose curve was known took less than a training. On a machine
+    with a device, which holds what training computes, the peak is as measured.
 
     Args:
         metrics: The metrics of the trial.
         hardware: The machine.
     """
-    trained = metrics.curve_train_seconds > 0 or metrics.val_accuracy is not None  # the latter in measurement version 2
-    if trained or hardware.has_device:
+    trained = metrics.curve_train_seconds > 0 or metrics.rehearsal_seconds > 0
+    if trained or metrics.val_accuracy is not None or hardware.has_device:  # the accuracy is of measurement version 2
         return float(metrics.peak_host_bytes)
     return float(metrics.peak_host_bytes + _KEPT_BYTES)
 

@@ -13,7 +13,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace
 from a3gnn.profiling.request import CurvePlan, CurveRules, TrialPlan, TrialRequest
-from a3gnn.profiling.trial import learn
+from a3gnn.profiling.trial import EVALUATIONS, learn
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.step import Step
@@ -24,6 +24,8 @@ CONFIG = TrainConfig(batch_size=16)
 #: A mini-batch a second, at once.
 PACE = Pace(0.0, 1.0)
 LONG, SHORT = CurvePlan(100.0), CurvePlan(40.0)
+#: Mini-batches that a rehearsal trains for so many evaluations.
+REHEARSED = (0, 2, 4, 6, 12)
 
 
 class CountingTrainer(Trainer):
@@ -92,24 +94,35 @@ def test_a_curve_is_extended_and_never_trained_again(run: Run) -> None:
     assert longer.validated == once.validated - short.validated
 
 
-def test_what_is_known_and_suffices_is_evaluated_once_for_its_memory(run: Run) -> None:
+def test_a_curve_that_is_known_is_rehearsed_for_its_memory(run: Run) -> None:
     known = run(LONG, state="").curve
     again = run(SHORT, known)
     assert again.curve == dataclasses.replace(known, ended=CurveEnd.BUDGET)
-    assert (again.trained, again.validated) == (0, 1)
+    assert (again.trained, again.validated) == (REHEARSED[EVALUATIONS], EVALUATIONS)
     slower = run(dataclasses.replace(LONG, least_throughput=1e9), known)
     assert slower.curve == dataclasses.replace(known, ended=CurveEnd.SLOWER)
-    assert (slower.trained, slower.validated) == (0, 1)
+    assert (slower.trained, slower.validated) == (REHEARSED[EVALUATIONS], EVALUATIONS)
+    assert slower.fields["rehearsal_seconds"] > 0
     unknown = run(dataclasses.replace(LONG, least_throughput=1e9))
     assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.SLOWER)
     assert unknown.fields["curve_first"] == known.batches[0]
+
+
+def test_a_curve_with_few_new_points_is_rehearsed_for_the_rest(run: Run) -> None:
+    known = run(LONG).curve
+    extended = run(CurvePlan(known.batches[-1] + 12.0), known)
+    new = len(extended.curve.batches) - len(known.batches)
+    assert 0 < new < EVALUATIONS
+    assert extended.validated == EVALUATIONS
+    assert extended.trained == extended.curve.trained - known.trained + REHEARSED[EVALUATIONS - new]
+    assert run(CurvePlan(10 * LONG.most_seconds), known).fields["rehearsal_seconds"] == 0
 
 
 def test_a_state_that_has_come_further_than_is_known_is_believed(run: Run) -> None:
     once = run(LONG)
     again = run(SHORT)
     assert again.curve == once.curve
-    assert (again.trained, again.validated) == (0, 1)
+    assert (again.trained, again.validated) == (REHEARSED[EVALUATIONS], EVALUATIONS)
 
 
 def test_a_target_ends_the_training(run: Run) -> None:

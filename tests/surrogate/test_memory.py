@@ -66,6 +66,7 @@ def test_a_trial_that_only_timed_mini_batches_took_less_than_a_training_does(met
     assert training_peak(timed, laptop) == idle + 100 + 15 * 2**20
     assert training_peak(timed, accelerated) == idle + 100
     assert training_peak(dataclasses.replace(timed, val_accuracy=0.5), laptop) == idle + 100
+    assert training_peak(dataclasses.replace(timed, rehearsal_seconds=1.0), laptop) == idle + 100
 
 
 def test_a_search_is_told_what_a_training_takes(simulate, draw, laptop):

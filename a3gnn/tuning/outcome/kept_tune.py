@@ -27,7 +27,7 @@ from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.folder import Journal, TuneState, no_tune, read_request, with_kept_speeds
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import memory_limits
-from a3gnn.tuning.study.measured_front import at_drift, measured_front, play_off_drift, trained_keys
+from a3gnn.tuning.study.measured_front import at_drift, measured_front, play_off_drift
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.study.trial import JudgedTrial, Trial, at_reference_pace
 
@@ -279,12 +279,6 @@ def latest_seconds(tune: KeptTune, asked: History, found: Sequence[JudgedTrial])
     """Returns the seconds until the reference among `found` reaches the target; None if it may not be picked."""
     own = reference_among(tune, asked, found)
     return None if own is None or limits_of(asked, own).broken_by(own.figures) else own.figures.seconds_to_accuracy
-
-
-def trained_keys_of(tune: KeptTune) -> set[str]:
-    """Returns the keys of configurations that trained, in a trial or the play-off; other peaks are too small."""
-    no_gain = no_gain_of(tune)
-    return trained_keys(tune.history) | set(tune.timed_again) | ({no_gain.key()} if no_gain else set())
 
 
 def no_gain_of(tune: KeptTune) -> TrainConfig | None:

@@ -15,7 +15,7 @@ from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of, trained_keys_of
+from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of
 from a3gnn.tuning.outcome.picked import Pick
 from a3gnn.tuning.study.arguments import parsed_limit
 from a3gnn.tuning.study.history import History
@@ -165,7 +165,7 @@ def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> In
 
 def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
     config, request = best.trial.measurement.config, asked.study.request
-    reference_s, trained = latest_seconds(tune, asked, found), trained_keys_of(tune) | {config.key()}
+    reference_s = latest_seconds(tune, asked, found)
     latest_s = reference_s if request.priority.deciding[0] else None
     rows = [
         MeasuredConfig(
@@ -174,7 +174,6 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
             one.trial.predicted,
             _note(tune, asked, one, latest_s),
             _key(one) in tune.played_off,
-            _key(one) not in trained,
             asked.row(one.trial.measurement.config) is None,
         )
         for one in found
@@ -244,10 +243,6 @@ def doubts(
         yield "The tune has not finished, so no figure is verified yet."
     elif best is not None and best.trial.measurement.config.key() not in tune.played_off:
         yield from _single_trial(tune)
-        if best.trial.measurement.config.key() not in trained_keys_of(tune):
-            yield (
-                "Its trial only timed mini-batches, because its learning curve was known: a training takes more memory."
-            )
     if is_choice:
         return
     if out_of_memory := _untold_by_memory(tune, asked):

@@ -42,10 +42,9 @@ _MOST_SHARES = 1.35
 def trial_plan(proposal: Proposal, history: History, slowest: float | None = None, drift: float = 1.0) -> TrialPlan:
     """Returns the plan of a trial of `proposal` after `history`.
 
-    The reference trains until its accuracy stops rising. If its curve is known, it still trains one more point, because
-    all memory peaks are compared with its own. Other trials train for the reference's seconds, or only until they reach
-    the target if accuracy is just a limit. They end early if they can no longer reach the target, or are slower than
-    `slowest`.
+    The reference trains until its accuracy stops rising. Other trials train for the reference's seconds, or only until
+    they reach the target if accuracy is just a limit. They end early if they can no longer reach the target, or are
+    slower than `slowest`.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
@@ -58,7 +57,7 @@ def trial_plan(proposal: Proposal, history: History, slowest: float | None = Non
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason == "default":
-        return dataclasses.replace(plan, curve=history.study.reference_curve, trains=True)
+        return dataclasses.replace(plan, curve=history.study.reference_curve)
     priority, hurdles, least_throughput = history.study.request.priority, _accuracy_hurdles(history, reference), 0.0
     if slowest is not None and not priority.time:
         least_throughput = slowest

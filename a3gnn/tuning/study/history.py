@@ -27,6 +27,7 @@ from a3gnn.tuning.study.trial import JudgedTrial, SpeedTiming, Trial
 #: `--memory-limit default` allows the default's measured peak and this share of it, because repeated trials of one
 #: configuration differ, and the default has to keep its own limit. Measured: in 24 repetitions of the default on three
 #: graphs, at 330 to 440 MiB and with whole trainings among them, the largest peak exceeded the first trial's by 4.2 %.
+#: Single trials and trainings of other configurations differ by more (`docs/design/measurement.md`, Host memory).
 DEFAULT_TOLERANCE = 0.05
 
 

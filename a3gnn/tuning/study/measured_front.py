@@ -31,12 +31,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
     machine's speed in the play-off.
     """
     figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
-    trained = trained_keys(history)
     no_gain = choice.no_gain.config if choice and choice.no_gain else None
-    if choice is not None:  # the choice was trained whole
-        trained.add(choice.trial.measurement.config.key())
-    if no_gain is not None:
-        trained.add(no_gain.key())
     reference_s = _reference_seconds(history, figures, notes)
     latest_s = None if reference_s is None else history.latest_s
     drift = play_off_drift(history, figures)
@@ -55,7 +50,6 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
                 predicted=trial.predicted,
                 note=notes.get(key, why or (LATE if is_late else "")),
                 in_play_off=key in figures,
-                only_timed=key not in trained,
                 outside=outside,
             )
         )
@@ -102,23 +96,6 @@ def _reference_seconds(history: History, played_off: Mapping[str, Figures], note
 def outside_note() -> str:
     """Returns why a configuration outside the space, as the default may be, is not chosen."""
     return f"outside what {option('fix')} and {option('range' if flags_are_used() else 'ranges')} allow"
-
-
-def trained_keys(history: History) -> set[str]:
-    """Returns the keys of configurations that trained in a trial, so their memory peaks include training.
-
-    With a device, these are all: timed mini-batches fill its memory as well. If nothing trained because all curves were
-    known, these are all, too: every configuration was only timed, so the peaks compare.
-    """
-    measured = history.measured()
-    everything = {one.trial.measurement.config.key() for one in measured}
-    if history.objectives.has_device:
-        return everything
-    return {
-        one.trial.measurement.config.key()
-        for one in measured
-        if one.metrics.curve_train_seconds > 0 or one.metrics.val_accuracy is not None
-    } or everything
 
 
 def keep_predicted_front(folder: Path, front: Prediction) -> None:

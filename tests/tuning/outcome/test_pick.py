@@ -236,26 +236,6 @@ def test_lines_name_what_was_asked_and_fit(kept: Kept, priority: str) -> None:
     assert said.index("seconds to 89.00%") > said.index("measured picked baseline")
 
 
-def test_a_peak_without_a_training_is_said_to_be_one(kept: Kept) -> None:
-    folder = kept("memory")
-    lean = pick(folder, max_accuracy_drop=5.0)
-    assert not lean.in_play_off
-    path = folder / "probes.jsonl"
-    trials = [json.loads(line) for line in path.read_text().splitlines()]
-    for trial in trials:
-        measurement = trial["measurement"]
-        timed = TrainConfig.from_dict(measurement["config"]) == lean.config
-        if measurement.get("metrics"):
-            measurement["metrics"]["curve_train_seconds"] = 0.0 if timed else 1.0
-    path.write_text("".join(json.dumps(trial) + "\n" for trial in trials))
-    found = pick(folder, max_accuracy_drop=5.0)
-    assert found.config == lean.config
-    assert found.row.on_front
-    assert [line for line in found.doubts if line not in lean.doubts] == [
-        "Its trial only timed mini-batches, because its learning curve was known: a training takes more memory."
-    ]
-
-
 def test_where_no_gain_could_be_measured_nothing_is_said_to_be_no_better(without_gain: Path) -> None:
     found, words = pick(without_gain), " ".join(" ".join(pick_lines(pick(without_gain))).split())
     assert (found.is_choice, found.config) == (True, TrainConfig().canonical())

@@ -320,20 +320,6 @@ def test_the_choice_is_on_the_front_whatever_single_trials_say(measured, formula
     )
 
 
-def test_peaks_of_what_only_timed_are_not_compared_with_those_of_trainings(measured, formulas) -> None:
-    def trains(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
-        if request.config == MODE1:  # its curve is that of the default, which is known
-            return dataclasses.replace(metrics, peak_host_bytes=250 * MiB)
-        return dataclasses.replace(metrics, curve_train_seconds=1.0)
-
-    tune = measured(MODE1, TWO_PARTS, executor=formulas(trains))
-    rows = {row.config: row for row in measured_front(tune.history).rows}
-    assert rows[MODE1].feasible
-    assert (rows[MODE1].compared, rows[MODE1].on_front) == (False, False)
-    assert rows[DEFAULT].on_front  # though the other is faster in less memory, as far as it was measured
-    assert measured_front(tune.history, play_off(tune.history, tune.runner)).rows[0].config == MODE1
-
-
 def test_what_is_at_the_target_later_than_the_default_is_not_chosen_for_its_throughput(measured, formulas) -> None:
     def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
         return dataclasses.replace(metrics, setup_seconds=3.0) if request.config == TWO_PARTS else metrics
