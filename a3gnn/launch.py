@@ -10,10 +10,10 @@ from a3gnn.errors import UsageError
 
 #: Variables that every process of `torchrun` has, in the order of `Launch`'s fields.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-#: Environment variable that processes inherit; 1 makes trials and play-offs measure as little as they can.
+#: Environment variable that processes inherit; 1 makes trials and verifications measure as little as they can.
 QUICK_VARIABLE = "A3GNN_QUICK"
-#: Its value when a3gnn is imported. Trials then have one short timed window, never repeated. A play-off has one round,
-#: one alternation and no further seed. Such measurements say little of any configuration.
+#: Its value when a3gnn is imported. Trials then have one short timed window, never repeated. A verification has no
+#: further seed, and needs one pair. Such measurements say little of any configuration.
 QUICK = os.environ.get(QUICK_VARIABLE) == "1"
 
 

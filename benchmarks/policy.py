@@ -5,8 +5,9 @@
 
 `train` writes the weights that ship, trained on all graphs of the profiles. `judge` trains on a part of the graphs. On
 the others and on the measured grids' graphs it takes the best predicted score that keeps the limits among 256 rows of
-the policy, among 256 random rows, and among 256 and 3,000 rows of local search. Predictions count as true; the
-surrogate was fitted without the judged graphs. Results go to benchmarks/results/policy.json.
+the policy, among 256 random rows, among the rows of a local search from random starts (`a3gnn.tuning.engines.maximize`),
+and of one that also starts from the policy's. Predictions count as true; the surrogate was fitted without the judged
+graphs. Results go to benchmarks/results/policy.json.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.limits import Limits
@@ -26,11 +28,10 @@ from a3gnn.measurement import Measurement
 from a3gnn.objectives import PRESETS, Objectives, Priority
 from a3gnn.prediction import Predict, Prediction
 from a3gnn.profiling.store.jsonl import read_measurements
-from a3gnn.search.local_search import LocalSearch
-from a3gnn.search.run import EvaluationCache, play
-from a3gnn.search.searchable import Problem
 from a3gnn.setting import Setting
 from a3gnn.space import Rows, SearchSpace
+from a3gnn.tuning.engines.improvement import STARTS
+from a3gnn.tuning.engines.maximize import maximize
 from a3gnn_envs.configure_training import imagined, train
 from a3gnn_envs.observation import Levels
 from a3gnn_envs.policy import SHIPPED, Policy
@@ -47,7 +48,7 @@ _HELD_OUT = 5
 #: Accuracy that is assumed of a default: only differences to it matter.
 _ACCURACY = 0.5
 #: Accuracy that may be lost, and rows to propose.
-_DROP, _ROWS, _CEILING = 0.01, 256, 3000
+_DROP, _ROWS = 0.01, 256
 #: Limits on memory: the default's predicted peak and 5 % more, or a quantile of random configurations' peaks.
 _LIMITS = ("default", "quartile")
 _TOLERANCE, _QUANTILE = 1.05, 0.25
@@ -124,12 +125,16 @@ class Case(NamedTuple):
         """Returns the goal of `priority`."""
         return Objectives(self.limits, Priority.parse(priority), self.situation.setting.hardware.has_device)
 
-    def searched(self, priority: str, evaluations: int, seed: int) -> Rows:
-        """Returns the rows that local search predicts."""
-        problem = Problem(self.situation.space, self.predict, self.objectives(priority))
-        cache = EvaluationCache(problem)
-        play(LocalSearch(dataclasses.replace(problem, predict=cache), seed, evaluations), cache, evaluations)
-        return cache.rows
+    def searched(self, priority: str, starts: Rows) -> Rows:
+        """Returns the rows that local search evaluates from `starts`."""
+        goal = self.objectives(priority)
+
+        def value(rows: Rows) -> NDArray[np.float64]:
+            prediction = self.predict(rows)
+            violation = goal.limits.violation(prediction)
+            return np.where(violation > 0, -1e6 - violation, goal.score(prediction))
+
+        return maximize(self.situation.space, value, starts)[0]
 
     def proposed(self, policy: Policy, priority: str, seed: int, doubt: float) -> Rows:
         """Returns the rows that `policy` proposes."""
@@ -185,20 +190,18 @@ def judge(policy: Policy, settings: Sequence[Setting], fitted: Surrogate) -> dic
     for setting in settings:
         own: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
         for case in cases(setting, fitted):
-            searched = {
-                (kind, count): case.searched(kind, count, seed=0)
-                for kind in ("time", "throughput")
-                for count in (_ROWS, _CEILING)
-            }
             for priority in PRESETS:
-                kind = "time" if priority == "time" else "throughput"
+                random, policy_rows = (
+                    case.situation.space.sample(STARTS, seed=0),
+                    case.proposed(policy, priority, 0, 0.0),
+                )
                 ways: dict[str, Rows] = {
-                    "policy": case.proposed(policy, priority, 0, 0.0),
+                    "policy": policy_rows,
                     "policy, doubt 0.5": case.proposed(policy, priority, 0, 0.5),
-                    "policy's first row": case.proposed(policy, priority, 0, 0.0)[:1],
-                    "random": case.situation.space.sample(_ROWS, seed=0),
-                    "local search": searched[kind, _ROWS],
-                    "ceiling": searched[kind, _CEILING],
+                    "policy's first row": policy_rows[:1],
+                    "random": random[:_ROWS],
+                    "local search": case.searched(priority, random),
+                    "ceiling": case.searched(priority, np.concatenate([random, policy_rows])),
                 }
                 results = {way: judged(case, priority, rows) for way, rows in ways.items()}
                 least = min([0.0, *(one.gain for one in results.values() if np.isfinite(one.gain))])

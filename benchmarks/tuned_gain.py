@@ -142,7 +142,7 @@ def compared(tuned: TunedConfig, found: list[Round], *, accuracy: bool) -> dict[
 
 
 class Spent(NamedTuple):
-    """The trials that a tune's budget counts, the play-off's left out.
+    """The trials that a tune's budget counts, the verification's left out.
 
     Attributes:
         trials: How many.

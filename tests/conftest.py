@@ -67,7 +67,7 @@ def no_names_of_ours() -> Iterator[None]:
 def quick_trials() -> Iterator[None]:
     """Tunes in processes that tests start measure as little as they can (`a3gnn.launch`).
 
-    This process has imported a3gnn before, so that tunes in it have whole trials and play-offs: most of them by
+    This process has imported a3gnn before, so that tunes in it have whole trials and verifications: most of them by
     formulas.
     """
     with pytest.MonkeyPatch.context() as patch:

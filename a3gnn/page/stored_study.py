@@ -51,7 +51,7 @@ class Measured:
         """The front's row of each trial that succeeded, by the trial's index.
 
         A configuration has one row, from its last trial. Its earlier trials show a copy with their own figures, off the
-        front, unless the play-off measured the configuration anew. Older fronts have a row per trial, matched by
+        front, unless the verification measured the configuration anew. Older fronts have a row per trial, matched by
         figures.
         """
         left: dict[str, list[FrontRow]] = {}
@@ -80,7 +80,7 @@ class Measured:
 
     @cached_property
     def candidates(self) -> dict[int, JudgedTrial]:
-        """The candidates of a pick by their trial's index: each configuration once, at the speed of the play-off."""
+        """The candidates of a pick by their trial's index: each configuration once, at the verification's speed."""
         index = {id(trial): i for i, trial in enumerate(self.trials)}
         return {index[id(one.trial)]: one for one in candidates(self.tune, self.history)}
 

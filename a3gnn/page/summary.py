@@ -95,7 +95,7 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
 def _gain(measured: Measured) -> dict[str, Any] | None:
     """Returns the best over the default: ratios of speeds with their ranges, of memory, and points of accuracy.
 
-    They come from the play-off if it timed both in turns, and before that from their trials, with the trials' ranges.
+    They come from the verification if it timed both in turns, and before that from their trials, with their ranges.
     """
     tuned, memory = measured.tune.tuned, measured.front.memory
     if tuned is not None and tuned.against_default is not None:

@@ -77,7 +77,7 @@ class LocalExecutor:
     def make_ready(self, graph: Graph, task: Task) -> float:
         """Compiles the kernels for trials of `task` on `graph`; returns the seconds it took."""
         if QUICK:
-            self._notify(f"{QUICK_VARIABLE}=1: trials and the play-off measure as little as possible, only for tests")
+            self._notify(f"{QUICK_VARIABLE}=1: trials and verification measure as little as possible, only for tests")
         return compile_ahead(KernelSet.of(graph, task), self._notify)
 
     def probe(self) -> Hardware:

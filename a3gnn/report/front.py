@@ -43,7 +43,7 @@ _IN_ROUNDS = "measured less often than the choice, and the best of such measurem
 _ONCE = "measured once, and the best of many single measurements is often a lucky one"
 #: Notes of configurations that look better than the choice, but were measured too seldom to compare.
 TOO_SELDOM = (_IN_ROUNDS, _ONCE)
-#: Label of rows that were not timed in the play-off, and the footnote of a table with both kinds.
+#: Label of rows that were not timed in the verification, and the footnote of a table with both kinds.
 _BEFORE = "measured once"
 _TIMED_BEFORE = "Rows measured once ran before the verification; they are shown at the machine's speed during it."
 #: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
@@ -60,7 +60,7 @@ class MeasuredConfig(NamedTuple):
         figures: Its figures.
         predicted: Its prediction before it ran, by metric and bound; None without one.
         note: Why it lost.
-        in_play_off: Whether its speed was measured in the play-off.
+        in_play_off: Whether its speed was measured in the verification.
         outside: Whether it may not be chosen.
     """
 
@@ -73,7 +73,7 @@ class MeasuredConfig(NamedTuple):
 
     @property
     def may_compare(self) -> bool:
-        """Whether it may be chosen, and was not rejected in the play-off."""
+        """Whether it may be chosen, and was not rejected in the verification."""
         return not (self.outside or self.note.startswith(REJECTED))
 
 
@@ -81,8 +81,8 @@ class MeasuredConfig(NamedTuple):
 class Front(FrontRows):
     """All measured configurations of a tune, with the best of each priority labeled.
 
-    The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the play-off, or
-    may not be chosen. Once a tune has chosen, it also leaves out rows that look better than the choice but were
+    The front compares only comparable rows. It leaves out rows that break a limit, were rejected in the verification,
+    or may not be chosen. Once a tune has chosen, it also leaves out rows that look better than the choice but were
     measured less often: the best of many such measurements is often lucky. If the default was chosen for lack of a
     measurable gain, it leaves out the configuration that lost to the default, if its figures dominate. So the choice is
     always on the front.
@@ -115,7 +115,7 @@ class Front(FrontRows):
         Args:
             measured: All measured configurations.
             objectives: The limits and the priority.
-            chosen: The choice, which keeps its limits because its play-off found so; None before there is one.
+            chosen: The choice, which keeps its limits because its verification found so; None before there is one.
             reference_s: The default's seconds to the target, if it may be chosen. A priority that weighs speed then
                 labels no configuration that is later.
             no_gain: The configuration that lost to the default for lack of a measurable gain, or None.

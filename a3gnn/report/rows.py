@@ -20,8 +20,8 @@ _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "co
 _RANGES = ("throughput_low", "throughput_high", "complete", "seconds_low", "seconds_high")
 #: Label of feasible rows that the front does not compare with others.
 UNCOMPARED = "too few measurements to compare"
-#: Start of the note of a row that failed, or broke a limit, in the play-off.
-REJECTED = "rejected in the play-off"
+#: Start of the note of a row that failed, or broke a limit, in the verification.
+REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FrontRow:
         labels: `default`, `chosen`, and the priorities for which it is the best.
         broken: The limits that it breaks.
         note: Why it was not chosen, if not because of the limits; "" if there is nothing to say.
-        in_play_off: Whether its speed was measured in the play-off together with the choice's, not before it.
+        in_play_off: Whether its speed was measured in the verification together with the choice's, not before it.
         compared: Whether the front compares it with others (`Front`): it keeps the limits, and its figures are
             comparable.
     """
@@ -55,7 +55,7 @@ class FrontRow:
 
     @property
     def rejected(self) -> bool:
-        """Whether it failed, or broke a limit, in the play-off."""
+        """Whether it failed, or broke a limit, in the verification."""
         return self.note.startswith(REJECTED)
 
     def describe_broken(self) -> str:

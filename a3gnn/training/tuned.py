@@ -38,10 +38,10 @@ class TunedConfig:
         wait_policy: OpenMP's wait policy in trials, a name from `a3gnn.threads.wait_policy`.
         target_accuracy: The validation quality whose seconds count.
         seconds_to_accuracy: Training seconds to `target_accuracy`: median, low and high. If the choice was measured
-            alternately with the default, they are over the seeds and alternations of the play-off; otherwise they are
+            alternately with the default, they are over the seeds and pairs of the verification; otherwise they are
             for the task's seed alone. None if the target is not reached.
         default_budget_s: Seconds of training for every configuration: the default's, at the machine's speed in the
-            play-off, or in the default's trial if there was no play-off.
+            verification, or in the default's trial if there was no verification.
         still_rising: Whether the default's validation quality was still rising at that time.
         against_default: Comparison of the choice with the default (`a3gnn.tuning.study.comparison.Comparison`); None if
             the default is the choice or was not measured.

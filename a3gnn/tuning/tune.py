@@ -1,4 +1,4 @@
-"""`tune`: finds the best configuration by trials: references, rounds of proposals, the play-off, and the choice."""
+"""`tune`: finds the best configuration by trials: references, rounds of proposals, the verification, and the choice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from a3gnn.tuning.study.folder import repeating_as_before
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import BEYOND, why_infeasible
 from a3gnn.tuning.study.study import TuneRequest
-from a3gnn.tuning.verify.play_off import play_off
+from a3gnn.tuning.verify.verification import verify
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
@@ -234,7 +234,7 @@ def tune_study(history: History, runner: Runner, engine: Engine | None = None) -
 
 
 def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History, Choice, SearchSummary]:
-    """Measures references, trials and the play-off; returns the history, the choice and statistics of the search."""
+    """Measures references, trials and the verification; returns history, choice and statistics of the search."""
     first = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
     if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
         runner.notify(reason)
@@ -247,4 +247,4 @@ def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History
         explored = explore(references, first, runner, engine)
     measured = measure_smallest(explored.beliefs, runner)
     runner.begin_phase("verify")
-    return measured, play_off(measured, runner, believed(measured, explored.beliefs.surrogate)), explored.search
+    return measured, verify(measured, runner, believed(measured, explored.beliefs.surrogate)), explored.search

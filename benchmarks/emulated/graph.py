@@ -38,7 +38,8 @@ from a3gnn.tuning.beliefs.expectations import fit_surrogate, learning_differentl
 from a3gnn.tuning.engines.engine import Engine
 from a3gnn.tuning.engines.improvement import STARTS
 from a3gnn.tuning.engines.maximize import maximize
-from a3gnn.tuning.run.plans import FINALISTS, trial_plan
+from a3gnn.tuning.run.blocks import CONTENDERS
+from a3gnn.tuning.run.plans import trial_plan
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import DEFAULT_PEAK, Study, TuneRequest
 from a3gnn.tuning.study.trial import Proposal, Trial, predicted_row
@@ -237,7 +238,7 @@ class EmulatedTune(NamedTuple):
 
     Attributes:
         chosen: After each trial: the seconds so far, in whole trials' worth, and the score that verification of the
-            finalists would choose.
+            contenders would choose.
         best: The best score of the trials, and of a search on the true metrics.
         broken: Share of the seconds in trials that failed or broke a limit.
         repeated: Share of the seconds in trials that kept the limits and repeated a learning key.
@@ -341,9 +342,9 @@ def _kept(graph: EmulatedGraph, history: History, configs: Sequence[TrainConfig]
 
 
 def _chosen(graph: EmulatedGraph, beliefs: Beliefs) -> float:
-    """Returns the true score that verification would choose among the finalists and the baseline."""
-    finalists = learning_differently(beliefs.ranked, lambda one: one.trial.measurement.config, FINALISTS)
-    return _kept(graph, beliefs.history, [one.trial.measurement.config for one in finalists])
+    """Returns the true score that verification would choose among the contenders and the baseline."""
+    contenders = learning_differently(beliefs.ranked, lambda one: one.trial.measurement.config, CONTENDERS)
+    return _kept(graph, beliefs.history, [one.trial.measurement.config for one in contenders])
 
 
 def _best(graph: EmulatedGraph, history: History) -> float:

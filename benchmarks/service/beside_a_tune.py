@@ -1,7 +1,7 @@
 """What serving takes while a trial is timed, and what the trial loses by it.
 
 Small tunes run through the server, each with a seed of its own, in turns with and without readers. Each times the
-default configuration, the only one of its space, in a trial and again in its play-off: its epochs per second are
+default configuration, the only one of its space, in a trial and again in its verification: its epochs per second are
 compared. The readers' own process takes part of the same cores; how much is told beside it.
 """
 
@@ -29,7 +29,7 @@ class Tuned(NamedTuple):
 
     Attributes:
         readers: So many watched it.
-        epochs_per_s: Of each timed window of its trial, and of the play-off.
+        epochs_per_s: Of each timed window of its trial, and of the verification.
         disturbed: Windows of the trial that were timed again, for others took too much of the cores.
         seconds: From its start to its end.
         server_share: Of a core, that the server took meanwhile.

@@ -19,7 +19,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
-    """The folder of a finished tune: the default and 19 further trials, a play-off, a choice."""
+    """The folder of a finished tune: the default and 19 further trials, a verification, a choice."""
     return Path(shutil.copytree(REAL, tmp_path / "finished"))
 
 
@@ -38,7 +38,7 @@ def running(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def failed(finished: Path) -> Path:
-    """The folder of the finished tune, in which one trial that was not in the play-off ran out of memory."""
+    """The folder of the finished tune, in which one trial that was not in the verification ran out of memory."""
     path = finished / "probes.jsonl"
     trials = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     measurement = trials[4]["measurement"]

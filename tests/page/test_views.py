@@ -121,7 +121,7 @@ def test_curves_end_where_the_trials_pace_takes_them(views: dict, finished: Path
 
 def test_the_parts_of_a_step_add_up_to_what_was_measured(views: dict, finished: Path) -> None:
     trials = Journal(finished).read(mend=False)
-    again = {views["default"], views["best"]}  # of which the play-off's stages are shown
+    again = {views["default"], views["best"]}  # of which the verification's stages are shown
     for one in views["steps"]["trials"]:
         if one["index"] not in again:
             stages = trials[one["index"]].metrics.stage_seconds

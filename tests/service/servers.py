@@ -19,9 +19,9 @@ from tests.tuning.formulas import SMALL_SPACE
 ROOT = Path(__file__).parents[2]
 GRAPH = "synthetic:nodes=300,degree=8,classes=4,features=16"
 JSON = {"Content-Type": "application/json"}
-#: A study whose trials take a second or so, and which is to be stopped: its play-off would take half a minute.
+#: A study whose trials take a second or so, and which is to be stopped: its verification would take half a minute.
 QUICK = {"hidden": 16, "fanouts": [4, 4], "accuracy_epochs": 1, "max_accuracy_drop": 100.0, "engine": "random"}
-#: A study of six configurations that learn the same: there is one finalist, and the play-off is short.
+#: A study of six configurations that learn the same: there is one contender, and the verification is short.
 SMALL = QUICK | {
     "fix": SMALL_SPACE | {"num_partitions": 1, "partitioner": "blocks", "compute_dtype": "float32", "num_workers": 1}
 }

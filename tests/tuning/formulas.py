@@ -84,12 +84,12 @@ class Formulas:
 
     @property
     def whole(self) -> list[TrialRequest]:
-        """The play-off's whole trainings."""
+        """The verification's whole trainings."""
         return [one for one in self.ran if one.plan.curve is not None and one.plan.curve.whole]
 
     @property
     def timed(self) -> list[TrialRequest]:
-        """The play-off's timed trials."""
+        """The verification's timed trials."""
         return [one for one in self.ran if one.plan.curve is None]
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.storage.claim import LOCK_NAME
 from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.outcome.result import TuneResult, unfinished_front
-from a3gnn.tuning.run.plans import reserve_s
+from a3gnn.tuning.run.blocks import reserve_s
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.folder import Journal, TuneState, read_request
 from tests.lines import everything
@@ -71,7 +71,7 @@ def test_an_interrupted_tune_goes_on_and_measures_nothing_twice(quick_tune, form
     assert len(executor.explored) == len(found) - 2
 
 
-def test_a_tune_that_was_interrupted_in_its_play_off_plays_it_again(quick_tune, formulas, tmp_path: Path) -> None:
+def test_a_tune_that_was_interrupted_in_its_verification_verifies_again(quick_tune, formulas, tmp_path: Path) -> None:
     def stops(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
         if request.plan.curve is not None and request.plan.curve.whole:
             raise KeyboardInterrupt
@@ -147,14 +147,14 @@ def test_old_folders_without_a_state_count_their_trials(interrupted) -> None:
     assert state == TuneState(sum(trial.measurement.seconds for trial in trials), None)
 
 
-def test_the_reserve_for_the_play_off_is_restored(interrupted, tiny_graph: Graph, hardware, formulas) -> None:
+def test_the_reserve_for_the_verification_is_restored(interrupted, tiny_graph: Graph, hardware, formulas) -> None:
     _edit_journal(interrupted, lambda m: m.update(seconds=40.0 if m["config"]["num_partitions"] == 1 else 10.0))
     request = dataclasses.replace(read_request(interrupted), budget=100.0)
     with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as opened:
         assert opened.runner.budget.trials == 1
         cost = TrialCost.of(opened.history)  # by formula, nothing of a trial is spent on its curve
         assert cost == (25.0, 0.0)
-        assert reserve_s(opened.history, opened.runner.budget.play_off_s) == pytest.approx(45.0)
+        assert reserve_s(opened.history, opened.runner.budget.verification_s) == pytest.approx(100.0 / 3)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from a3gnn.tuning.outcome.result import TuneResult
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 TASK = Task(hidden_channels=32, fanouts=(5, 5))
 OPTIONS = {"task": TASK, "accuracy_epochs": 2}
-#: Seconds: a budget in trials would have a whole play-off after it.
+#: Seconds: a budget in trials would have a whole verification after it.
 BUDGET_S = 10.0
 
 

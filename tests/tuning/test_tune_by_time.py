@@ -10,8 +10,8 @@ from a3gnn.measurement import Metrics
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.run.plans import SEEDS
-from a3gnn.tuning.study.comparison import ALTERNATIONS, Comparison
+from a3gnn.tuning.run.blocks import SEEDS
+from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison
 from tests.tuning.formulas import SMALL_SPACE
 
 #: Four configurations of one to eight parts; more of them are faster, and learn less.
@@ -30,7 +30,7 @@ def test_the_fastest_to_the_target_is_chosen_and_its_seconds_are_kept(quick_tune
     assert tuned.config.num_partitions == 2  # 0.4 + 2.5 s; one part takes 0.1 + 3 s, four 1.6 + 2.1 s
     assert tuned.target_accuracy == tuned.limits.least_accuracy == pytest.approx(0.8)
     assert tuned.seconds_to_accuracy["median"] == pytest.approx(2.9)
-    assert tuned.seconds_to_accuracy["repeats"] == ALTERNATIONS * (1 + SEEDS)
+    assert tuned.seconds_to_accuracy["repeats"] == LEAST_PAIRS * SEEDS
     assert tuned.default_budget_s == pytest.approx(3.1)  # the default's training ends at a target that is given
     assert tuned.still_rising is True
     against = Comparison.from_dict(tuned.against_default)

@@ -9,26 +9,25 @@ import sys
 from a3gnn.launch import QUICK
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.timing import MOST_REPEATS
-from a3gnn.tuning.run.plans import ROUNDS, SEEDS
-from a3gnn.tuning.study.comparison import ALTERNATIONS
+from a3gnn.tuning.run.blocks import LEAST_PAIRS, MOST_BLOCKS, SEEDS
 
 PLAN = """
 import json
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.timing import MOST_REPEATS
-from a3gnn.tuning.run.plans import ALTERNATIONS, MOST_ALTERNATIONS, MOST_SEEDS, ROUNDS, SEEDS
+from a3gnn.tuning.run.blocks import LEAST_PAIRS, MOST_BLOCKS, SEEDS
 trial = [TrialPlan().windows, TrialPlan().timed_seconds, MOST_REPEATS]
-print(json.dumps([*trial, ROUNDS, ALTERNATIONS, SEEDS, MOST_ALTERNATIONS, MOST_SEEDS]))
+print(json.dumps([*trial, LEAST_PAIRS, SEEDS, MOST_BLOCKS]))
 """
 
 
 def test_processes_that_tests_start_measure_little() -> None:
     ran = subprocess.run([sys.executable, "-c", PLAN], capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(ran.stdout) == [1, 0.1, 0, 1, 1, 0, 1, 0]
+    assert json.loads(ran.stdout) == [1, 0.1, 0, 1, 1, 1]
 
 
 def test_this_process_has_the_whole_plan() -> None:
     plan = TrialPlan()
     assert not QUICK
     assert (plan.windows, plan.timed_seconds, MOST_REPEATS) == (3, 2.0, 3)
-    assert (ROUNDS, ALTERNATIONS, SEEDS) == (2, 5, 2)
+    assert (LEAST_PAIRS, SEEDS, MOST_BLOCKS) == (5, 3, 15)

@@ -48,7 +48,7 @@ function logTicks(values) {
   return { tickmode: "array", tickvals: found, ticktext: found.map((tick) => digits(tick)) };
 }
 
-/** Returns whether the study has chosen, by its play-off or because it was stopped. */
+/** Returns whether the study has chosen, by its verification or because it was stopped. */
 const isChosen = (views) => views.law !== null && views.law.choice !== null;
 
 const isNarrow = () => window.innerWidth < 640;

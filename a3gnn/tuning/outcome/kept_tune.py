@@ -41,8 +41,8 @@ class KeptTune:
 
     Attributes:
         folder: Its --out.
-        history: Its trials before the play-off, judged by its own request.
-        front: All measurements, including the play-off; of an unfinished tune, the measurements so far.
+        history: Its trials before the verification, judged by its own request.
+        front: All measurements, including the verification; of an unfinished tune, the measurements so far.
         tuned: Its choice; None if it has not finished.
         state: Its elapsed seconds, and whether it has finished.
     """
@@ -83,17 +83,17 @@ class KeptTune:
 
     @cached_property
     def played_off(self) -> dict[str, FrontRow]:
-        """The rows of the front that were measured in the play-off, by configuration key."""
+        """The rows of the front that were measured in the verification, by configuration key."""
         return {row.config.key(): row for row in self.front.rows if row.in_play_off}
 
     @cached_property
     def rejected(self) -> dict[str, FrontRow]:
-        """The rows of the front that failed or broke a limit in the play-off, by configuration key."""
+        """The rows of the front that failed or broke a limit in the verification, by configuration key."""
         return {row.config.key(): row for row in self.front.rows if row.rejected}
 
     @cached_property
     def timed_again(self) -> dict[str, Metrics]:
-        """The metrics of the choice and the default in the play-off, by configuration key."""
+        """The metrics of the choice and the default in the verification, by configuration key."""
         reference, tuned = self.history.reference_trial, self.tuned
         if tuned is None or tuned.measured is None:
             return {}
@@ -104,7 +104,7 @@ class KeptTune:
 
     @cached_property
     def play_off_drift(self) -> float:
-        """The speed of the play-off's rows over that of trials (`measured_front.play_off_drift`)."""
+        """The speed of the verification's rows over that of trials (`measured_front.play_off_drift`)."""
         return play_off_drift(self.history, {key: row.measured for key, row in self.played_off.items()})
 
 
@@ -119,7 +119,7 @@ class ToldTune:
         setting: The task, the graph and the machine.
         front: All its measurements.
         config: Its choice, or the best measured so far; None if nothing keeps the limits yet.
-        against: The comparison of `config` with the default, from the play-off's alternations; None without them.
+        against: The comparison of `config` with the default, from the verification's pairs; None without them.
         no_gain: The configuration that the default was chosen over for lack of a measurable gain, or None.
         finished: Whether it has chosen.
         trials: Number of trials after the default.
@@ -243,8 +243,8 @@ def _letter(place: int) -> str:
 def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
     """Returns the configurations that `tune` measured, each with its best known figures, in order of first trials.
 
-    A configuration of the play-off has its figures from there. For others the last trial counts, converted to the
-    machine's speed in the play-off, so that all figures compare.
+    A configuration of the verification has its figures from there. For others the last trial counts, converted to the
+    machine's speed in the verification, so that all figures compare.
 
     Args:
         tune: The tune.
@@ -264,7 +264,7 @@ def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
 def reference_among(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> JudgedTrial | None:
     """Returns the reference among `found` if it may be picked, limits aside; else None.
 
-    It must have the default's learning key, lie inside the space, and not be rejected in the play-off.
+    It must have the default's learning key, lie inside the space, and not be rejected in the verification.
     """
     reference = asked.reference_trial
     if reference is None or not asked.has_default_reference:
@@ -291,7 +291,7 @@ def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | N
     row = tune.played_off.get(trial.measurement.config.key())
     if row is None:
         return None
-    metrics = tune.timed_again.get(row.config.key()) or _of_finalist(tune, trial, row)
+    metrics = tune.timed_again.get(row.config.key()) or _of_contender(tune, trial, row)
     figures = row.measured
     target = asked.objectives.limits.least_accuracy
     if target != tune.front.target and asked.reference is not None:  # only the seconds depend on it
@@ -301,8 +301,8 @@ def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | N
     return JudgedTrial(trial, metrics, figures)
 
 
-def _of_finalist(tune: KeptTune, trial: Trial, row: FrontRow) -> Metrics:
-    """Returns the metrics of a finalist that was not chosen: its trial, with throughput and peaks from its rounds."""
+def _of_contender(tune: KeptTune, trial: Trial, row: FrontRow) -> Metrics:
+    """Returns the metrics of a contender that was not chosen: its trial, with throughput and peaks from its rounds."""
     assert trial.metrics is not None, "it was measured"
     figures, metrics = row.measured, at_reference_pace(trial.metrics, 1 / tune.play_off_drift)
     return dataclasses.replace(

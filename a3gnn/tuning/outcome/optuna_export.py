@@ -79,7 +79,7 @@ def export_to_optuna(
 ) -> Exported:
     """Writes the trials of the tune in `folder` into a new study, and returns a summary.
 
-    Trials of the play-off are not exported one by one: their results are the attribute `play_off` of their
+    Trials of the verification are not exported one by one: their results are the attribute `play_off` of their
     configurations' trials.
 
     Args:

@@ -42,10 +42,10 @@ def pick(
     """Returns the best measured configuration of a tune by a new request; runs and writes nothing.
 
     The rule is the tune's own: the best score of the priority among the configurations in the searched space that keep
-    every limit as measured. A configuration of the play-off has its figures from there. Others have the figures of
-    their trial, converted to the machine's speed in the play-off. If the new request only narrows the tune's, and the
-    tune's choice still keeps it, that is the answer, because the choice was measured again. Configurations that the
-    play-off rejected are left out.
+    every limit as measured. A configuration of the verification has its figures from there. Others have the figures of
+    their trial, converted to the machine's speed in the verification. If the new request only narrows the tune's, and
+    the tune's choice still keeps it, that is the answer, because the choice was measured again. Configurations that the
+    verification rejected are left out.
 
     Args:
         folder: The --out of a tune, finished or not.
@@ -116,8 +116,8 @@ def _note(tune: KeptTune, asked: History, one: JudgedTrial, latest_s: float | No
 def _keeps_limits(tune: KeptTune, asked: History, one: JudgedTrial) -> bool:
     """Returns whether a candidate keeps the requested limits.
 
-    The tune's choice kept its own limits in the play-off, with its mean accuracy over several seeds, which its figures
-    do not contain. So its figures only count for limits that are tighter now.
+    The tune's choice kept its own limits in the verification, with its mean accuracy over several seeds, which its
+    figures do not contain. So its figures only count for limits that are tighter now.
     """
     limits, own = limits_of(asked, one), limits_of(tune.history, one)
     broken = [breach.limit for breach in limits.broken_by(one.figures)]

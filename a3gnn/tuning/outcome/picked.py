@@ -37,7 +37,7 @@ class Pick:
         folder: The tune's folder.
         request: The tune's options, changed by the new request.
         tuned: The input of `a3gnn train --config`.
-        front: All measurements, judged by the new request, at the machine's speed in the play-off.
+        front: All measurements, judged by the new request, at the machine's speed in the verification.
         default: The configuration that stands for the default; None if none could be measured.
         is_choice: Whether it is the tune's own choice, which answers the new request, too.
         doubts: The uncertainties of the pick, a sentence each.
@@ -68,7 +68,7 @@ class Pick:
 
     @property
     def in_play_off(self) -> bool:
-        """Whether it was measured again in the play-off, and not just by a single trial."""
+        """Whether it was measured again in the verification, and not just by a single trial."""
         return self.row.in_play_off
 
     @property
@@ -81,8 +81,8 @@ class Pick:
     def throughput(self) -> Spread | None:
         """Epochs per second over the default's; None without a default beside it.
 
-        Computed from the alternations if there were any. Otherwise it is the ratio of the medians, and its range is the
-        least and the largest ratio of two replicates.
+        Computed from the pairs of runs if there were any. Otherwise it is the ratio of the medians, and its range is
+        the least and the largest ratio of two replicates.
         """
         if self.against is not None:
             return self.against.throughput

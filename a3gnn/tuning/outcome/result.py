@@ -147,7 +147,7 @@ def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
 def finished_result(folder: Path, request: TuneRequest) -> TuneResult | None:
     """Returns the result of the tune in `folder` if it has finished with at least the budget of `request`; else None.
 
-    A stopped tune counts as unfinished, whatever budget it has spent, because its play-off is missing.
+    A stopped tune counts as unfinished, whatever budget it has spent, because its verification is missing.
 
     Raises:
         UsageError: The folder holds no tune, or one of another request.

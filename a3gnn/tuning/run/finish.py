@@ -62,7 +62,7 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
 
 
 def _of_default(history: History, choice: Choice) -> Metrics | Failure | None:
-    """Returns the default's metrics from the play-off, or else the outcome of its first trial; None without one."""
+    """Returns the default's metrics from the verification, or else the outcome of its first trial; None without one."""
     if choice.default is not None:
         return choice.default.metrics
     beside = history.reference_trial if history.has_default_reference else None

@@ -15,7 +15,7 @@ from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import TrialCost, expected_required_s, fit_surrogate, smallest_memory
 from a3gnn.tuning.engines.engine import Engine
 from a3gnn.tuning.outcome.result import SearchSummary
-from a3gnn.tuning.run.plans import PlayOffCost, reserve_s
+from a3gnn.tuning.run.blocks import BlockCost, reserve_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.measured_front import keep_predicted_front
@@ -147,7 +147,7 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
     evaluations, seconds = 0, 0.0
     while True:
         due = runner.timing_is_due(history)
-        timing_s = PlayOffCost.expected(history).timing_s if due else 0.0
+        timing_s = BlockCost(history).run_s(None, None) if due else 0.0
         left_s = _left_s(history, runner) - timing_s
         beliefs = beliefs_after(history, surrogate)
         if ended := _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s):
@@ -186,9 +186,9 @@ def _left_s(history: History, runner: Runner) -> float:
 
 
 def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:
-    """Returns why the budget affords no trial of `trial_s` seconds beside the play-off; "" if it does."""
+    """Returns why the budget affords no trial of `trial_s` seconds beside the verification; "" if it does."""
     budget = runner.budget
-    reserve = 0.0 if budget.in_trials else reserve_s(history, budget.play_off_s)
+    reserve = 0.0 if budget.in_trials else reserve_s(history, budget.verification_s)
     return "" if budget.affords(trial_s, reserve) else budget.describe_end(trial_s, reserve)
 
 

@@ -80,7 +80,7 @@ class Runner:
         return self._repeated(proposal, plan, beliefs)
 
     def measure_again(self, proposal: Proposal, beliefs: Beliefs) -> History:
-        """As `measure`, but always runs a new trial, trained whole as in the play-off."""
+        """As `measure`, but always runs a new trial, trained whole as in the verification."""
         history = beliefs.history
         plan = within_limits(history, whole_plan(history, history.drift), proposal.config)
         return self._repeated(proposal, plan, beliefs)

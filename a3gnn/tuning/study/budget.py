@@ -11,8 +11,8 @@ from pathlib import Path
 
 from a3gnn.units import count, format_duration
 
-#: Largest share of a tune's seconds that is reserved for the play-off.
-PLAY_OFF_SHARE = 1 / 3
+#: Largest share of a tune's seconds that is reserved for the verification. Guess: half of what the trials take.
+VERIFICATION_SHARE = 1 / 3
 #: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
 STOP_FILE = "stop"
 #: Seconds between two checks for the file. Guess: a stop should take effect at once.
@@ -22,7 +22,7 @@ _ASKED = "a file named stop is in the tune's folder"
 
 
 class Budget:
-    """A number of trials, or of seconds, up to 45 % of which is reserved for the play-off.
+    """A number of trials, or of seconds, up to a third of which is reserved for the verification.
 
     Args:
         total: Seconds (float) or trials (int).
@@ -47,13 +47,13 @@ class Budget:
 
     @property
     def left_s(self) -> float:
-        """Seconds left, including the play-off's; infinite if the budget counts trials."""
+        """Seconds left, including the verification's; infinite if the budget counts trials."""
         return float("inf") if self.in_trials else self.total - self.elapsed_s
 
     @property
-    def play_off_s(self) -> float:
-        """Most seconds that are reserved for the play-off; 0 if the budget counts trials."""
-        return 0.0 if self.in_trials else self.total * PLAY_OFF_SHARE
+    def verification_s(self) -> float:
+        """Most seconds that are reserved for the verification; 0 if the budget counts trials."""
+        return 0.0 if self.in_trials else self.total * VERIFICATION_SHARE
 
     def record(self) -> None:
         """Counts a trial of this run or an earlier one; not for trials that are free, such as the default's."""
@@ -64,7 +64,7 @@ class Budget:
 
         Args:
             trial_s: Expected seconds of the trial.
-            reserve_s: Seconds reserved for the play-off after it.
+            reserve_s: Seconds reserved for the verification after it.
         """
         return self.trials < self.total if self.in_trials else self.left_s > trial_s + reserve_s
 

@@ -1,4 +1,4 @@
-"""`Choice`: the configuration that a tune chooses, with its play-off results."""
+"""`Choice`: the configuration that a tune chooses, with its verification results."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.trial import Trial
 
 #: The `left_out` entry of a choice that was made when the tune was stopped. Files of older versions have it, too.
-STOPPED = "the play-off, for the tune was stopped: what is promised of the choice was measured once"
+STOPPED = "the verification, because the tune was stopped: the choice was measured once"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The results of a configuration in the play-off.
+    """The results of a configuration in the verification.
 
     Attributes:
-        metrics: Throughput over its alternations, the largest peaks seen, and its whole curve.
+        metrics: Throughput over its pairs, the largest peaks seen, and its whole curve.
         figures: The figures of these metrics.
     """
 
@@ -56,15 +56,15 @@ class Choice:
     """The chosen configuration.
 
     Attributes:
-        trial: The trial that made it a finalist.
-        judged: Its results in the play-off.
-        default: The default's results in the play-off; None if it was not measured there.
+        trial: The trial that made it a contender.
+        judged: Its results in the verification.
+        default: The default's results in the verification; None if it was not measured there.
         against: Comparison of choice and default; None if the default is the choice, or was not measured.
         no_gain: The configuration that the default was chosen over for lack of a measurable gain; else None.
-        figures: Figures of all configurations measured in the play-off, by configuration key.
-        notes: Why another finalist was not chosen, by configuration key.
+        figures: Figures of all configurations measured in the verification, by configuration key.
+        notes: Why another contender was not chosen, by configuration key.
         left_out: Measurements that the budget was too small for, in words; or `STOPPED`.
-        reference: The play-off's reference, at the machine's speed then; None without a play-off.
+        reference: The verification's reference, at the machine's speed then; None without a verification.
     """
 
     trial: Trial

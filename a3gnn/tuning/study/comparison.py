@@ -1,4 +1,4 @@
-"""`Comparison`: a choice against the default, from the play-off's alternations and seeds."""
+"""`Comparison`: a choice against the default, from the pairs of a verification."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 
-#: Alternations of the choice and the default from which the printed ratios are computed.
-ALTERNATIONS = 1 if QUICK else 5
-#: Divisor of a ratio from fewer than `ALTERNATIONS` pairs. Measured in ten tunes of two graphs: one pair's ratio was
+#: Pairs of runs of the choice and the default that a ratio needs: the least number whose median has a 90 % interval.
+LEAST_PAIRS = 1 if QUICK else 5
+#: Divisor of a ratio from fewer than `LEAST_PAIRS` pairs. Measured in ten tunes of two graphs: one pair's ratio was
 #: 1.51 times the median of its tune; the largest deviation in the other nine tunes was 1.26 times.
 _ONE_PAIR = 1.5
 #: A gain of accuracy needs so many seeds: a single one may be lucky.
@@ -37,9 +37,14 @@ class Pair(NamedTuple):
         """Whether other work disturbed a timed window of either, even if that window was timed again."""
         return any(one.disturbed_windows for one in self)
 
+    @property
+    def peaks_compare(self) -> bool:
+        """Whether both trained, or neither: a run that only times mini-batches takes less memory."""
+        return (self.choice.curve is None) == (self.default.curve is None)
+
 
 class Reached(NamedTuple):
-    """Training seconds until a choice and the default reach the target, for one seed and the paces of one alternation.
+    """Training seconds until a choice and the default reach the target, for one seed and the paces of one pair.
 
     Attributes:
         choice: Infinite if the choice misses the target.
@@ -57,23 +62,23 @@ class Comparison:
     """The choice's figures over the default's.
 
     Both sides of a ratio are medians over the same pairs. They equal the printed figures of the choice and the default
-    (`judged_in_turns`), so the printed figures divide into the printed ratio. Its range is the interval of the median
+    (`judged_beside`), so the printed figures divide into the printed ratio. Its range is the interval of the median
     of the pairs' ratios (`median_interval`); over several seeds, the widest of the seeds' ranges.
 
     Attributes:
-        throughput: Ratio of epochs per second, over the alternations.
-        time: Ratio of the default's seconds to accuracy to the choice's, over alternations and seeds; None if the
+        throughput: Ratio of epochs per second, over the pairs.
+        time: Ratio of the default's seconds to accuracy to the choice's, over pairs and seeds; None if the
             choice misses the target with at least half of the seeds.
         memory: Ratio of the largest peaks seen.
         memory_most: The larger of `memory` and the upper bound of the pairs' ratios; None in files of older versions.
         accuracy: Difference of validation accuracy at equal training time, over the seeds, in points.
         differs: Whether the choice is better by the priority's score at the worse end of every range. With fewer than
-            `ALTERNATIONS` alternations, the median speed over `_ONE_PAIR` counts if that is worse. A gain of accuracy
+            `LEAST_PAIRS` pairs, the median speed over `_ONE_PAIR` counts if that is worse. A gain of accuracy
             needs `SEEDS_OF_A_GAIN` seeds. False if `late`.
         late: Whether speed decides, in epochs per second as well, and the choice is better by the score but reaches
             the target later than the default.
-        disturbed: Share of all alternations' trials in which other work disturbed a timed window, in [0, 1].
-        left_out: Number of disturbed alternations that do not count for throughput and time (`remeasured.parted`).
+        disturbed: Share of all pairs' runs in which other work disturbed a timed window, in [0, 1].
+        left_out: Number of disturbed pairs that do not count for throughput and time (`judged_beside`).
         time_at_least: Whether the default misses the target with at least half of the seeds. The seconds of its whole
             training then stand in, so `time` is a lower bound.
         missed: Number of seeds with which the choice misses the target and the default does not.
@@ -94,7 +99,7 @@ class Comparison:
     @classmethod
     def of(
         cls,
-        alternations: Sequence[Pair],
+        pairs: Sequence[Pair],
         seeds: Sequence[Pair],
         target: float,
         memory: str,
@@ -104,24 +109,26 @@ class Comparison:
         """Returns the comparison.
 
         Args:
-            alternations: Timed trials that count in the comparison of speeds, at least one pair.
+            pairs: Runs that count in the comparison of speeds, at least one pair.
             seeds: Trainings, one pair per seed.
             target: The validation accuracy to reach, in [0, 1].
             memory: Name of the memory metric: peak_host_bytes or peak_device_bytes.
             priority: Judges by its score of the figures that it weighs enough (`Priority.deciding`).
-            left_out: Other timed trials; only their peaks count.
+            left_out: Other runs; only their peaks count.
         """
-        assert alternations, "there is at least one alternation"
-        speeds = [(pair.choice.throughput_epochs_per_s, pair.default.throughput_epochs_per_s) for pair in alternations]
-        reached = list(seconds_in_turns(alternations, seeds, target))
-        peaks = [(getattr(own, memory), getattr(other, memory)) for own, other in (*alternations, *left_out, *seeds)]
+        assert pairs, "there is at least one pair"
+        speeds = [(pair.choice.throughput_epochs_per_s, pair.default.throughput_epochs_per_s) for pair in pairs]
+        reached = list(seconds_in_turns(pairs, seeds, target))
+        every = [*pairs, *left_out, *(pair for pair in seeds if pair not in pairs and pair not in left_out)]
+        peaks = [(getattr(own, memory), getattr(other, memory)) for own, other in every]
         most, of_default = (max(side) for side in zip(*peaks, strict=True))
         throughput, (time, time_at_least) = _quotient([speeds]), _time(reached)
         accuracy = _difference([[100 * best_accuracy(one) for one in pair] for pair in trained_alike(seeds)])
-        worst_peak = max(most / of_default, median_interval([own / other for own, other in peaks])[1])
+        alike = [own / other for (own, other), pair in zip(peaks, every, strict=True) if pair.peaks_compare]
+        worst_peak = max(most / of_default, median_interval(alike)[1])
         speed = time if priority.time else throughput
         later = bool(reached) if time is None else time.median < 1 and not time_at_least
-        better = _surely_better(speed, len(alternations), worst_peak, accuracy, priority)
+        better = _surely_better(speed, len(pairs), worst_peak, accuracy, priority)
         late = better and later and bool(priority.deciding[0])
         return cls(
             throughput=throughput,
@@ -129,7 +136,7 @@ class Comparison:
             memory=most / of_default,
             accuracy=accuracy,
             differs=better and not late,
-            disturbed=fmean(one.disturbed_windows > 0 for pair in (*alternations, *left_out) for one in pair),
+            disturbed=fmean(one.disturbed_windows > 0 for pair in (*pairs, *left_out) for one in pair),
             left_out=len(left_out),
             time_at_least=time_at_least,
             missed=sum(one[0].choice == inf for one in reached),
@@ -147,10 +154,10 @@ class Comparison:
         """Returns the names of the figures that `priority` weighs and in which the choice is better.
 
         The names are speed, memory and accuracy. Empty if the choice is not better by the priority, if no range tells
-        the two apart, or if an older version made do with fewer than `ALTERNATIONS` alternations.
+        the two apart, or if an older version made do with fewer than `LEAST_PAIRS` pairs.
         """
         old = self.memory_most is None
-        if not self.differs or (old and self.throughput.repeats < ALTERNATIONS):
+        if not self.differs or (old and self.throughput.repeats < LEAST_PAIRS):
             return ()
         speed, accuracy = self.time if priority.time else self.throughput, self.accuracy
         most = self.memory if self.memory_most is None else self.memory_most
@@ -197,12 +204,12 @@ def best_accuracy(metrics: Metrics) -> float:
     return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
 
 
-def seconds_in_turns(alternations: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[list[Reached]]:
-    """Yields a list per seed, with the seconds until both reach `target` at the paces of each alternation.
+def seconds_in_turns(pairs: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[list[Reached]]:
+    """Yields a list per seed, with the seconds until both reach `target` at the paces of each pair.
 
-    The set-up time is the median over the alternations. Seeds with which neither reaches the target are left out.
+    The set-up time is the median over the pairs. Seeds with which neither reaches the target are left out.
     """
-    setups = [median(m.setup_seconds for m in own) for own in zip(*alternations, strict=True)]
+    setups = [median(m.setup_seconds for m in own) for own in zip(*pairs, strict=True)]
     for trained in seeds:
         own, other = trained.choice.curve, trained.default.curve
         if own is None or other is None:
@@ -210,10 +217,7 @@ def seconds_in_turns(alternations: Sequence[Pair], seeds: Sequence[Pair], target
         at, default_at = own.first_reaching(target), other.first_reaching(target)
         if at is None and default_at is None:
             continue
-        paces = [
-            [Pace(setup, m.pace.batches_per_s) for setup, m in zip(setups, timed, strict=True)]
-            for timed in alternations
-        ]
+        paces = [[Pace(setup, m.pace.batches_per_s) for setup, m in zip(setups, timed, strict=True)] for timed in pairs]
         yield [
             Reached(
                 choice=inf if at is None else choice.seconds(at),
@@ -261,19 +265,19 @@ def _around(middle: float, spread: Spread) -> Spread:
 
 
 def _surely_better(
-    speed: Spread | None, alternations: int, memory: float, accuracy: Spread | None, priority: Priority
+    speed: Spread | None, pairs: int, memory: float, accuracy: Spread | None, priority: Priority
 ) -> bool:
     """Returns whether `priority` gains even at the worse end of every range; `memory` is the largest ratio of peaks."""
     if speed is None or speed.low <= 0:
         return False
     points = 0.0 if accuracy is None else _worst_points(accuracy)
-    costs = np.array([[-np.log2(_worst_speed(speed, alternations)), np.log2(memory), -points / 100]])
+    costs = np.array([[-np.log2(_worst_speed(speed, pairs)), np.log2(memory), -points / 100]])
     return bool(priority.score(costs * priority.deciding)[0] > 0)
 
 
-def _worst_speed(speed: Spread, alternations: int) -> float:
-    """Returns the worse end of a ratio of speeds, divided by `_ONE_PAIR` if there were too few alternations."""
-    return speed.low if alternations >= ALTERNATIONS else min(speed.low, speed.median / _ONE_PAIR)
+def _worst_speed(speed: Spread, pairs: int) -> float:
+    """Returns the worse end of a ratio of speeds, divided by `_ONE_PAIR` if there were too few pairs."""
+    return speed.low if pairs >= LEAST_PAIRS else min(speed.low, speed.median / _ONE_PAIR)
 
 
 def _worst_points(accuracy: Spread) -> float:

@@ -106,7 +106,7 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
 
     Args:
         history: All measured trials.
-        refused: Configurations that the play-off refused, by key, each with its failure or the limits that it broke.
+        refused: Configurations that the verification refused, by key, each with its failure or its broken limits.
     """
     broken, failures = _judged(history, refused)
     head = f"no configuration keeps every limit: {len(broken)} measured, {len(failures)} failed"

@@ -25,10 +25,10 @@ LATE = "at the target later than the baseline"
 
 
 def measured_front(history: History, choice: Choice | None = None) -> Front:
-    """Returns the front of all measurements, with the play-off's results for the finalists.
+    """Returns the front of all measurements, with the verification's results for the contenders.
 
-    A configuration has one row, with its figures from the play-off, or else from its last trial, converted to the
-    machine's speed in the play-off.
+    A configuration has one row, with its figures from the verification, or else from its last trial, converted to the
+    machine's speed in the verification.
     """
     figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
     no_gain = choice.no_gain.config if choice and choice.no_gain else None
@@ -67,13 +67,13 @@ def at_drift(history: History, trial: Trial, drift: float) -> JudgedTrial:
 
 
 def play_off_drift(history: History, played_off: Mapping[str, Figures]) -> float:
-    """Returns the machine's speed in the play-off over its speed when the reference was measured.
+    """Returns the machine's speed in the verification over its speed when the reference was measured.
 
-    Rows of the play-off are at the former speed, trials at the latter. 1 if the reference was not timed again.
+    Rows of the verification are at the former speed, trials at the latter. 1 if the reference was not timed again.
 
     Args:
         history: The trials of the tune.
-        played_off: The figures from the play-off, by configuration key.
+        played_off: The figures from the verification, by configuration key.
     """
     reference, own = history.reference_trial, history.reference_figures
     again = None if reference is None else played_off.get(reference.measurement.config.key())

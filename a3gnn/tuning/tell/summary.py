@@ -19,11 +19,11 @@ from a3gnn.report.text import describe_config, show_quality, show_seconds, wrapp
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import STOPPED, NoGain
-from a3gnn.tuning.study.comparison import ALTERNATIONS, SEEDS_OF_A_GAIN, Comparison
+from a3gnn.tuning.study.comparison import LEAST_PAIRS, SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count, format_duration, format_size
 
-#: Share of disturbed trials in the alternations above which the ratios are called doubtful. One disturbed trial of the
-#: two disturbs an alternation, so beyond a quarter of the trials, half of the ratios and their median may be disturbed.
+#: Share of disturbed runs in the pairs above which the ratios are called doubtful. One disturbed run of the
+#: two disturbs a pair, so beyond a quarter of the runs, half of the ratios and their median may be disturbed.
 _MANY_DISTURBED = 1 / 4
 #: Warnings and other good configurations that the short form shows.
 _WARNINGS, _OTHERS = 2, 2
@@ -355,8 +355,8 @@ def _notes(tuned: TunedConfig, metric: Metric, lost: NoGain | None, against: Com
         found = lost.against
         if found.late:
             yield "the other configuration reaches the target later"
-        elif found.throughput.repeats < ALTERNATIONS:
-            yield f"a gain as small shows in {ALTERNATIONS} runs in turns"
+        elif found.throughput.repeats < LEAST_PAIRS:
+            yield f"a gain as small shows in {LEAST_PAIRS} runs in turns"
         elif (more := found.accuracy) is not None and more.low > 0 and more.repeats < SEEDS_OF_A_GAIN:
             yield f"a gain of {metric.label} shows with {SEEDS_OF_A_GAIN} seeds"
     own = tuned.setting.task.own

@@ -1,1 +1,1 @@
-"""The play-off: measures finalists and the default again before the tune promises anything."""
+"""The verification: measures contenders and the baseline again before the tune promises anything."""

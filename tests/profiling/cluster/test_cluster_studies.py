@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 FIXED = SMALL_SPACE | {"num_partitions": 1, "partitioner": "blocks", "compute_dtype": "float32", "num_workers": 1}
 SMALL = ["--dataset", GRAPH, "--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1"]
-#: Of six configurations that learn the same: there is one finalist, and the play-off is short.
+#: Of six configurations that learn the same: there is one contender, and the verification is short.
 STUDY = [
     *("tune", *SMALL, "--max-accuracy-drop", "100", "--engine", "random"),
     *(f"--fix={knob}={'task' if value is None else value}" for knob, value in FIXED.items()),
@@ -85,7 +85,7 @@ def test_each_kind_of_machines_has_a_tune_of_its_own_until_all_are_stopped(rays:
     for one in found:
         tuned = json.loads((folders[one["machines"]] / "tuned.json").read_text())
         assert tuned["hardware"]["label"] == one["machines"]
-        assert tuned["left_out"]  # the play-off, for it was stopped
+        assert tuned["left_out"]  # the verification, for it was stopped
         assert one["error"] == ""
         assert one["tune"]["choice"]["throughput_epochs_per_s"] > 0
     said = err.splitlines()

@@ -13,7 +13,7 @@ from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import believed, fit_surrogate
 from a3gnn.tuning.study.trial import Proposal
-from a3gnn.tuning.verify.play_off import play_off
+from a3gnn.tuning.verify.verification import verify
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 
 #: 0.96 times as fast as the default, and learns what two parts do.
@@ -50,13 +50,13 @@ def test_the_best_is_what_all_trials_say_not_a_lucky_one(measured, formulas) -> 
     }
 
 
-def test_finalists_are_taken_in_the_order_that_is_believed(measured, formulas) -> None:
+def test_contenders_are_taken_in_the_order_that_is_believed(measured, formulas) -> None:
     luck = formulas(lucky_at_first(TWO_PARTS, 1.31))
     tune = measured(FOUR_PARTS, FROM_DISK, MODE1, TWO_PARTS_MODE1, TWO_PARTS, executor=luck, **OPTIONS)
     lucky, better, *others = tune.history.ranked()
     assert [one.trial.measurement.config for one in (lucky, better)] == [TWO_PARTS, TWO_PARTS_MODE1]
-    choice = play_off(tune.history, tune.runner, [better, lucky, *others])
-    assert choice.trial.measurement.config == TWO_PARTS_MODE1  # by single measurements it is no finalist
+    choice = verify(tune.history, tune.runner, [better, lucky, *others])
+    assert choice.trial.measurement.config == TWO_PARTS_MODE1  # by single measurements it is no contender
     assert {one.config for one in tune.executor.timed} == {TWO_PARTS_MODE1, FOUR_PARTS, MODE1, DEFAULT}
 
 
@@ -68,7 +68,7 @@ def test_what_is_better_than_a_lucky_trial_is_trained_and_chosen(measured, formu
     trained = history.trials[-1].metrics
     assert trained.throughput_epochs_per_s == pytest.approx(1.4)  # below what the lucky one asks for
     assert trained.curve.ended is not CurveEnd.SLOWER
-    choice = play_off(history, tune.runner, believed(history, fit_surrogate(history, surrogate)))
+    choice = verify(history, tune.runner, believed(history, fit_surrogate(history, surrogate)))
     assert choice.trial.measurement.config == FOUR_PARTS
 
 

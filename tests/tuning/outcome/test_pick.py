@@ -20,7 +20,7 @@ from a3gnn.tuning.outcome.result import SearchSummary, TuneResult
 
 Kept = Callable[[str], Path]
 MiB = 2**20
-#: The machine's speed in the play-off of both tunes.
+#: The machine's speed in the verification of both tunes.
 DRIFT = 0.7
 
 
@@ -56,7 +56,7 @@ def test_the_tunes_own_question_is_answered_by_its_choice(kept: Kept, name: str)
 def test_the_pick_has_the_best_score_at_one_speed_of_the_machine(kept: Kept, name: str, priority: str) -> None:
     folder = kept(name)
     found = pick(folder, priority=priority)
-    if not found.is_choice:  # that stands by the play-off, whatever single trials promise
+    if not found.is_choice:  # that stands by the verification, whatever single trials promise
         known = scores(folder, priority)
         assert known[found.config.key()] == pytest.approx(max(known.values()))
     own, figures = found.seconds[0], found.row.measured

@@ -41,7 +41,7 @@ def test_a_choice_that_breaks_a_limit_when_measured_again_hands_over_to_the_next
     assert found.tuned.measured.peak_host_bytes <= 350 * MiB
     assert executor.whole[-1].config == found.tuned.config
     refused = next(row for row in found.front.rows if row.config.parallel_mode != "sequential")
-    assert refused.note.startswith("rejected in the play-off: out of memory")
+    assert refused.note.startswith("rejected: out of memory")
 
 
 def test_where_every_second_trial_breaks_the_limit_the_smallest_that_would_lies_above_it(quick_tune, formulas) -> None:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from a3gnn.figures import Spread
 from a3gnn.learning_curve import LearningCurve
+from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
-from a3gnn.objectives import Priority
-from a3gnn.tuning.study.comparison import Comparison, Pair, accuracy_differences
-from a3gnn.tuning.verify.remeasured import judged_in_turns
+from a3gnn.objectives import Objectives, Priority
+from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison, Pair, accuracy_differences
+from a3gnn.tuning.verify.judged import judged_beside
 from tests.tuning.formulas import learned
 
 MiB = 2**20
@@ -30,7 +31,7 @@ def pair(make_metrics: Callable[..., Metrics]) -> Callable[..., Pair]:
     return make
 
 
-def test_ratios_are_of_the_same_alternation(pair) -> None:
+def test_ratios_are_of_the_same_pair(pair) -> None:
     pairs = [pair(2.0, 1.0), pair(3.0, 2.0), pair(1.8, 1.0), pair(2.2, 1.1), pair(3.9, 3.0)]
     found = Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput"))
     assert found.throughput == Spread(2.0, 1.3, 2.0, 5)  # the medians are 2.2 and 1.1
@@ -50,7 +51,7 @@ def test_the_largest_peak_seen_counts_never_a_median(pair) -> None:
     assert Comparison.of(pairs, [whole], 0.8, "peak_host_bytes", Priority.parse("throughput")).memory == 2.0
 
 
-def test_time_ratios_count_the_set_up_and_are_per_alternation_and_seed(pair) -> None:
+def test_time_ratios_count_the_set_up_and_are_per_pair_and_seed(pair) -> None:
     timed = pair(2.0, 1.0)  # 20 and 10 mini-batches per second
     timed = Pair(dataclasses.replace(timed.choice, setup_seconds=1.0), timed.default)
     same, sooner = pair(2.0, 1.0), pair(2.0, 1.0, (0.9, 1.0))
@@ -102,16 +103,25 @@ def test_what_is_left_out_counts_for_peaks_and_for_the_share_of_disturbed_trials
     assert Comparison.from_dict(found.to_dict()) == found
 
 
+def test_peaks_of_a_training_are_not_divided_by_those_of_a_timing(pair) -> None:
+    both = pair(2.0, 1.0)
+    timed = dataclasses.replace(both.default, curve=None, peak_host_bytes=200 * MiB)
+    mixed = Pair(both.choice, timed)
+    found = Comparison.of([mixed, both], [both], 0.8, "peak_host_bytes", Priority.parse("memory"))
+    assert (found.memory, found.memory_most) == (1.0, 1.0)
+    assert found.throughput.repeats == 2
+
+
 def test_comparisons_from_before_are_read(pair) -> None:
     found = Comparison.of([pair(2.0, 1.0)], [pair(2.0, 1.0)], 0.8, "peak_host_bytes", Priority.parse("time"))
     fields = {name: value for name, value in found.to_dict().items() if name not in ("disturbed", "left_out")}
     assert Comparison.from_dict(fields) == found
 
 
-@pytest.mark.parametrize(("speed", "alternations", "differs"), [(1.4, 4, False), (1.4, 5, True), (1.6, 1, True)])
-def test_fewer_than_five_alternations_tell_only_a_large_gain(pair, speed, alternations, differs) -> None:
+@pytest.mark.parametrize(("speed", "pairs", "differs"), [(1.4, 4, False), (1.4, 5, True), (1.6, 1, True)])
+def test_fewer_than_five_pairs_tell_only_a_large_gain(pair, speed, pairs, differs) -> None:
     found = Comparison.of(
-        [pair(speed, 1.0)] * alternations, [pair(speed, 1.0)], 0.8, "peak_host_bytes", Priority.parse("throughput")
+        [pair(speed, 1.0)] * pairs, [pair(speed, 1.0)], 0.8, "peak_host_bytes", Priority.parse("throughput")
     )
     assert found.differs is differs
     assert found.better_by(Priority.parse("throughput")) == (("speed",) if differs else ())
@@ -131,7 +141,7 @@ def test_accuracy_is_a_gain_with_two_seeds_and_memory_at_its_worst_ratio(pair) -
     assert found.better_by(Priority.parse("balanced")) == ("speed",)
 
 
-def test_more_alternations_narrow_the_range_instead_of_widening_it(pair) -> None:
+def test_more_pairs_narrow_the_range_instead_of_widening_it(pair) -> None:
     pairs = [*[pair(2.0, 1.0)] * 14, pair(0.5, 1.0)]
     found = Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput"))
     assert found.throughput == Spread(2.0, 2.0, 2.0, 15)
@@ -178,23 +188,27 @@ def test_what_is_shown_of_both_divides_into_the_shown_ratios(make_metrics, data:
     """Whatever the pairs: the figures of the choice and of the default are what the ratios are of."""
     speeds, accuracies = st.floats(0.1, 10.0), st.floats(0.3, 1.0)
 
-    def pairs(of: st.SearchStrategy[tuple[float, float, int]], most: int) -> list[Pair]:
+    def pairs(of: st.SearchStrategy[tuple[float, float, int, int]], most: int) -> list[Pair]:
         made = data.draw(st.lists(st.tuples(of, of), min_size=1, max_size=most))
         return [
             Pair(
                 *(
-                    dataclasses.replace(make_metrics(speed, host * MiB, 0.0), curve=learned(reached))
-                    for speed, reached, host in both
+                    dataclasses.replace(
+                        make_metrics(speed, host * MiB, 0.0), curve=learned(reached), disturbed_windows=disturbed
+                    )
+                    for speed, reached, host, disturbed in both
                 )
             )
             for both in made
         ]
 
-    one = st.tuples(speeds, accuracies, st.integers(100, 900))
-    alternations, seeds = pairs(one, 15), pairs(one, 4)
-    counted, left_out = alternations[: max(1, len(alternations) // 2)], alternations[max(1, len(alternations) // 2) :]
-    found = Comparison.of(counted, seeds, 0.5, "peak_host_bytes", Priority.parse("time"), left_out)
-    own, default = (one.figures for one in judged_in_turns(seeds, counted, left_out, 0.5, None))
+    one = st.tuples(speeds, accuracies, st.integers(100, 900), st.integers(0, 1))
+    blocks, seeds = pairs(one, 15), pairs(one, 4)
+    objectives = Objectives(Limits(least_accuracy=0.5), Priority.parse("time"), has_device=False)
+    choice, judged_default, found = judged_beside(blocks, seeds, objectives, None)
+    own, default = choice.figures, judged_default.figures
+    undisturbed = sum(not block.disturbed for block in blocks)
+    assert found.left_out == (len(blocks) - undisturbed if undisturbed >= LEAST_PAIRS else 0)
     assert found.throughput.median == pytest.approx(own.throughput_epochs_per_s / default.throughput_epochs_per_s)
     assert found.memory == pytest.approx(own.peak_host_bytes / default.peak_host_bytes)
     assert found.accuracy.median == pytest.approx(100 * (own.val_accuracy - default.val_accuracy))
@@ -222,5 +236,5 @@ def test_a_choice_is_better_in_figures_that_the_priority_weighs_and_that_are_tol
     assert better(half, "memory") == ("memory",)
     assert better(half, "balanced") == ("speed", "memory")
     found = Comparison.of(pairs[:2], pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput"))
-    old = dataclasses.replace(found, differs=True, memory_most=None)  # as older versions wrote it, of two alternations
+    old = dataclasses.replace(found, differs=True, memory_most=None)  # as older versions wrote it, of two pairs
     assert old.better_by(Priority.parse("throughput")) == ()

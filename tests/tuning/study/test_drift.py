@@ -28,7 +28,7 @@ from a3gnn.tuning.run.plans import trial_plan
 from a3gnn.tuning.study.folder import Journal
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Proposal, SpeedTiming, Trial, at_reference_pace, drift_at
-from a3gnn.tuning.verify.play_off import play_off
+from a3gnn.tuning.verify.verification import verify
 from tests.lines import everything
 from tests.tuning.formulas import SMALL_SPACE
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured
@@ -219,12 +219,12 @@ def test_the_best_is_found_though_the_machine_changes_all_the_time(measured, for
     )
 
 
-def test_of_what_the_play_off_times_its_own_pace_alone_is_left(measured, formulas, machine) -> None:
+def test_of_what_the_verification_times_its_own_pace_alone_is_left(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run), max_accuracy_drop=10.0)
     machine.speed = 0.5
     history = tried(tune, tune.history, TWO_PARTS, MODE1)
     machine.speed = 0.25
-    choice = play_off(history, tune.runner)
+    choice = verify(history, tune.runner)
     assert choice.trial.measurement.config == MODE1
     for config, speed in ((DEFAULT, 1.0), (TWO_PARTS, 1.2), (MODE1, 1.3)):
         assert choice.figures[config.key()].throughput_epochs_per_s == pytest.approx(0.25 * speed)
@@ -233,11 +233,11 @@ def test_of_what_the_play_off_times_its_own_pace_alone_is_left(measured, formula
     assert choice.judged.metrics.setup_seconds == pytest.approx(0.5 / 0.25)
 
 
-def test_the_seconds_that_both_were_given_are_told_at_the_pace_of_the_play_off(measured, formulas, machine) -> None:
+def test_the_seconds_that_both_were_given_are_told_at_the_pace_of_the_verification(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run), max_accuracy_drop=10.0)
     machine.speed = 0.5
     history = tried(tune, tune.history, MODE1)
-    result = finish(history, play_off(history, tune.runner), SearchSummary("ei"), tune.runner)
+    result = finish(history, verify(history, tune.runner), SearchSummary("ei"), tune.runner)
     given_s = {one.plan.curve.most_seconds for one in tune.executor.whole}
     assert {result.tuned.default_budget_s} == given_s == {2 * history.reference.budget_s}
     assert f", each after {2 * history.reference.budget_s:.3g} s" in repr(result)

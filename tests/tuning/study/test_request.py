@@ -155,12 +155,12 @@ def test_a_budget_of_trials() -> None:
     assert budget.describe_end(0.0, 0.0) == "the budget is spent"
 
 
-def test_a_budget_of_seconds_keeps_up_to_a_third_for_the_play_off() -> None:
+def test_a_budget_of_seconds_keeps_up_to_a_third_for_the_verification() -> None:
     budget = Budget(90.0, spent_s=0.0)
-    assert budget.play_off_s == 30.0
+    assert budget.verification_s == 30.0
     assert budget.affords(59, 30.0)
     assert not budget.affords(61, 30.0)
-    assert budget.affords(61, 28.0)  # a play-off that takes less
+    assert budget.affords(61, 28.0)  # a verification that takes less
     assert budget.describe_end(61, 30.0).endswith(", 30 s of it for verification, and another trial may take 1 min 1 s")
     later = Budget(90.0, spent_s=59.0)  # of a tune that goes on
     assert later.affords(0.5, 30.0)

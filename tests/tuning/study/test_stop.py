@@ -51,11 +51,13 @@ def test_a_stopped_tune_goes_on_with_the_same_budget(quick_tune, formulas, tmp_p
     result = quick_tune(executor=executor, budget=4, resume=True)
     assert Journal(tmp_path / "run").read()[: len(first)] == first
     assert result.trials == 4
-    assert executor.whole  # the play-off
+    assert executor.whole  # the verification
     assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
 
 
-def test_a_tune_that_was_stopped_in_its_play_off_has_one_when_it_goes_on(quick_tune, formulas, tmp_path: Path) -> None:
+def test_a_tune_that_was_stopped_in_its_verification_has_one_when_it_goes_on(
+    quick_tune, formulas, tmp_path: Path
+) -> None:
     stopped = quick_tune(executor=formulas(_asks(tmp_path / "run", 8, then_s=60.0)), budget=4)
     assert stopped.trials == 4  # all that the budget has
     assert "stopped" in stopped.tuned.left_out[0]

@@ -1,0 +1,70 @@
+"""The blocks of a verification: how many there are, what they cost, and the seconds that a tune reserves for them."""
+
+from __future__ import annotations
+
+from a3gnn.figures import Figures
+from a3gnn.launch import QUICK
+from a3gnn.objectives import Priority
+from a3gnn.tuning.beliefs.expectations import TrialCost
+from a3gnn.tuning.run.plans import timing_plan
+from a3gnn.tuning.study.comparison import LEAST_PAIRS
+from a3gnn.tuning.study.history import History
+
+#: Configurations that are verified beside the baseline. Guess: two halvings leave one.
+CONTENDERS = 3
+#: Seeds that the choice and the baseline train with, the task's own among them: the least number whose median ignores
+#: one outlier.
+SEEDS = 1 if QUICK else 3
+#: Most blocks that the remaining seconds of a budget are used for. The range of 15 ratios leaves out three at each end;
+#: twice as many blocks would narrow it by a third.
+MOST_BLOCKS = 1 if QUICK else 15
+
+
+class BlockCost:
+    """The expected seconds of a verification's runs.
+
+    Args:
+        history: Its trials provide the cost so far.
+        drift: The machine's speed over its speed when the reference was measured.
+    """
+
+    def __init__(self, history: History, drift: float = 1.0) -> None:
+        cost, reference = TrialCost.of(history), history.reference
+        self._around_s, self._second_s = cost.around_s, (1 + cost.eval_share) / drift
+        self._budget_s = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
+        self._to_target = history.study.request.priority.to_target
+        less_s = history.study.plan.timed_seconds - timing_plan(history).timed_seconds
+        self._timing_s = max(cost.around_s - less_s, cost.around_s / 2)
+
+    def run_s(self, seed: int | None, figures: Figures | None) -> float:
+        """Returns the expected seconds of a run of a configuration with `figures`, as known so far.
+
+        Args:
+            seed: Seed that it trains with, after the task's own, 0; None only times mini-batches.
+            figures: The figures; None if not known.
+        """
+        if seed is None:
+            return self._timing_s
+        reached = None if figures is None or not (self._to_target and seed) else figures.seconds_to_accuracy
+        trained_s = self._budget_s if reached is None else min(reached, self._budget_s)
+        return self._around_s + trained_s * self._second_s
+
+
+def learning_decides(priority: Priority) -> bool:
+    """Whether contenders have to train to be told apart: accuracy, or the seconds to it, count."""
+    return priority.time or priority.accuracy_counts
+
+
+def reserve_s(history: History, share_s: float) -> float:
+    """Returns the seconds to reserve for the verification: its first `LEAST_PAIRS` blocks, but at most `share_s`.
+
+    Fewer pairs show only a large gain.
+    """
+    cost, best, tried = BlockCost(history), history.best(), sum(trial.counts for trial in history.trials)
+    own, baseline = None if best is None else best.figures, history.reference_figures
+    contenders = min(CONTENDERS, max(tried, 1))
+    sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
+    trained = sum(sizes[:SEEDS]) if learning_decides(history.study.request.priority) else SEEDS
+    timed = sum(sizes) + LEAST_PAIRS - trained - (SEEDS - 1)
+    trainings_s = cost.run_s(0, own) + (trained - 1) * cost.run_s(1, own) + (SEEDS - 1) * cost.run_s(1, baseline)
+    return min(share_s, trainings_s + timed * cost.run_s(None, None))

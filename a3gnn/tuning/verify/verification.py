@@ -1,0 +1,274 @@
+"""The verification: measures the best configurations again beside the baseline before the tune promises anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+
+from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures
+from a3gnn.limits import Breach
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.notify import Message, detail
+from a3gnn.report.front import NO_GAIN
+from a3gnn.report.rows import REJECTED
+from a3gnn.report.text import describe_breaches, describe_config
+from a3gnn.tuning.beliefs.expectations import learning_differently
+from a3gnn.tuning.run.blocks import CONTENDERS, MOST_BLOCKS, SEEDS, BlockCost, learning_decides
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.choice import Choice, NoGain
+from a3gnn.tuning.study.comparison import LEAST_PAIRS
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.limits import memory_limits, nothing_fits
+from a3gnn.tuning.study.measured_front import LATE
+from a3gnn.tuning.study.trial import JudgedTrial
+from a3gnn.tuning.tell.events import BeganEvent
+from a3gnn.tuning.verify.judged import Beside, Contender
+from a3gnn.units import count
+
+#: The configurations that train in a block, each with its seed's distance from the task's own; others are only timed.
+_Trains = Mapping[TrainConfig, int]
+
+
+def verify(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None = None) -> Choice:
+    """Measures the best configurations and the baseline in blocks, and returns the choice.
+
+    In a block every remaining contender and the baseline run once, in an order that rotates. After it the worse half of
+    the contenders leaves (sequential halving; Karnin, Koren and Somekh 2013). The last one trains whole under the
+    memory limit. If it fails or breaks a limit, the next best takes its place, and after the last one the baseline.
+    The baseline is also the choice if nothing gains measurably over it.
+
+    Args:
+        history: Of the tune.
+        runner: Runs the trials, and knows the remaining budget.
+        ranked: The trials of `History.ranked`, best first, as returned by `believed`. By default they are ordered by
+            their single measurements.
+
+    Raises:
+        InfeasibleError: Nothing keeps the limits.
+    """
+    return _Verification(history, runner, ranked).choice()
+
+
+class _Verification:
+    def __init__(self, history: History, runner: Runner, ranked: Sequence[JudgedTrial] | None) -> None:
+        self._history, self._runner, self._cost = history, runner, BlockCost(history, history.drift)
+        self._reference = None if history.reference is None else history.reference.at(history.drift)
+        trial = history.reference_trial
+        self._baseline = trial.measurement.config if trial and history.has_default_reference else None
+        self._baseline_whole: Metrics | None = None
+        measured = {one.trial.measurement.config: one for one in history.ranked()}
+        order = measured if ranked is None else [one.trial.measurement.config for one in ranked]
+        # They learn differently: if one misses the least accuracy, all that learn the same miss it too.
+        others = (config for config in order if config != self._baseline)
+        best = learning_differently(others, lambda config: config, CONTENDERS)
+        self._waiting = [Contender.of(measured[config], history) for config in best]
+        self._seen: dict[str, Contender] = {}
+        self._refused: dict[str, Failure | tuple[Breach, ...]] = {}
+        self._notes: dict[str, str] = {}
+        self._left_out: list[str] = []
+        self._blocks, self._slower = 0, 1.0  # `_slower`: seconds of the last block over the expected ones
+
+    def choice(self) -> Choice:
+        """Runs blocks until one contender has all its measurements or the budget ends, and it keeps the limits."""
+        contenders, self._waiting = self._waiting, []
+        while True:
+            contenders = contenders or [self._next()]
+            trains = self._block(contenders)
+            if trains is not None:
+                if len(contenders) > 1 and not self._blocks:
+                    beside = " and the baseline" * len(self._beside(contenders[0]))
+                    self._runner.notify(f"comparing {count(len(contenders), 'candidate')}{beside} in turns")
+                contenders = self._better_half(self._run(contenders, trains))
+            elif len(contenders) > 1:  # the budget is too small to compare them
+                if not self._blocks:
+                    self._left_out.append(f"a comparison with {count(len(contenders) - 1, 'other candidate')}")
+                contenders, self._waiting = contenders[:1], [*contenders[1:], *self._waiting]
+            elif self._keeps_limits(contenders[0]):
+                return self._chosen(contenders[0])
+            else:
+                contenders = []
+
+    def _next(self) -> Contender:
+        """Returns the best contender that left; else the baseline, or late trials if the baseline was refused."""
+        if not self._waiting:
+            late = self._baseline is not None and self._baseline.key() in self._refused
+            rest = self._history.late() if late else self._history.eligible()
+            found = [Contender.of(one, self._history) for one in rest]
+            found = [one for one in found if late or one.config == self._baseline]
+            self._waiting = [one for one in found if one.key not in self._refused]
+        if not self._waiting:
+            raise nothing_fits(self._history, self._refused)
+        following = self._waiting.pop(0)
+        if following.config == self._baseline:
+            following.whole = self._baseline_whole
+        return following
+
+    def _block(self, contenders: Sequence[Contender]) -> _Trains | None:
+        """Returns who trains in the next block; None if nothing is left to measure, or the budget is too small.
+
+        * Several contenders train if learning decides between them, and else are only timed. The baseline never
+          needs to train with the task's own seed, because its trial was that training.
+        * The last contender trains whole with the task's seed, whatever the budget. Both then train with further seeds;
+          the baseline trains whole for its test accuracy; then both are only timed, until the seconds end.
+        """
+        leader, priority = contenders[0], self._history.study.request.priority
+        own, beside = [one.config for one in contenders], self._beside(leader)
+        further = [seed for seed in range(1, SEEDS) if beside and seed not in leader.seeds]
+        seeded = dict.fromkeys([*own, *beside], further[0]) if further else None
+        if len(contenders) > 1:
+            if not priority.to_target and leader.whole is None:
+                seeded = dict.fromkeys(own, 0)
+            options = [seeded if learning_decides(priority) else None, {}]
+        elif leader.whole is None:
+            what = self._name(leader)
+            self._runner.notify(Message(f"verifying {what}", event=BeganEvent("verifying", what)))
+            return {leader.config: 0}
+        elif leader.missed(self._history):
+            options = [seeded]
+        else:
+            most = MOST_BLOCKS if beside and not self._runner.budget.in_trials else LEAST_PAIRS
+            tested = None if self._baseline_whole else dict.fromkeys(beside, 0) or None
+            options = [seeded, tested, {} if len(leader.runs) < most else None]
+        return next((one for one in options if one is not None and self._affords(contenders, one)), None)
+
+    def _affords(self, contenders: Sequence[Contender], trains: _Trains) -> bool:
+        """Whether the budget covers a block, and then the leader's whole training and what its gain needs to show.
+
+        Fewer than `LEAST_PAIRS` pairs show only a large gain of speed, and one seed shows no gain of accuracy.
+        """
+        leader, priority = contenders[0], self._history.study.request.priority
+        blocks = [self._block_s(contenders, trains)]
+        if leader.whole is None and trains.get(leader.config) != 0:
+            blocks.append(self._block_s([leader], {leader.config: 0}))
+        if trains or len(contenders) > 1:
+            if priority.accuracy_counts and SEEDS > 1 and not (leader.seeds or any(trains.values())):
+                both = [leader.config, *self._beside(leader)]
+                blocks.append(self._block_s([leader], dict.fromkeys(both, 1)))
+            if priority.deciding[0]:
+                missing = LEAST_PAIRS - len(leader.runs) - len(blocks)
+                blocks += [self._block_s([leader], {})] * missing
+        return self._runner.budget.left_s >= sum(blocks) * self._slower
+
+    def _block_s(self, contenders: Sequence[Contender], trains: _Trains) -> float:
+        known = {one.config: self._history.figures(one.trial) for one in contenders}
+        known |= dict.fromkeys(self._beside(contenders[0]), self._history.reference_figures)
+        return sum(self._cost.run_s(trains.get(config), figures) for config, figures in known.items())
+
+    def _run(self, contenders: Sequence[Contender], trains: _Trains) -> list[Contender]:
+        """Runs a block, and returns the contenders that neither failed nor broke a limit on memory in it."""
+        beside = self._beside(contenders[0])
+        configs = [*(one.config for one in contenders), *beside]
+        first, expected_s, begin = self._blocks % len(configs), self._block_s(contenders, trains), time.monotonic()
+        ran = {config: self._outcome(config, trains.get(config)) for config in configs[first:] + configs[:first]}
+        self._blocks, self._slower = self._blocks + 1, (time.monotonic() - begin) / (expected_s or 1.0)
+        default = next((ran[config] for config in beside), None)
+        if any(trains.get(config) == 0 for config in beside):
+            self._baseline_whole = default
+        for one in contenders:
+            one.baseline = self._baseline_whole or one.baseline
+            if (run := ran[one.config]) is not None:
+                one.record(run, trains.get(one.config), default)
+                self._seen[one.key] = one
+                speed = self._judged(one).describe(self._history.objectives.priority)
+                self._runner.notify(detail(f"    block {self._blocks}: {speed}  {self._name(one)}"))
+        return [one for one in contenders if one.key not in self._refused]
+
+    def _outcome(self, config: TrainConfig, seed: int | None) -> Metrics | None:
+        """Runs `config`, and refuses it if it fails or takes too much memory; returns its metrics, None if it fails."""
+        history = self._history
+        if seed is None:
+            outcome = self._runner.time(config, history)
+        else:
+            task_seed = history.study.setting.task.seed + seed if seed else None
+            outcome = self._runner.train_whole(config, history, task_seed).outcome
+        if isinstance(outcome, Failure):
+            self._refuse(config, outcome)
+            return None
+        # Accuracy is judged over all seeds (`Contender.missed`).
+        if breaches := memory_limits(history, config).broken_by(Figures.of(outcome, None, None)):
+            self._refuse(config, breaches)
+        return outcome
+
+    def _better_half(self, contenders: list[Contender]) -> list[Contender]:
+        """Returns the better half, best first by all blocks so far; whatever breaks a limit comes last."""
+        if len(contenders) < 2:
+            return contenders
+        judged = {one.config: self._judged(one) for one in contenders}
+        sides = [(one.trial, judged[one.config].choice) for one in contenders]
+        scored = self._history.by_score([JudgedTrial(trial, own.metrics, own.figures) for trial, own in sides])
+        order = [one.trial.measurement.config for one in scored]
+
+        def rank(one: Contender) -> tuple[bool, int]:
+            own, default, _ = judged[one.config]
+            latest_s = default.figures.seconds_to_accuracy if default and self._history.latest_s else None
+            late = own.figures.later_than(latest_s)
+            return late or one.missed(self._history) is not None, order.index(one.config)
+
+        contenders = sorted(contenders, key=rank)
+        kept = (len(contenders) + 1) // 2
+        self._notes |= {one.key: "not the best when measured again" for one in contenders[kept:]}
+        self._waiting = [*contenders[kept:], *self._waiting]
+        return contenders[:kept]
+
+    def _keeps_limits(self, one: Contender) -> bool:
+        """Whether `one` keeps the least accuracy, and is at the target in time or no other contender may be."""
+        if missed := one.missed(self._history):
+            self._refuse(one.config, missed[:1], missed[1])
+            return False
+        against = self._judged(one).against
+        others = [other for other in self._waiting if self._notes.get(other.key) != LATE]
+        late = against is not None and against.late and self._history.reference_is_alternative
+        if not (late and others and self._affords(others[:1], {others[0].config: 0})):
+            return True
+        self._runner.notify(f"    rejected: {LATE}")
+        self._notes[one.key] = LATE
+        self._waiting.append(one)
+        return False
+
+    def _refuse(self, config: TrainConfig, why: Failure | tuple[Breach, ...], where: str = "") -> None:
+        """Records that `config` may not be chosen, and prints the reason the first time."""
+        text = (why.describe() if isinstance(why, Failure) else describe_breaches(why)) + where
+        if config.key() not in self._refused:
+            self._runner.notify(f"    {'the baseline is ' * (config == self._baseline)}rejected: {text}")
+        self._notes[config.key()] = f"{REJECTED}: {text}"
+        self._refused[config.key()] = why
+
+    def _beside(self, one: Contender) -> list[TrainConfig]:
+        """Returns the baseline as the only item; nothing if it can't run beside `one`, or is `one`."""
+        baseline = self._baseline
+        refused = baseline is None or baseline.key() in self._refused
+        return [] if baseline is None or refused or baseline == one.config else [baseline]
+
+    def _name(self, one: Contender) -> str:
+        return "the baseline" if one.config == self._baseline else describe_config(one.config)
+
+    def _judged(self, one: Contender) -> Beside:
+        return one.judged(self._history.objectives, self._reference)
+
+    def _chosen(self, one: Contender) -> Choice:
+        """Returns `one` as the choice, or the baseline if nothing is gained over it (`Comparison.differs`)."""
+        judged, default, against = self._judged(one)
+        figures = {key: self._judged(other).choice.figures for key, other in self._seen.items()}
+        if default is not None and self._baseline is not None:
+            figures[self._baseline.key()] = default.figures
+        choice = Choice(
+            trial=one.trial,
+            judged=judged,
+            default=default,
+            against=against,
+            figures=figures,
+            notes={key: note for key, note in self._notes.items() if key != one.key},
+            left_out=(*self._left_out, *(one.left_out() if self._beside(one) else ())),
+            reference=self._reference,
+        )
+        eligible = (found.trial for found in self._history.eligible())
+        trials = [trial for trial in eligible if trial.measurement.config in self._beside(one)]
+        if not trials or default is None or against is None or against.differs:
+            return choice
+        notes = self._notes | {one.key: LATE if against.late else NO_GAIN}
+        no_gain = NoGain(one.config, against)
+        return dataclasses.replace(
+            choice, trial=trials[-1], judged=default, default=None, against=None, no_gain=no_gain, notes=notes
+        )
