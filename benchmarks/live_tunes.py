@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="tunes of each graph by each engine")
     parser.add_argument("--priority", default="time")
     parser.add_argument("--rounds", type=int, default=5, help="times that what was chosen trains again")
-    parser.add_argument("--engines", nargs="+", default=["ei", "gp", "tpe"], choices=list(MAKE))
+    parser.add_argument("--engines", nargs="+", default=["ppo", "gp", "tpe"], choices=list(MAKE))
     parser.add_argument("--out", type=Path, default=Path("runs/live"), help="where the tunes' folders are")
     parser.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     options, console = parser.parse_args(), Console(width=160, highlight=False)

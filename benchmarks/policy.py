@@ -5,9 +5,9 @@
 
 `train` writes the weights that ship, trained on all graphs of the profiles. `judge` trains on a part of the graphs. On
 the others and on the measured grids' graphs it takes the best predicted score that keeps the limits among 256 rows of
-the policy, among 256 random rows, among the rows of a local search from random starts (`a3gnn.tuning.engines.maximize`),
-and of one that also starts from the policy's. Predictions count as true; the surrogate was fitted without the judged
-graphs. Results go to benchmarks/results/policy.json.
+the policy, among 256 random rows, among the rows of a local search from random starts, and of one that also starts from
+the policy's. Predictions count as true; the surrogate was fitted without the judged graphs. Results go to
+benchmarks/results/policy.json.
 """
 
 from __future__ import annotations

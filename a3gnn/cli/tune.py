@@ -34,9 +34,9 @@ _OWN = ("dataset", "split", "split_seed", "store", "out", "resume", "task")
 @click.option(
     "--engine",
     type=ENGINE,
-    default="ei",
+    default="ppo",
     show_default=True,
-    help="Chooses the trials: ei, ppo, gp, tpe, nsga2, random or exhaustive.",
+    help="Chooses the trials: ppo, ei, gp, tpe, nsga2, random or exhaustive.",
 )
 @click.option(
     "--target-accuracy",

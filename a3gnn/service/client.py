@@ -473,6 +473,6 @@ def _result(folder: Path, dataset: str | None) -> TuneResult | None:
         return None
     tuned = tune.tuned if dataset is None else dataclasses.replace(tune.tuned, spec=dataset)
     request, trials = tune.history.study.request, tune.history.trials
-    not_told = SearchSummary(request.engine, 0, None, None, None, None, 0.0)
+    not_told = SearchSummary(request.engine)
     counted = sum(trial.counts for trial in trials)
     return TuneResult(folder, tuned, tune.front, not_told, counted, tune.state.elapsed_s)

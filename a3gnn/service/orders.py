@@ -114,7 +114,7 @@ class Question(_Order):
         Raises:
             UsageError: A field is not valid.
         """
-        return self._checked(settings, budget=1, engine="ei")
+        return self._checked(settings, budget=1, engine="ppo")
 
     def _checked(self, settings: ServiceSettings, **more: Any) -> dict[str, Any]:
         own = ("priority", "memory_limit", "host_memory_limit", "max_accuracy_drop", "fix", "ranges", "seed")
@@ -129,7 +129,7 @@ class StudyOrder(Question):
 
     name: Word = ""
     budget: Annotated[Count | Word, Field(description="A duration such as 10min, or a number of trials.")] = "5min"
-    engine: Word = "ei"
+    engine: Word = "ppo"
     trainer: Annotated[
         Literal["server", "client"],
         Field(

@@ -98,7 +98,7 @@ def recommend(
         host_memory_limit=host_memory_limit,
         max_accuracy_drop=max_accuracy_drop,
         budget=1,  # a request needs one, but no trial runs
-        engine="ei",
+        engine="ppo",
         task=task,
         fix=fix,
         ranges=ranges,

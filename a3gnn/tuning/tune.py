@@ -62,7 +62,7 @@ def tune(
     host_memory_limit: str | int | None = None,
     max_accuracy_drop: float = 1.0,
     budget: str | float | int = "5min",
-    engine: str = "ei",
+    engine: str = "ppo",
     model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
     metric: str | None = None,
@@ -98,8 +98,8 @@ def tune(
         budget: A duration such as "10min" or seconds (float), or a number of trials (int). The clock starts with the
             call, and pauses while kernels are compiled or the graph is sent to another machine. A resumed tune
             continues the clock of the earlier run.
-        engine: Chooses the trials: ei (expected improvement), ppo (ei with the proposals of the shipped policy), gp,
-            tpe or nsga2 (Optuna's samplers), random or exhaustive.
+        engine: Chooses the trials: ppo (expected improvement, from the proposals of a policy), ei (without the
+            policy), gp, tpe or nsga2 (Optuna's samplers), random or exhaustive.
         model: Replaces the task's model: the name of a built-in one (docs/reference/models.md), or one of your own: a
             function (in_channels, out_channels) that returns a torch.nn.Module, or its name as package.module:function
             (docs/howto/own_models.md).

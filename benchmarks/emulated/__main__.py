@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--grids", type=Path, nargs="+", help="files of measured grids; by default the stored ones")
     parser.add_argument("--seeds", type=int, default=4, help="tunes of each graph by each engine")
     parser.add_argument("--priorities", nargs="+", default=["time", "throughput"])
-    parser.add_argument("--engines", nargs="+", default=["ei", "gp", "tpe"], choices=list(MAKE))
+    parser.add_argument("--engines", nargs="+", default=["ppo", "ei", "gp", "tpe"], choices=list(MAKE))
     add_profiles(parser)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     options = parser.parse_args()

@@ -71,7 +71,7 @@ def test_only_rows_that_keep_the_limits_count(grid: Setting, analytic: Surrogate
 def test_the_table_has_every_priority_and_way(
     grid: Setting, analytic: Surrogate, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("_CEILING", 100), ("_ROWS", 32), ("_LIMITS", ("default",))):
+    for name, value in (("STARTS", 100), ("_ROWS", 32), ("_LIMITS", ("default",))):
         monkeypatch.setattr(benchmarks.policy, name, value)
     table = judge(policy, [grid, grid], analytic)
     assert set(table) == set(PRESETS)

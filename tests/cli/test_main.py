@@ -53,8 +53,8 @@ def test_every_command_has_help(command: str) -> None:
             ["tune", "--dataset", "synthetic:", "--memory-limit", "4k"],
             "error: --memory-limit must be at least 1.00 MiB",
         ),
-        (["tune", "--dataset", "synthetic:", "--host-memory-limit", "900KiB"], "got '900KiB'; a process takes"),
-        (["recommend", "--dataset", "synthetic:", "--memory-limit", "900KiB"], "got '900KiB'; a process takes"),
+        (["tune", "--dataset", "synthetic:", "--host-memory-limit", "900KiB"], "got '900KiB', because a process takes"),
+        (["recommend", "--dataset", "synthetic:", "--memory-limit", "900KiB"], "got '900KiB', because a process takes"),
         (["pick", ".", "--max-memory", "900KiB"], "error: --max-memory must be at least 1.00 MiB, got '900KiB'"),
         (["recommend", "--dataset", "synthetic:", "--memory-limit", "99999999999TiB"], "must be below 8,388,608 TiB"),
         (
@@ -124,7 +124,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     run = process("tune", "--dataset", spec, *options, *limit, "--out", str(out), "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
-    assert found["search"]["engine"] == "ei"
+    assert found["search"]["engine"] == "ppo"
     assert "baseline" in run.stderr
 
     table = a3gnn("front", str(out))

@@ -74,6 +74,7 @@ _OF_SEVERAL = "a process of several: tests/examples/distributed_*.py, which test
 
 #: Blocks that are not run, by a line in them, with the reason.
 NOT_RUN: dict[str, str] = {
+    "def propose(self, beliefs": "the signature of a protocol; tests/tuning/engines call every engine by it",
     'check(design, "sage"': "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one",
     "RayExecutor(": "needs a Ray cluster; the tests in tests/profiling/cluster start one",
     "share=(rank, ranks)": _OF_SEVERAL,

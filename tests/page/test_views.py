@@ -163,7 +163,7 @@ def test_without_a_kept_front_that_of_the_trials_is_shown(
 
 
 def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
-    result = quick_tune(priority="throughput")
+    result = quick_tune(priority="throughput", engine="ei")
     front = study_views(result.folder)["predicted_front"]
     kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
     assert front == {"name": "predicted front of the last search", "points": kept}

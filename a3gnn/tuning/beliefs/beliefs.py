@@ -160,13 +160,12 @@ class Beliefs:
             return Prediction(nothing, nothing, nothing)
         rows = np.concatenate([rows for rows, _ in self._seen])
         first = np.unique(rows, axis=0, return_index=True)[1]
-        bounds = {
-            name: np.concatenate([getattr(found, name) for _, found in self._seen])[first]
-            for name in ("mean", "low", "high")
-        }
-        every = dataclasses.replace(self._seen[-1][1], **bounds)
+        mean, low, high = (
+            np.concatenate([getattr(found, name) for _, found in self._seen])[first] for name in ("mean", "low", "high")
+        )
+        every = dataclasses.replace(self._seen[-1][1], mean=mean, low=low, high=high)
         kept = every.take(np.flatnonzero(self.objectives.limits.violation(every) == 0))
-        front = kept.take(non_dominated(self.objectives.costs(kept)))
+        front = kept.take(np.flatnonzero(non_dominated(self.objectives.costs(kept))))
         return front.take(np.lexsort(self.objectives.costs(front).T[::-1]))
 
     def learning_rows(self, rows: Rows) -> Rows:

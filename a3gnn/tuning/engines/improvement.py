@@ -97,7 +97,10 @@ def goals(beliefs: Beliefs) -> Iterator[Goal]:
     yield Goal("best", own, beliefs.learns_anew)
     yield Goal("best", own, beliefs.learns_as_best)
     ends = np.eye(3)[: 3 if own.accuracy_counts else 2]
-    yield from (Goal("front", Priority(*weights, time=own.time), beliefs.learns_anew) for weights in ends.tolist())
+    yield from (
+        Goal("front", Priority(speed, memory, accuracy, own.time), beliefs.learns_anew)
+        for speed, memory, accuracy in ends.tolist()
+    )
 
 
 def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float) -> Rows:

@@ -27,7 +27,8 @@ def proposed(history: History, objectives: Objectives, surrogate: Surrogate, bas
         baseline: Prediction of the default configuration, of length 1.
         seed: Decides the draws.
     """
-    from a3gnn_envs.policy import Levels, Policy  # imports gymnasium
+    from a3gnn_envs.observation import Levels  # imports gymnasium
+    from a3gnn_envs.policy import Policy
 
     setting = history.study.setting
     correction = surrogate.setting_corrections_.corrections.get(setting_key(setting))

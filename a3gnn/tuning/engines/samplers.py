@@ -158,7 +158,7 @@ def _shown(beliefs: Beliefs, rows: Rows, seed: int) -> Rows:
     broken = beliefs.objectives.limits.violation(prediction) > 0
     order = np.lexsort((-beliefs.objectives.score(prediction), broken))
     drawn = np.random.default_rng(seed).permutation(order[_BEST:])[:_DRAWN]
-    return rows[np.concatenate([order[:_BEST], drawn])]
+    return np.asarray(rows[np.concatenate([order[:_BEST], drawn])])
 
 
 def _believed(parameters: Parameters, beliefs: Beliefs, rows: Rows) -> Iterator[FrozenTrial]:

@@ -182,7 +182,7 @@ def beliefs_after(history: History, surrogate: Surrogate) -> Beliefs:
 def _left_s(history: History, runner: Runner) -> float:
     """Returns the seconds left for trials; infinite if the budget counts trials."""
     budget = runner.budget
-    return math.inf if budget.in_trials else budget.left_s - reserve_s(history, budget.play_off_s)
+    return math.inf if budget.in_trials else budget.left_s - reserve_s(history, budget.verification_s)
 
 
 def _why_no_more(history: History, runner: Runner, trial_s: float) -> str:

@@ -34,10 +34,10 @@ _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 
 _CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
 
 
-#: Engines of older versions, in stored tunes.
+#: Default engines of older versions, in stored tunes.
 _OLD_ENGINES = ("local",)
 #: Engines that choose trials (`a3gnn.tuning.engines.engine`).
-ENGINES = ("ei", "ppo", "gp", "tpe", "nsga2", "random", "exhaustive")
+ENGINES = ("ppo", "ei", "gp", "tpe", "nsga2", "random", "exhaustive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class TuneRequest:
         """Returns the options of `to_dict`."""
         parts = {"task": Task.from_dict(fields["task"]), "priority": Priority(**fields["priority"])}
         if fields.get("engine") in _OLD_ENGINES:
-            parts["engine"] = "ei"
+            parts["engine"] = "ppo"
         return from_fields(cls, dict(fields) | parts)
 
     def _check_target(self) -> None:

@@ -131,7 +131,7 @@ def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
 
     disturb(failing_at(stage, trainer, stall))
     whose = "all trainers" if trainer is None else rf"trainer {trainer} \(cpu:1\)"
-    told = rf"{stage} of {whose} for mini-batch 2 of epoch 2 must take .* has not come back.*is saved after 1 epoch"
+    told = rf"{stage} of {whose} for mini-batch 2 of epoch 2 must take .* has not finished.*is saved after 1 epoch"
     try:
         with pytest.raises(TrainerStalledError, match=told):
             run(tiny_folder_graph, tmp_path / "run", trainer_sampling=sampling, trainer_stall=STALL_S)
@@ -149,7 +149,7 @@ def test_a_worker_that_stalls_is_named_too(
 ):
     release = threading.Event()
     disturb(failing_at(stage, 1, lambda: release.wait(BACK_S) and None))
-    told = rf"{stage} of trainer 1 .* has not come back.*is saved after"
+    told = rf"{stage} of trainer 1 .* has not finished.*is saved after"
     try:
         with pytest.raises(TrainerStalledError, match=told):
             run(tiny_folder_graph, tmp_path / "run", CONFIG.replace(**mode), trainer_stall=STALL_S, **ahead)

@@ -110,5 +110,5 @@ def test_numbers_of_numpy_and_text_are_taken() -> None:
 @pytest.mark.parametrize("name", ["memory_limit", "host_memory_limit"])
 @pytest.mark.parametrize("value", ["4096", "900KiB"])
 def test_a_limit_that_is_too_small_is_quoted_as_it_was_given(name: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"^{name} must be at least 1.00 MiB, got '{value}';"):
+    with pytest.raises(UsageError, match=f"^{name} must be at least 1.00 MiB, got '{value}', because"):
         parsed_limit(name, value)
