@@ -19,7 +19,7 @@ from a3gnn_surrogate.card import ModelCard, Score
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.learner import graph_folds, row_folds
+from a3gnn_surrogate.learner import group_folds, row_folds
 from a3gnn_surrogate.measured_setting import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
@@ -162,7 +162,7 @@ def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bo
     if split == SPLITS[0]:
         return row_folds(len(rows), _ROW_FOLDS, seed)
     graphs = np.array([row.setting.graph.fingerprint for row in rows])
-    folds = graph_folds(graphs, seed)
+    folds = group_folds(graphs, seed)
     if split == SPLITS[1]:
         return folds
     seen = np.array([row.config == TrainConfig() for row in rows])

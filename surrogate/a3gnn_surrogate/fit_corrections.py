@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 from a3gnn_surrogate.calibrate import own_calibration
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.learner import row_folds
+from a3gnn_surrogate.learner import group_folds
 from a3gnn_surrogate.local import LocalCorrection
+from a3gnn_surrogate.points import LEARNING_POINTS
 from a3gnn_surrogate.residual import ResidualModel, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import half_width
 from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
-from a3gnn_surrogate.training_rows import OUTPUTS, RELEVANT, THROUGHPUT, TrainingRows
+from a3gnn_surrogate.training_rows import LEARNED, OUTPUTS, RELEVANT, THROUGHPUT, TrainingRows
 
-# Guesses.
-#: Rows from which a setting has scales of its own.
+#: Rows from which a setting has scales of its own. Guess.
 _MIN_OWN_ROWS = 8
-_FOLDS = 5
 
 
 class CorrectionFit:
@@ -91,33 +90,55 @@ class CorrectionFit:
         if machine in self.noise:
             noise = self.noise[machine] ** 2
             variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=noise)
-        return LocalCorrection.fit(own.points, _unexplained(own, models), variances, RELEVANT)
+        residuals = one_per_curve(own.points, _unexplained(own, models))
+        return LocalCorrection.fit(own.points, residuals, variances, RELEVANT)
 
     def _own_scales(self, key: str, correction: LocalCorrection) -> Array:
         """Returns scales from the errors on the setting's own rows, each fold predicted from all other rows.
 
+        Folds hold out whole learning curves, because a row that shares its curve with a fitted one has nearly no error.
         A quantile of few errors is uncertain, so it is shrunk towards the scale learned from other graphs: halfway at
-        the minimum number of rows.
+        the minimum number of errors, below which the latter is taken.
         """
         rows, general = self.source.rows(), self.source.calibrations()
         own = np.flatnonzero(rows.settings == key)
         scores = np.empty((len(own), len(OUTPUTS)))
-        for held in row_folds(len(own), _FOLDS, self.seed):
+        for held in group_folds(_curves(rows.points[own]), self.seed):
             kept = np.setdiff1d(np.arange(len(rows)), own[held])
             others = [refit(model, rows.take(kept), j, self.weights[kept]) for j, model in enumerate(self.models)]
             calibrations = self._refined(general, key, ~held) if self.source.physics else general
             seen = self.source.setting_rows(key, calibrations)
-            found = self._correction(key, seen.take(~held), others).predict(seen.points[held])
+            mean, deviation = self._correction(key, seen.take(~held), others).predict(seen.points[held])
             factors = np.stack([model.kinds.at(seen.points[held]) for model in self.models], axis=1)
-            scores[held] = (_unexplained(seen.take(held), others) - found.mean) / (found.deviation * factors)
-        graphs = rows.graphs[own]
-        widths = np.array([half_width(scores[:, j], graphs, self.coverage) for j in range(len(OUTPUTS))])
-        expected = general_scales(correction, self.models)
-        trust = len(own) / (len(own) + _MIN_OWN_ROWS)
-        return np.where(np.isfinite(widths), trust * widths + (1 - trust) * expected, expected)
+            errors = one_per_curve(seen.points[held], _unexplained(seen.take(held), others)) - mean
+            scores[held] = errors / (deviation * factors)
+        graphs, counts = rows.graphs[own], np.isfinite(scores).sum(axis=0)
+        expected, trust = general_scales(correction, self.models), counts / (counts + _MIN_OWN_ROWS)
+        found = [half_width(scores[:, j], graphs, self.coverage) for j in range(len(OUTPUTS))]
+        widths = np.where(counts < _MIN_OWN_ROWS, expected, found)
+        return np.asarray(trust * widths + (1 - trust) * expected)
 
 
 def _unexplained(own: TrainingRows, models: Sequence[ResidualModel]) -> Array:
     """Returns the errors of the analytic model with the residual models, float64, shape (n, n_outputs)."""
     predicted = np.stack([model.predict(own.features) for model in models], axis=1)
     return own.measured - own.analytic - predicted
+
+
+def _curves(points: Array) -> NDArray[np.int64]:
+    """Returns a number per learning curve for each of `points`, int64, shape (n,)."""
+    return np.unique(points[:, LEARNING_POINTS], axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def one_per_curve(points: Array, residuals: Array) -> Array:
+    """Returns `residuals` (n, n_outputs) of one setting, with those of `LEARNED` once per learning curve.
+
+    Rows that share a curve do not measure it repeatedly. The first of them gets their mean, and the others NaN.
+    """
+    curves, found = _curves(points), residuals.copy()
+    for output in LEARNED:
+        known = np.flatnonzero(np.isfinite(residuals[:, output]))
+        _, first, curve = np.unique(curves[known], return_index=True, return_inverse=True)
+        found[:, output] = np.nan
+        found[known[first], output] = np.bincount(curve, residuals[known, output]) / np.bincount(curve)
+    return found

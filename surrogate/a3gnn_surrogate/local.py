@@ -15,7 +15,7 @@ from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors,
 
 #: Rows that the scatter of all settings counts as, against a setting's own scatter. Guess: on the shipped rows 4 and 8
 #: are about as good (docs/design/surrogate.md).
-_PRIOR_ROWS = 6.0
+PRIOR_ROWS = 6.0
 #: The fields of a correction that are arrays: of numbers, then of truth values.
 _ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")
 
@@ -159,9 +159,9 @@ def _groups(relevant: NDArray[np.bool_]) -> list[_Group]:
 def _scatter(residuals: Array, within: Array) -> float:
     """Returns the scatter of `residuals` (m,) around their level, relative to the covariance `within` (m, m).
 
-    It is the square root of `(p + r) / (p + m - 1)`, where p is `_PRIOR_ROWS` and r is the squared Mahalanobis distance
+    It is the square root of `(p + r) / (p + m - 1)`, where p is `PRIOR_ROWS` and r is the squared Mahalanobis distance
     of the residuals from their level. If they vary as expected, r is m - 1. For a single row the result is 1.
     """
     solved = np.linalg.solve(within, np.stack([residuals, np.ones(len(residuals))], axis=1))
     distance = residuals @ solved[:, 0] - residuals @ solved[:, 1] * solved[:, 0].sum() / solved[:, 1].sum()
-    return float(np.sqrt((_PRIOR_ROWS + max(distance, 0.0)) / (_PRIOR_ROWS + len(residuals) - 1)))
+    return float(np.sqrt((PRIOR_ROWS + max(distance, 0.0)) / (PRIOR_ROWS + len(residuals) - 1)))

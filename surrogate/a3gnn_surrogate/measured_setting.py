@@ -19,7 +19,7 @@ from a3gnn_surrogate.columns import Array, as_columns
 from a3gnn_surrogate.features import feature_matrix
 from a3gnn_surrogate.known_curves import KnownCurves, Learnt
 from a3gnn_surrogate.memory import training_peak
-from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.points import kernel_points
 from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
 
 
@@ -86,7 +86,7 @@ class MeasuredSetting:
         analytic = analytic_metrics(self.columns, setting, calibration, self.work)
         return TrainingRows(
             features=feature_matrix(self.columns, setting, analytic),
-            points=knob_points(self.columns, setting),
+            points=kernel_points(self.columns, setting),
             analytic=analytic_outputs(analytic),
             measured=self.measured,
             graphs=np.full(count, setting.graph.fingerprint),

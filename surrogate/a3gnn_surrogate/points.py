@@ -37,6 +37,25 @@ _PACE = (
 )
 #: The inputs that affect what is learned, bool, shape (n_points,).
 LEARNING_POINTS: NDArray[np.bool_] = np.array([name not in _PACE for name in POINT_NAMES])
+#: Inputs that share a length scale of the kernel, and the scale in their units. Fitted on the shipped profiles by
+#: `python -m benchmarks.length_scales` (2026-11-26). No profile varies the last two, which have the prior's median.
+SHARED_SCALES: tuple[tuple[tuple[str, ...], float], ...] = (
+    (("seeds",), 1.5),
+    (("seed_order=proximity",), 2.4),
+    (("seed_fanout", "deep_fanout"), 2.4),
+    (("parts", "partitioner=blocks"), 1.4),
+    (("bias",), 4.6),
+    (("device", "workers", *PARALLEL_MODES, "resources=auto"), 2.6),
+    (("cache", "dynamic"), 6.8),
+    (("disk",), 4.2),
+    (("compute_dtype=bfloat16", "feature_dtype=float16"), 1.6),
+    (("input_aggregation=full",), 0.9),
+    (("learning_rate_scale",), 3.3),
+    (("trainers", "prefetch_depth"), 2.0),
+)
+_SCALE_BY_NAME = {name: scale for names, scale in SHARED_SCALES for name in names}
+#: The length scale of each input, float64, shape (n_points,).
+LENGTH_SCALES: Array = np.array([_SCALE_BY_NAME[name] for name in POINT_NAMES])
 
 
 def knob_points(columns: Columns, setting: Setting) -> Array:
@@ -57,3 +76,8 @@ def knob_points(columns: Columns, setting: Setting) -> Array:
         *((knob_values(knob, columns, task) - knob_values(knob, default, task)) / 2 for knob in _NUMBERS),
     ]
     return np.stack(values, axis=1).astype(np.float64)
+
+
+def kernel_points(columns: Columns, setting: Setting) -> Array:
+    """Returns `knob_points` in length scales of the kernel."""
+    return knob_points(columns, setting) / LENGTH_SCALES

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
 
-#: The kernel's length scale in these units. Guess.
-_LENGTH_SCALE = 2.0
 #: Directions with a smaller share of the kernel's largest eigenvalue are dropped, because they vanish in the noise.
 _LEAST_EIGENVALUE = 1e-6
 
@@ -124,6 +122,6 @@ def posteriors(
 
 
 def rbf_kernel(left: Array, right: Array) -> Array:
-    """Returns the kernel exp(-d^2 / (2 length_scale^2)), float64, shape (len(left), len(right))."""
+    """Returns the kernel exp(-d^2 / 2) of points in length scales, float64, shape (len(left), len(right))."""
     squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
-    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2 * _LENGTH_SCALE**2)))
+    return np.asarray(np.exp(-np.maximum(squares, 0.0) / 2))

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.learner import Features, Fold, Folds, NoLearner, Regressor, graph_folds
-from a3gnn_surrogate.posterior import VarianceComponents
+from a3gnn_surrogate.learner import Features, Fold, Folds, NoLearner, Regressor, group_folds
+from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, half_width, scores_beside_default, scores_given_default
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, OUTPUTS, TrainingRows
+from a3gnn_surrogate.training_rows import ACCURACY_DROP, OUTPUTS, RELEVANT, TrainingRows
 
 # All of the following are guesses.
 #: Rows below which no learner is fitted.
@@ -120,28 +120,45 @@ def fit_residual_model(
     if known.sum() < _MIN_ROWS:
         return prior
     rows, weights = every.take(known), weights[known]
-    usable = _centred(rows.residual(output), rows.settings).usable
+    centred, usable = _centred(rows.residual(output), rows.settings)
     if not usable.any():
         return prior
-    folds = learner_folds(source, output, lambda graphs: graph_folds(graphs, seed))
+    folds = learner_folds(source, output, lambda graphs: group_folds(graphs, seed))
     learner = make().tune(folds, weights[usable])
-    errors = np.empty(len(rows))
-    for held in graph_folds(rows.graphs, seed):
-        seen = _without(source, rows, held).take(known)
-        residual = seen.residual(output)
-        intercept = _mean_of_means(residual[~held], rows.settings[~held])
-        kept, centred = usable & ~held, _centred(residual, rows.settings).residual
-        learner.fit(seen.features[kept], centred[kept], weights[kept])
-        errors[held] = residual[held] - intercept - learner.predict(seen.features[held])
-    learner.fit(rows.features[usable], _centred(rows.residual(output), rows.settings).residual[usable], weights[usable])
+    errors = held_out_errors(source, output, weights, learner, seed)
+    learner.fit(rows.features[usable], centred[usable], weights[usable])
     intercept = _mean_of_means(rows.residual(output), rows.settings)
-    variances = _variance_components(errors, rows.settings, prior.variances)
+    variances = variance_components(errors, rows.points[:, RELEVANT[output]], rows.settings, prior.variances)
     kinds = KindFactors()
     if output == ACCURACY_DROP:
         kinds = KindFactors.of(scores_given_default(errors, rows, variances, output), rows.points)
     return ResidualModel(
         learner, intercept, variances, *_scales(errors, rows, variances, output, kinds, prior, coverage), kinds
     )
+
+
+def held_out_errors(source: RowSource, output: int, weights: Array, learner: Regressor, seed: int) -> Array:
+    """Returns the errors of `output` on its rows, each row's graph held out, float64, shape (n,).
+
+    Args:
+        source: The rows.
+        output: Position in `OUTPUTS`.
+        weights: Sample weights of the rows that have the output, float64, shape (n,).
+        learner: Tuned; it is fitted anew for each fold.
+        seed: Decides folds.
+    """
+    known = np.isfinite(source.rows().measured[:, output])
+    rows = source.rows().take(known)
+    errors = np.empty(len(rows))
+    for held in group_folds(rows.graphs, seed):
+        seen = _without(source, rows, held).take(known)
+        residual = seen.residual(output)
+        intercept = _mean_of_means(residual[~held], rows.settings[~held])
+        centred, usable = _centred(residual, rows.settings)
+        kept = usable & ~held
+        learner.fit(seen.features[kept], centred[kept], weights[kept])
+        errors[held] = residual[held] - intercept - learner.predict(seen.features[held])
+    return errors
 
 
 def _scales(
@@ -226,12 +243,29 @@ def _mean_of_means(residual: Array, settings: NDArray[np.str_]) -> float:
     return float(np.mean(np.bincount(setting, residual) / counts))
 
 
-def _variance_components(errors: Array, settings: NDArray[np.str_], prior: VarianceComponents) -> VarianceComponents:
-    """Returns the variance components of held-out `errors`; with few settings, the prior's between settings."""
-    centred, usable = _centred(errors, settings)
-    within = float(np.mean(centred[usable] ** 2)) if usable.any() else prior.within_setting
-    _, setting, counts = np.unique(settings, return_inverse=True, return_counts=True)
-    means = np.bincount(setting, errors) / counts
-    between = float(np.mean(means**2)) if len(means) >= _MIN_SETTING_ROWS else prior.between_settings
-    noise = max(_NOISE_SHARE * within, prior.noise / 4)
-    return VarianceComponents(max(between, within / 4, 1e-9), max(within - noise, noise), noise)
+def variance_components(
+    errors: Array, points: Array, settings: NDArray[np.str_], prior: VarianceComponents
+) -> VarianceComponents:
+    """Returns the variance components of held-out `errors`; with few settings, the prior's between settings.
+
+    Rows of a setting resemble each other, so their mean takes a part of their variance. Of m rows whose kernel has the
+    mean k, w (1 - k) + n (1 - 1 / m) is left around it. Taken for w + n, that would make intervals too narrow.
+
+    Args:
+        errors: float64, shape (n,).
+        points: Points of the kernel, float64, shape (n, n_points).
+        settings: `setting_key` of each row, shape (n,).
+        prior: Has the least noise, and the components that few rows don't show.
+    """
+    left, expected, means = 0.0, 0.0, list[float]()
+    for setting in np.unique(settings):
+        own = settings == setting
+        means.append(float(errors[own].mean()))
+        if (count := int(own.sum())) >= _MIN_SETTING_ROWS:
+            left += float(((errors[own] - means[-1]) ** 2).sum())
+            alike = float(rbf_kernel(points[own], points[own]).mean())
+            expected += (1 - _NOISE_SHARE) * count * (1 - alike) + _NOISE_SHARE * (count - 1)
+    total = left / expected if expected else prior.within_setting
+    between = float(np.mean(np.square(means))) if len(means) >= _MIN_SETTING_ROWS else prior.between_settings
+    noise = max(_NOISE_SHARE * total, prior.noise / 4)
+    return VarianceComponents(max(between, total / 4, 1e-9), max(total - noise, noise), noise)

@@ -12,7 +12,7 @@ from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.points import POINT_NAMES
 from a3gnn_surrogate.posterior import VarianceComponents
-from a3gnn_surrogate.training_rows import RELEVANT, TrainingRows
+from a3gnn_surrogate.training_rows import LEARNED, RELEVANT, TrainingRows
 
 #: The Gaussian process's input that is 0 on the whole graph.
 _PARTS = POINT_NAMES.index("parts")
@@ -53,14 +53,14 @@ class KindFactors(NamedTuple):
 def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
     """Returns the errors of `output` that remain once each setting's default is measured, float64, shape (n,).
 
-    Only the default's first row counts as measured, and gets NaN. If the default was not measured, the setting's first
-    row takes its place.
+    Only the default's first row counts as measured, and gets NaN. So do rows that share its learning curve, if that
+    gives the output. If the default was not measured, the setting's first row takes its place.
     """
     remaining = np.full(len(errors), np.nan)
-    for own, default in _settings(rows):
+    for own, default in _settings(rows, output):
         first = default[:1]
         local = LocalCorrection.fit(rows.points[first], errors[first, None], [variances], RELEVANT[[output]])
-        others = own[own != first[0]]
+        others = np.setdiff1d(own, default if output in LEARNED else first)
         correction = local.predict(rows.points[others])
         remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
     return remaining
@@ -74,7 +74,7 @@ def scores_beside_default(errors: Array, rows: TrainingRows, variances: Variance
     row takes their place as in `scores_given_default`.
     """
     beside = np.full(len(errors), np.nan)
-    for own, default in _settings(rows):
+    for own, default in _settings(rows, output):
         others = np.setdiff1d(own, default)
         local = LocalCorrection.fit(rows.points[default[:1]], np.zeros((1, 1)), [variances], RELEVANT[[output]])
         deviation = local.predict(rows.points[others]).deviation[:, 0]
@@ -82,12 +82,16 @@ def scores_beside_default(errors: Array, rows: TrainingRows, variances: Variance
     return beside
 
 
-def _settings(rows: TrainingRows) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yields the positions of each setting's rows, and of its rows that repeat its default or else its first row."""
+def _settings(rows: TrainingRows, output: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields the positions of each setting's rows, and of its rows that repeat its default or else its first row.
+
+    Rows repeat each other if they are equal in the inputs that `output` depends on.
+    """
+    points = rows.points[:, RELEVANT[output]]
     for setting in np.unique(rows.settings):
         own = np.flatnonzero(rows.settings == setting)
         first = own[int(rows.reference[own].argmax())]
-        yield own, own[(rows.points[own] == rows.points[first]).all(axis=1)]
+        yield own, own[(points[own] == points[first]).all(axis=1)]
 
 
 def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> float:

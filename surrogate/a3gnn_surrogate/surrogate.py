@@ -40,28 +40,26 @@ from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.learner import THREADS, BoostedTrees, NoLearner, Regressor, make_learner
 from a3gnn_surrogate.local import LocalCorrection
 from a3gnn_surrogate.measured_setting import latest_reference_accuracies
-from a3gnn_surrogate.points import knob_points
+from a3gnn_surrogate.points import kernel_points
 from a3gnn_surrogate.posterior import VarianceComponents
 from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors
 from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT, THROUGHPUT, analytic_outputs
+from a3gnn_surrogate.training_rows import LEARNED, OUTPUTS, RELEVANT, THROUGHPUT, analytic_outputs
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
 #: Configurations per chunk of a prediction, which bounds its memory. Guess.
 _CHUNK = 32_768
 S = TypeVar("S", bound="Surrogate")
-#: Goes up when the manifest, the features or the analytic model change.
-SCHEMA_VERSION = 11
+#: Goes up when the manifest, the features, the kernel's points or the analytic model change.
+SCHEMA_VERSION = 12
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
 #: Fields of a `ResidualModel` that scale intervals.
 SCALES = ("scale_unseen", "scale_default_known", "scale_beside_default")
-#: Outputs that need no measurement: against itself the default loses nothing, and needs as many epochs.
-_BY_DEFINITION = [ACCURACY_DROP, EPOCHS]
 
 
 class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
@@ -74,7 +72,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         physics: Whether the residual is over the analytic model. If not, the learner predicts the metrics from knobs,
             graph and machine.
         coverage: Share of measurements that the intervals should cover.
-        target_weight: Sample weight of a row of the target graph; other graphs' rows weigh 1. The default is a guess.
+        target_weight: Sample weight of a row of the target graph; other graphs' rows weigh 1.
         seed: Decides folds, and the rows and columns that a tree sees.
 
     Attributes:
@@ -95,7 +93,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         learner: str = "xgboost",
         physics: bool = True,
         coverage: float = 0.9,
-        target_weight: float = 4.0,
+        target_weight: float = 1.0,
         seed: int = 0,
     ) -> None:
         self.learner = learner
@@ -243,7 +241,7 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         center = analytic_outputs(analytic) if self.physics else np.zeros((len(features), len(OUTPUTS)))
         for output, model in enumerate(self.residual_models_):
             center[:, output] += model.predict(features)
-        points = knob_points(columns, setting)
+        points = kernel_points(columns, setting)
         corrected = self.setting_corrections_.correct(setting_key(setting), points, self.residual_models_)
         return center + corrected.mean, corrected.half_width
 
@@ -384,7 +382,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if manifest.get("schema_version") != SCHEMA_VERSION:
         raise StoreError(
             f"the surrogate in {folder} must have schema version {SCHEMA_VERSION}, got "
-            f"{manifest.get('schema_version')!r}, which corrects another analytic model; {_REMEDY}"
+            f"{manifest.get('schema_version')!r}, which another version of a3gnn wrote; {_REMEDY}"
         )
     if manifest.get("feature_names") not in (list(FEATURE_NAMES), list(PLAIN_FEATURES)):
         raise StoreError(
@@ -449,13 +447,13 @@ def given_default(surrogate: S, setting: Setting, *, as_predicted: bool = False)
     if key in known.corrections:
         return surrogate
     residuals = np.full((1, len(OUTPUTS)), 0.0 if as_predicted else np.nan)
-    residuals[0, _BY_DEFINITION] = -center[0, _BY_DEFINITION]
+    residuals[0, LEARNED] = -center[0, LEARNED]  # against itself the default loses nothing, and needs as many epochs
     variances = [model.variances for model in surrogate.residual_models_]  # the scales were found by these
-    own = LocalCorrection.fit(knob_points(columns, setting), residuals, variances, RELEVANT)
+    own = LocalCorrection.fit(kernel_points(columns, setting), residuals, variances, RELEVANT)
     scales = dict(known.own_scales)
     if as_predicted:
         scales[key] = np.array([model.scale_beside_default for model in surrogate.residual_models_])
-        scales[key][_BY_DEFINITION] = general_scales(own, surrogate.residual_models_)[_BY_DEFINITION]
+        scales[key][LEARNED] = general_scales(own, surrogate.residual_models_)[LEARNED]
     found = copy.copy(surrogate)
     found.setting_corrections_ = dataclasses.replace(
         known, corrections={**known.corrections, key: own}, own_scales=scales

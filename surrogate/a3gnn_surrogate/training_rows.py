@@ -23,10 +23,12 @@ THROUGHPUT, HOST_BYTES, ACCURACY_DROP, EPOCHS = (
     OUTPUTS.index(name)
     for name in ("throughput_epochs_per_s", "host_bytes_above_idle", "accuracy_drop", "epochs_to_accuracy")
 )
+#: Outputs that a learning curve gives: all rows of a setting that learn alike share one.
+LEARNED = [ACCURACY_DROP, EPOCHS]
 #: The Gaussian process's inputs on which each of `OUTPUTS` depends, bool, shape (n_outputs, n_points). What is learned
 #: does not depend on how mini-batches are made, so a trial informs about all configurations that learn alike.
 RELEVANT: NDArray[np.bool_] = np.ones((len(OUTPUTS), len(POINT_NAMES)), dtype=np.bool_)
-RELEVANT[[ACCURACY_DROP, EPOCHS]] = LEARNING_POINTS
+RELEVANT[LEARNED] = LEARNING_POINTS
 
 
 @dataclass(frozen=True, slots=True)

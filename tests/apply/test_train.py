@@ -260,7 +260,7 @@ def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_
     [
         ("PASSIVE", None, "measured with OMP_WAIT_POLICY=PASSIVE, but this process has no OMP_WAIT_POLICY"),
         ("PASSIVE", "active", "measured with OMP_WAIT_POLICY=PASSIVE, but this process has OMP_WAIT_POLICY=ACTIVE"),
-        ("", "PASSIVE", "measured with no OMP_WAIT_POLICY (OpenMP's own), but this process has OMP_WAIT_POLICY=PASSIVE"),
+        ("", "PASSIVE", "with no OMP_WAIT_POLICY (OpenMP's own), but this process has OMP_WAIT_POLICY=PASSIVE"),
         ("PASSIVE", "passive", None),
         ("", None, None),
         (None, "ACTIVE", None),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn_surrogate.learner import graph_folds, row_folds
+from a3gnn_surrogate.learner import group_folds, row_folds
 from a3gnn_surrogate.scores import half_width
 
 
@@ -21,7 +21,7 @@ def test_row_folds_hold_out_each_row_once(count, folds, seed):
 @given(graphs=st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=40), seed=st.integers(0, 99))
 def test_graph_folds_never_cut_a_graph(graphs, seed):
     names = np.array(graphs)
-    folds = graph_folds(names, seed)
+    folds = group_folds(names, seed)
     assert (np.sum(folds, axis=0) == 1).all()
     if len(set(graphs)) > 1:
         for held in folds:

@@ -166,7 +166,7 @@ def test_the_deviation_is_that_of_the_covariance_matrix():
 def test_a_setting_that_varies_otherwise_than_all_is_found_out(times):
     """Rows drawn with a multiple of the deviation that is assumed: the more there are, the more they are believed."""
     random, v = np.random.default_rng(1), VarianceComponents(1.0, 0.3, 0.03)
-    points = random.uniform(-3, 3, size=(60, 3))
+    points = random.uniform(-1.5, 1.5, size=(60, 3))
     within = v.within_setting * rbf_kernel(points, points) + v.noise * np.eye(60)
     drawn = 7.0 + times * random.multivariate_normal(np.zeros(60), within)
     found = [LocalCorrection.fit(points[:m], drawn[:m, None], [v]).scatter[0] for m in (1, 6, 60)]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from a3gnn_surrogate.posterior import VarianceComponents
+from a3gnn_surrogate.fit_corrections import one_per_curve
+from a3gnn_surrogate.points import POINT_NAMES
+from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
+from a3gnn_surrogate.residual import variance_components
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
-from a3gnn_surrogate.training_rows import THROUGHPUT
+from a3gnn_surrogate.training_rows import EPOCHS, OUTPUTS, THROUGHPUT
 
 VARIANCES = VarianceComponents(between_settings=0.5, within_setting=0.09, noise=0.01)
 
@@ -58,3 +63,40 @@ def test_kinds_are_scaled_by_their_own_errors(rows) -> None:
     assert found.parts == pytest.approx(3 * found.whole)
     np.testing.assert_allclose(found.at(points), np.repeat([found.whole, found.parts], 20))
     assert KindFactors.of(scores[:25], points[:25]) == KindFactors()
+
+
+def test_rows_that_share_the_defaults_curve_have_no_score_of_what_it_gives(rows) -> None:
+    """Two trials that differ in workers alone learn alike, so the curve of the first tells of the second."""
+    points = rows.points.copy()
+    points[2] = points[0]
+    points[2, POINT_NAMES.index("workers")] += 1
+    same = dataclasses.replace(rows, points=points)
+    for output, missing in ((EPOCHS, True), (THROUGHPUT, False)):
+        given = scores_given_default(np.ones(len(rows)), same, VARIANCES, output)
+        assert np.isnan(given[2]) == missing
+        assert np.isnan(given[1]) == missing  # the default's second trial
+
+
+def test_a_learning_curve_counts_once(rows) -> None:
+    points = rows.points[[3, 4, 3, 3]]
+    points[2, POINT_NAMES.index("workers")] += 1
+    residuals = np.arange(4 * len(OUTPUTS), dtype=float).reshape(4, -1)
+    residuals[3, EPOCHS] = np.nan
+    found = one_per_curve(points, residuals)
+    np.testing.assert_array_equal(found[:, THROUGHPUT], residuals[:, THROUGHPUT])
+    np.testing.assert_array_equal(
+        found[:, EPOCHS], [residuals[[0, 2], EPOCHS].mean(), residuals[1, EPOCHS], *[np.nan] * 2]
+    )
+
+
+def test_variances_are_those_that_alike_rows_were_drawn_with() -> None:
+    """Rows close to each other share most of what varies over the knobs; their spread is a small part of it."""
+    random, drawn = np.random.default_rng(0), VarianceComponents(0.5, 0.9, 0.1)
+    points = random.normal(scale=0.4, size=(300, 12, 3))
+    errors = [
+        random.multivariate_normal(np.zeros(12), 0.5 + 0.9 * rbf_kernel(own, own) + 0.1 * np.eye(12)) for own in points
+    ]
+    settings = np.repeat([f"setting {number}" for number in range(300)], 12)
+    found = variance_components(np.concatenate(errors), points.reshape(-1, 3), settings, drawn)
+    assert found.within_setting == pytest.approx(drawn.within_setting, rel=0.1)
+    assert found.noise == pytest.approx(drawn.noise, rel=0.1)

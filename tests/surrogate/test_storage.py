@@ -43,7 +43,7 @@ def test_an_empty_surrogate_survives_too(corpus, tmp_path):
 def test_only_json_and_ubj_are_written(saved):
     assert {path.suffix for path in saved.iterdir()} == {".json", ".ubj"}
     manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest["schema_version"] == 11
+    assert manifest["schema_version"] == 12
     assert manifest["versions"]["xgboost"]
 
 
@@ -67,7 +67,7 @@ def test_a_foreign_manifest_is_refused(tmp_path, text):
 def test_another_schema_version_is_refused(saved):
     manifest = json.loads((saved / "manifest.json").read_text()) | {"schema_version": 99}
     (saved / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match="schema version 11, got 99"):
+    with pytest.raises(StoreError, match="schema version 12, got 99"):
         Surrogate.load(saved)
 
 

@@ -11,6 +11,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.objectives import Priority
 from a3gnn.task import Task
+from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.study import TuneRequest
@@ -42,7 +43,7 @@ def run(tiny_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> R
             surrogate = fit_surrogate(history)
             before = surrogate.num_rows_
             for config in CONFIGS:
-                history = runner.measure(Proposal("front", config), history, surrogate)
+                history = runner.measure(Proposal("front", config), Beliefs(history, surrogate))
             return before, fit_surrogate(history).num_rows_
 
     return measure
