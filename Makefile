@@ -53,7 +53,7 @@ corpus: $(VENV)/.dev  ## measure the shipped profiles again (three quarters of a
 grids: $(VENV)/.dev  ## measure the grids that decisions are replayed on (two hours, on a machine with nothing else to do)
 	$(BIN)/python -m benchmarks.grids
 
-policy: $(VENV)/.dev  ## train the policy that ships (ten minutes), after the knobs or the profiles changed
+policy: $(VENV)/.dev  ## train the policy that ships (five minutes), after the knobs or the profiles changed
 	$(BIN)/python -m benchmarks.policy train
 
 peers: $(PEERS)/dgl/.installed $(PEERS)/pyg/.installed  ## build the environments of PyG and DGL (half an hour)

@@ -102,7 +102,8 @@ def chosen(spec: str, engine: str, seed: int, folder: Path, options: argparse.Na
         with own_cache(folder.with_name(f"{folder.name}-cache").absolute()):
             graph = Graph.load(spec)
             task, priority = with_metric(Task(), AUTO, graph, print), Priority.parse(options.priority)
-            request = TuneRequest(spec, task, priority, DEFAULT_PEAK, None, 1.0, options.budget, "ei", seed=seed)
+            name = engine.partition(" ")[0]  # the engine "alone" is not one of the product
+            request = TuneRequest(spec, task, priority, DEFAULT_PEAK, None, 1.0, options.budget, name, seed=seed)
             opened = open_study(request, graph, folder, resume=holds_tune(folder), started=time.monotonic())
             with opened as (history, runner):
                 tune_study(history, runner, MAKE[engine](seed))

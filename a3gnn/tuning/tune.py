@@ -1,4 +1,4 @@
-"""`tune`: finds the best configuration by trials: references, rounds of proposals, the verification, and the choice."""
+"""`tune`: finds the best configuration by trials: references, trials, the verification, and the choice."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_the_reserve_for_the_verification_is_restored(interrupted, tiny_graph: G
     with open_study(request, tiny_graph, interrupted, resume=True, hardware=hardware, executor=formulas()) as opened:
         assert opened.runner.budget.trials == 1
         cost = TrialCost.of(opened.history)  # by formula, nothing of a trial is spent on its curve
-        assert cost == (25.0, 0.0)
+        assert cost == (25.0, 0.0, 0.0)
         assert reserve_s(opened.history, opened.runner.budget.verification_s) == pytest.approx(100.0 / 3)
 
 

@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 #: A trial is given up if it beats the best one with less than this probability.
 UNLIKELY = 0.05
+#: Least seconds of a trial: a replay of stored ones takes none.
+_LEAST_S = 1e-3
 
 
 class Belief(NamedTuple):
@@ -112,7 +114,7 @@ class Beliefs:
             mean=objectives.score(prediction),
             deviation=np.sqrt(np.maximum(objectives.score_spread(prediction) ** 2 - noise**2, 0.0)),
             probability=objectives.limits.feasibility(prediction),
-            seconds=expected_trials_s(self.history, known, prediction, self.history.drift),
+            seconds=np.maximum(expected_trials_s(self.history, known, prediction, self.history.drift), _LEAST_S),
         )
 
     def best(self, priority: Priority | None = None) -> float | None:
@@ -186,10 +188,13 @@ class Beliefs:
         return self._keys_not_in(rows, self._tried_keys)
 
     def learns_as_best(self, rows: Rows) -> NDArray[np.bool_]:
-        """Returns which of `rows` are untried and have the learning key of the best trial, bool, shape (n,)."""
+        """Returns which of `rows` are untried and have the learning key of the best trial, bool, shape (n,).
+
+        Before a trial is eligible, these are all untried rows: a key whose trial failed may do in less memory.
+        """
+        new = np.array([row.tobytes() not in self.tried for row in rows], dtype=np.bool_)
         best = self._learning_keys([one.trial.measurement.config for one in self.ranked[:1]])
-        new = [row.tobytes() not in self.tried for row in rows]
-        return np.array(new, dtype=np.bool_) & ~self._keys_not_in(rows, best)
+        return new & ~self._keys_not_in(rows, best) if best else new
 
     @cached_property
     def _tried_keys(self) -> set[bytes]:

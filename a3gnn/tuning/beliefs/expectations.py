@@ -37,10 +37,12 @@ class TrialCost(NamedTuple):
     Attributes:
         around_s: Seconds of a trial without its curve: its process, the graph, warm-up and timed windows.
         eval_share: Seconds of evaluation per second of a curve's training.
+        rehearsal_s: Seconds that a trial without a new curve trains for its peak alone.
     """
 
     around_s: float
     eval_share: float = 0.0
+    rehearsal_s: float = 0.0
 
     @classmethod
     def of(cls, history: History) -> Self:
@@ -51,10 +53,16 @@ class TrialCost(NamedTuple):
         trained = sum(one.metrics.curve_train_seconds for one in measured)
         evaluated = sum(one.metrics.curve_eval_seconds for one in measured)
         around = (
-            one.trial.measurement.seconds - one.metrics.curve_train_seconds - one.metrics.curve_eval_seconds
+            one.trial.measurement.seconds
+            - one.metrics.curve_train_seconds
+            - one.metrics.curve_eval_seconds
+            - one.metrics.rehearsal_seconds
             for one in measured
         )
-        return cls(max(median(around), 0.0), evaluated / trained if trained else 0.0)
+        rehearsals = [one.metrics.rehearsal_seconds for one in measured if one.metrics.rehearsal_seconds]
+        return cls(
+            max(median(around), 0.0), evaluated / trained if trained else 0.0, median(rehearsals) if rehearsals else 0.0
+        )
 
     def seconds(self, trained_s: float) -> float:
         """Returns the seconds of a trial that trains its curve for `trained_s` seconds."""
@@ -129,7 +137,8 @@ def expected_trials_s(
     ends_at_target = not history.study.request.priority.accuracy_counts  # as `trial_plan` says
     if ends_at_target and prediction.budget_s is not None:
         trained_s = np.minimum(trained_s, prediction.column("seconds_to_accuracy"))
-    return np.where(known, cost.around_s, cost.around_s + trained_s / drift * (1 + cost.eval_share))
+    trained_s = trained_s / drift * (1 + cost.eval_share)
+    return cost.around_s + np.where(known, cost.rehearsal_s, trained_s)
 
 
 def expected_required_s(history: History) -> float:

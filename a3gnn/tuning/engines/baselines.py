@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from a3gnn.seeding import derive
-from a3gnn.space import Rows, check_enumerable
+from a3gnn.space import Rows, SearchSpace, check_enumerable
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import unmeasured
 from a3gnn.tuning.study.trial import Proposal
@@ -24,13 +24,8 @@ class RandomEngine:
 
     def propose(self, beliefs: Beliefs, count: int = 1, seconds_left: float = math.inf) -> list[Proposal]:
         """Returns the proposals; see `Engine.propose`."""
-        space, seed = beliefs.space, derive(self._seed, "random", len(beliefs.history.trials))
-        if space.num_distinct <= _DRAWN:
-            rows = np.random.default_rng(seed).permutation(space.enumerate())
-        else:
-            drawn = space.sample(_DRAWN, seed)
-            rows = drawn[np.sort(np.unique(drawn, axis=0, return_index=True)[1])]
-        return _proposals(beliefs, rows, count)
+        seed = derive(self._seed, "random", len(beliefs.history.trials))
+        return _proposals(beliefs, drawn(beliefs.space, _DRAWN, seed), count)
 
 
 class ExhaustiveEngine:
@@ -47,6 +42,14 @@ class ExhaustiveEngine:
         """Returns the proposals; see `Engine.propose`."""
         check_enumerable(beliefs.space)
         return _proposals(beliefs, beliefs.space.enumerate(), count)
+
+
+def drawn(space: SearchSpace, count: int, seed: int) -> Rows:
+    """Returns distinct random rows, int64, shape (n, n_knobs): up to `count`, or all of a space of as many."""
+    if space.num_distinct <= count:
+        return np.asarray(np.random.default_rng(seed).permutation(space.enumerate()))
+    rows = space.sample(count, seed)
+    return np.asarray(rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])])
 
 
 def _proposals(beliefs: Beliefs, rows: Rows, count: int) -> list[Proposal]:

@@ -13,11 +13,13 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import FrozenTrial, create_trial
 
+from a3gnn.limits import MEMORY_NAMES
 from a3gnn.objectives import Objectives
 from a3gnn.seeding import derive
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import unmeasured
+from a3gnn.tuning.engines.baselines import drawn
 from a3gnn.tuning.study.trial import Proposal
 
 #: Configurations whose beliefs the sampler gets: the best by the beliefs, and random ones. More would take a Gaussian
@@ -25,8 +27,8 @@ from a3gnn.tuning.study.trial import Proposal
 _BEST, _DRAWN = 32, 32
 #: Random rows to choose these from.
 _CANDIDATES = 2_048
-#: Doublings by which a failed trial exceeds the memory limit at least, because its own peak is not known.
-_FAILED = 0.01
+#: The constraint that a trial keeps if it did not fail; Optuna's samplers need the same constraints of all trials.
+_FAILED = "failed"
 
 
 class SamplerEngine:
@@ -52,7 +54,7 @@ class SamplerEngine:
         """Returns the proposals; see `Engine.propose`."""
         space = beliefs.space
         seed = derive(self._seed, "sampler", len(beliefs.history.trials)) % 2**32
-        left = unmeasured(np.unique(space.sample(_CANDIDATES, seed), axis=0), beliefs.tried)
+        left = unmeasured(drawn(space, _CANDIDATES, seed), beliefs.tried)
         if not len(left):
             return []
         parameters = Parameters(space)
@@ -164,9 +166,11 @@ def _shown(beliefs: Beliefs, rows: Rows, seed: int) -> Rows:
 def _believed(parameters: Parameters, beliefs: Beliefs, rows: Rows) -> Iterator[FrozenTrial]:
     """Yields the beliefs about `rows` as trials."""
     objectives, prediction = beliefs.objectives, beliefs.predict(rows)
-    memory, accuracy = prediction.column(objectives.memory), prediction.column("val_accuracy")
+    memory = {name: prediction.column(f"peak_{name}") for name in MEMORY_NAMES}
+    accuracy = prediction.column("val_accuracy")
     for place, score in enumerate(objectives.score(prediction)):
-        over = _over(objectives, float(memory[place]), float(accuracy[place]))
+        peaks = {name: float(own[place]) for name, own in memory.items()}
+        over = _over(objectives, peaks, float(accuracy[place]))
         yield parameters.trial(rows[place], float(score), over)
 
 
@@ -180,19 +184,28 @@ def _measured(parameters: Parameters, beliefs: Beliefs) -> Iterator[FrozenTrial]
         (belief,) = _believed(parameters, beliefs, row[None])
         score, over = -float(belief.values[0]), dict(belief.constraints)
         if figures is None:
-            over["memory"] = max(over.get("memory", 0.0), _FAILED)
+            over[_FAILED] = 1.0
         else:
             measured = float(objectives.measured_score([figures])[0])
             score = measured if np.isfinite(measured) else score  # a trial that missed the target has no seconds to it
-            over |= _over(objectives, getattr(figures, objectives.memory), figures.val_accuracy)
+            peaks = {name: float(getattr(figures, f"peak_{name}")) for name in MEMORY_NAMES}
+            over |= _over(objectives, peaks, figures.val_accuracy)
         yield parameters.trial(row, score, over)
 
 
-def _over(objectives: Objectives, memory: float, accuracy: float | None) -> dict[str, float]:
-    """Returns by how much each limit is broken: in doublings of memory, in shares of accuracy."""
-    over, limits = {}, objectives.limits
-    if objectives.memory_limit_bytes is not None:
-        over["memory"] = math.log2(memory / objectives.memory_limit_bytes)
+def _over(objectives: Objectives, peaks: Mapping[str, float], accuracy: float | None) -> dict[str, float]:
+    """Returns by how much each limit is broken, at most 0 if it is kept.
+
+    Args:
+        objectives: The limits.
+        peaks: Bytes by the name of the limit, as in `MEMORY_NAMES`; excesses are in doublings.
+        accuracy: The accuracy; its lack is a share of 1. None if not known.
+    """
+    limits, over = objectives.limits, {_FAILED: -1.0}
+    for name, peak in peaks.items():
+        limit = getattr(limits, name)
+        if limit is not None:
+            over[name] = math.log2(max(peak, 1.0) / limit)
     if limits.least_accuracy is not None and accuracy is not None:
         over["accuracy"] = limits.least_accuracy - accuracy
     return over

@@ -302,7 +302,7 @@ def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | N
 
 
 def _of_contender(tune: KeptTune, trial: Trial, row: FrontRow) -> Metrics:
-    """Returns the metrics of a contender that was not chosen: its trial, with throughput and peaks from its rounds."""
+    """Returns the metrics of a contender that was not chosen: its trial, with throughput and peaks from its blocks."""
     assert trial.metrics is not None, "it was measured"
     figures, metrics = row.measured, at_reference_pace(trial.metrics, 1 / tune.play_off_drift)
     return dataclasses.replace(

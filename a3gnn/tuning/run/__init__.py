@@ -1,1 +1,1 @@
-"""The loop of a tune: opens a session, runs rounds of racing trials, and finishes."""
+"""The loop of a tune: opens a session, runs trials that race, and finishes."""

@@ -12,7 +12,13 @@ from a3gnn.measurement import Failure, FailureKind
 from a3gnn.notify import detail
 from a3gnn.option_names import option
 from a3gnn.tuning.beliefs.beliefs import Beliefs
-from a3gnn.tuning.beliefs.expectations import TrialCost, expected_required_s, fit_surrogate, smallest_memory
+from a3gnn.tuning.beliefs.expectations import (
+    TrialCost,
+    expected_required_s,
+    expected_trial_s,
+    fit_surrogate,
+    smallest_memory,
+)
 from a3gnn.tuning.engines.engine import Engine
 from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.blocks import BlockCost, reserve_s
@@ -157,10 +163,14 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
             beliefs = beliefs_after(history, surrogate)
         begun = time.monotonic()
         proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
-        keep_predicted_front(runner.folder, beliefs.predicted_front())
+        if beliefs.evaluations:
+            keep_predicted_front(runner.folder, beliefs.predicted_front())
         seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
         if proposal is None:
-            ended = "no trial is expected to gain enough"
+            ended = "no other trial is worth its time"
+            break
+        trial_s = expected_trial_s(beliefs.surrogate, history, proposal.config.canonical(), history.drift)
+        if ended := _why_no_more(history, runner, trial_s):  # not every engine heeds the seconds left
             break
         history = runner.measure(proposal, beliefs)
     runner.notify(detail(f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"))

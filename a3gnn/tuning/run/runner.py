@@ -114,7 +114,7 @@ class Runner:
         assert reference.metrics is not None, "it was measured"
         made = self._timed(reference.measurement.config, history)
         if made.metrics is not None and made.metrics.disturbed_windows:
-            made = self._timed(reference.measurement.config, history)  # a burst of other work is shorter than a round
+            made = self._timed(reference.measurement.config, history)  # a burst of other work is shorter than that
         self._timed_since = True
         if isinstance(made.outcome, Failure):
             why = made.outcome.describe()

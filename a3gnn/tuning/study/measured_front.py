@@ -1,4 +1,4 @@
-"""The measured front of a tune, its hypervolume, and the stored front that the search predicted."""
+"""The measured front of a tune, and the stored front that the predictions show."""
 
 from __future__ import annotations
 

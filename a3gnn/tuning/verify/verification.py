@@ -97,7 +97,7 @@ class _Verification:
             rest = self._history.late() if late else self._history.eligible()
             found = [Contender.of(one, self._history) for one in rest]
             found = [one for one in found if late or one.config == self._baseline]
-            self._waiting = [one for one in found if one.key not in self._refused]
+            self._waiting = list({one.key: one for one in found if one.key not in self._refused}.values())
         if not self._waiting:
             raise nothing_fits(self._history, self._refused)
         following = self._waiting.pop(0)

@@ -67,7 +67,7 @@ def test_the_least_memory_of_millions_is_found_from_any_start(
     enumerated = smallest_memory(surrogate, tried)
     sample = SearchSpace.sample
     monkeypatch.setattr(expectations, "ENUMERABLE", 0)
-    monkeypatch.setattr(SearchSpace, "sample", lambda space, count, _: sample(space, 3, seed))
+    monkeypatch.setattr(SearchSpace, "sample", lambda space, count, _: sample(space, 30, seed))
     monkeypatch.setattr(SearchSpace, "enumerate", lambda space: pytest.fail("it enumerated the space"))
     descended = smallest_memory(surrogate, tried)
     assert descended is not None

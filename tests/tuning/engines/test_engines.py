@@ -25,7 +25,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.tuning.study.trial import Trial
 from tests.tuning.formulas import Formulas
-from tests.tuning.histories import made, measured
+from tests.tuning.histories import MiB, made, measured
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -164,6 +164,42 @@ def test_the_policy_adds_starts_and_loses_none(tried: History) -> None:
         row = tried.row(proposal.config.canonical())
         values[name] = float(log_value(beliefs.of(row[None]), beliefs.best())[0])
     assert values["ppo"] >= values["ei"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("limit", [None, 400 * MiB])
+def test_a_failed_trial_ends_no_engine(tried: History, engine: str, limit: int | None) -> None:
+    """Optuna's Gaussian process needs the same constraints of all trials, failed ones among them."""
+    request = dataclasses.replace(tried.study.request, memory_limit=limit)
+    history = dataclasses.replace(tried, study=dataclasses.replace(tried.study, request=request))
+    failure = Failure(FailureKind.CRASHED, "by formula", 0, 1.0)
+    history = history.with_trial(Trial("best", {}, measured(history, TrainConfig(num_partitions=8), failure)))
+    proposals = make_engine(engine, 0).propose(Beliefs(history, fit_surrogate(history)), 1)
+    assert len(proposals) == 1
+
+
+def test_where_the_only_learning_key_failed_others_of_it_are_tried(
+    history: History, formulas: Callable[..., Formulas]
+) -> None:
+    space = history.study.space.fix("num_partitions", 1).fix("partitioner", "blocks")
+    history = dataclasses.replace(history, study=dataclasses.replace(history.study, space=space))
+    failure = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit", 0, 1.0)
+    failed = history.with_trial(Trial("default", {}, measured(history, TrainConfig(), failure)))
+    beliefs = Beliefs(failed, fit_surrogate(failed))
+    assert not beliefs.learns_anew(space.enumerate()).any()
+    (proposal,) = make_engine("ei", 0).propose(beliefs, 1)
+    assert proposal.config.canonical() != TrainConfig().canonical()
+
+
+def test_a_trial_that_takes_no_time_is_not_repeated(tried: History) -> None:
+    """As in a replay of stored trials, which take no seconds."""
+    quick = [
+        dataclasses.replace(one, measurement=dataclasses.replace(one.measurement, seconds=0.0)) for one in tried.trials
+    ]
+    history = dataclasses.replace(tried, trials=tuple(quick))
+    beliefs = Beliefs(history, fit_surrogate(history))
+    proposals = make_engine("ei", 0).propose(beliefs, 8)
+    assert not {history.row(one.config.canonical()).tobytes() for one in proposals} & beliefs.tried
 
 
 def test_a_sampler_alone_gets_no_beliefs(tried: History) -> None:

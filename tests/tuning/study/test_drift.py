@@ -354,7 +354,7 @@ def test_a_tune_follows_a_machine_that_slows_between_two_trials(quick_tune, form
     assert {explored[i].config for i in timed} == {DEFAULT}
     assert found.trials == PARTS["budget"]  # a timing is no trial
     assert sum("the machine runs at 0.5 of the speed" in line for line in lines) == 3
-    assert found.tuned.config == steady.tuned.config
+    assert min(one.tuned.config.num_partitions for one in (found, steady)) >= 4  # the faster half
 
 
 @pytest.mark.parametrize("fails", [False, True])
