@@ -197,10 +197,6 @@ class Objectives:
         costs = np.stack([*logs, accuracy], axis=1)
         return np.asarray(np.linalg.norm(costs * self.priority.weights * DOUBLINGS, axis=1))
 
-    def order(self, prediction: Prediction) -> NDArray[np.int64]:
-        """Returns the positions, best first, int64, shape (n_configs,): by least violation, then by best score."""
-        return np.lexsort((-self.score(prediction), self.limits.violation(prediction)))
-
     def best_index(self, figures: Sequence[Figures]) -> int:
         """Returns the index of the best of `figures` by the priority, regardless of the limits."""
         return int(self.measured_score(figures).argmax())

@@ -1,4 +1,4 @@
-"""Dominance, fronts and hypervolume. Every objective is a cost here: smaller is better."""
+"""Dominance and fronts. Every objective is a cost here: smaller is better."""
 
 from __future__ import annotations
 
@@ -21,34 +21,6 @@ def non_dominated(costs: Costs) -> NDArray[np.bool_]:
             keep[i] = True
             front = np.vstack([front, costs[i]])
     return keep
-
-
-def hypervolume(costs: Costs, reference: NDArray[np.float64]) -> float:
-    """Returns the volume that `costs` dominate up to `reference`, in the product of the objectives' units.
-
-    Rows that do not lie below `reference` in every objective add nothing. Exact for any number of objectives, by
-    slicing along the last one (While et al., 2006); meant for fronts of up to a few hundred rows.
-
-    Args:
-        costs: float64, shape (n, n_objectives).
-        reference: float64, shape (n_objectives,).
-    """
-    inside = costs[(costs < reference).all(axis=1)]
-    return _volume(inside[non_dominated(inside)], reference) if len(inside) else 0.0
-
-
-def _volume(front: Costs, reference: NDArray[np.float64]) -> float:
-    if front.shape[1] == 1:
-        return float(reference[0] - front.min())
-    if front.shape[1] == 2:
-        front = front[np.argsort(front[:, 0])]
-        lower = np.minimum.accumulate(front[:, 1])
-        widths = np.append(front[1:, 0], reference[0]) - front[:, 0]
-        return float((widths * (reference[1] - lower)).sum())
-    front = front[np.argsort(front[:, -1])]
-    heights = np.append(front[1:, -1], reference[-1]) - front[:, -1]
-    slices = [_volume(front[: i + 1, :-1], reference[:-1]) * height for i, height in enumerate(heights) if height > 0]
-    return float(sum(slices))
 
 
 def spread(costs: Costs, count: int) -> NDArray[np.int64]:

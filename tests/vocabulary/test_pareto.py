@@ -1,11 +1,9 @@
-import moocore
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from a3gnn.pareto import hypervolume, non_dominated, spread
+from a3gnn.pareto import non_dominated, spread
 
 fronts = hnp.arrays(
     np.float64, st.tuples(st.integers(1, 12), st.integers(1, 4)), elements=st.integers(0, 6).map(lambda i: i / 4)
@@ -21,20 +19,6 @@ def dominated_by_hand(costs: np.ndarray, i: int) -> bool:
 def test_non_dominated_is_the_definition(costs: np.ndarray) -> None:
     keep = non_dominated(costs)
     assert keep.tolist() == [not dominated_by_hand(costs, i) for i in range(len(costs))]
-
-
-@given(fronts)
-def test_hypervolume_agrees_with_an_independent_implementation(costs: np.ndarray) -> None:
-    if costs.shape[1] < 2:
-        costs = np.hstack([costs, costs])
-    reference = np.full(costs.shape[1], 1.25)
-    assert hypervolume(costs, reference) == pytest.approx(moocore.hypervolume(costs, ref=reference), abs=1e-12)
-
-
-def test_hypervolume_by_hand() -> None:
-    costs = np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 1.0], [9.0, 0.0]])
-    assert hypervolume(costs, np.array([4.0, 4.0])) == 3 + 2 + 1
-    assert hypervolume(costs[3:], np.array([4.0, 4.0])) == 0
 
 
 def test_spread_takes_the_ends_and_the_middle() -> None:

@@ -155,12 +155,12 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         due = runner.timing_is_due(history)
         timing_s = BlockCost(history).run_s(None, None) if due else 0.0
         left_s = _left_s(history, runner) - timing_s
-        beliefs = beliefs_after(history, surrogate)
-        if ended := _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s):
-            break
-        if due:
+        ended = _why_no_more(history, runner, timing_s + TrialCost.of(history).around_s)
+        if due and not ended:
             history = runner.time_reference(history)
-            beliefs = beliefs_after(history, surrogate)
+        beliefs = beliefs_after(history, surrogate)
+        if ended:
+            break
         begun = time.monotonic()
         proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
         if beliefs.evaluations:
