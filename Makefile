@@ -47,7 +47,7 @@ notebooks: $(VENV)/.dev  ## execute the notebooks in place
 bench: $(VENV)/.dev  ## run the benchmarks; peers that are not there are reported so
 	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-corpus: $(VENV)/.dev  ## measure the shipped profiles again (three quarters of an hour, on a machine with nothing else to do)
+corpus: $(VENV)/.dev  ## measure the shipped profiles again (an hour and a half, on a machine with nothing else to do)
 	$(BIN)/python -m benchmarks.corpus --export profiles/corpus.jsonl.gz
 
 grids: $(VENV)/.dev  ## measure the grids that decisions are replayed on (two hours, on a machine with nothing else to do)

@@ -32,8 +32,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/corpus"), help="where rows are kept")
     parser.add_argument("--export", type=Path, help="write the rows of these graphs here, such as profiles/FILE")
     options = parser.parse_args()
-    console, known = Console(stderr=True), {one.spec: one for one in SUBJECTS}
-    subjects = [known.get(spec, Subject(spec)) for spec in options.graphs or known]
+    console, subjects = Console(stderr=True), list(SUBJECTS)
+    if options.graphs:
+        known = [[one for one in SUBJECTS if one.spec == spec] or [Subject(spec)] for spec in options.graphs]
+        subjects = list(chain(*known))
     corpus, measured = Corpus(ResultLines(options.folder / "rows.jsonl"), console), []
     for subject in subjects:
         with on_cores(subject.cores), LocalExecutor(console.log) as executor:

@@ -62,11 +62,11 @@ class SubjectTrials:
     """
 
     def __init__(self, subject: Subject, profiler: Profiler, lines: ResultLines, console: Console) -> None:
-        self._spec, self._profiler, self._lines, self._console = subject.spec, profiler, lines, console
+        self._name, self._profiler, self._lines, self._console = subject.name, profiler, lines, console
         self.setting = profiler.setting
         self.default = self.measure(0, DEFAULT, profiler.plan)
         self.others, line = equal_time(profiler, self.default)
-        console.log(f"{subject.spec}: {line}")
+        console.log(f"{subject.name}: {line}")
 
     @classmethod
     @contextmanager
@@ -108,14 +108,14 @@ class SubjectTrials:
             config: Its configuration.
             plan: How it is measured, if not as `others` are.
         """
-        kept = self._lines.get(self._spec, number, config.key())
+        kept = self._lines.get(self._name, number, config.key())
         if kept is not None:
             found = Measurement.from_dict(kept)
             self._profiler.curves.learn(found)
             return found
         found = self._profiler.repeat(config, self.others if plan is None else plan)
-        self._lines.put(self._spec, number, config.key(), value=found.to_dict())
-        self._console.log(f"{self._spec} {number}: {describe_config(config)}: {found.seconds:.1f} s")
+        self._lines.put(self._name, number, config.key(), value=found.to_dict())
+        self._console.log(f"{self._name} {number}: {describe_config(config)}: {found.seconds:.1f} s")
         return found
 
     def curve(self, config: TrainConfig) -> LearningCurve:

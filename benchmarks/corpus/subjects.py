@@ -26,6 +26,11 @@ class Subject:
     memory_share: float | None = None
 
     @property
+    def name(self) -> str:
+        """Tells it from the other subjects."""
+        return f"{self.spec} {self.model}"
+
+    @property
     def task(self) -> Task:
         """What is trained."""
         return Task(model=self.model, hidden_channels=self.hidden)
@@ -85,4 +90,56 @@ SUBJECTS = (
         "synthetic:nodes=6000,degree=12,features=6000,density=0.01,classes=10,seed=21,train=0.5", "sage", 256, cores=1
     ),
     Subject("synthetic:nodes=25000,degree=8,features=400,classes=7,seed=22,noise=3,train=0.3", "gat", 64),
+    # Drawn by `random.Random(39)`: sizes on a logarithmic scale, models, widths, cores and limits.
+    Subject("synthetic:nodes=19000,degree=4,features=160,classes=16,seed=31,noise=1,train=0.6", "sage", 256),
+    Subject("synthetic:nodes=520000,degree=24,features=58,classes=25,seed=32,noise=3,train=0.2", "gin", 128),
+    Subject(
+        "synthetic:nodes=74000,degree=4,features=53,classes=10,seed=33,noise=2,train=0.6", "sage", 256, memory_share=1.0
+    ),
+    Subject("synthetic:nodes=300000,degree=25,features=73,classes=3,seed=34,noise=4,train=0.05", "gcn", 64),
+    Subject(
+        "synthetic:nodes=5100,degree=39,features=450,classes=25,seed=35,noise=2,train=0.6",
+        "sage",
+        256,
+        memory_share=1.0,
+    ),
+    Subject("synthetic:nodes=47000,degree=7,features=2200,classes=7,seed=36,noise=2,train=0.5", "gat", 64),
+    Subject(
+        "synthetic:nodes=26000,degree=7,features=22,classes=3,seed=38,noise=2,train=0.05", "gcn", 64, memory_share=1.0
+    ),
+    Subject(
+        "synthetic:nodes=8600,degree=21,features=2800,density=0.01,classes=10,seed=39,noise=2,train=0.1",
+        "gcn",
+        128,
+        cores=1,
+    ),
+    Subject("synthetic:nodes=340000,degree=11,features=32,classes=3,seed=40,noise=2,train=0.1", "gcn", 128, cores=1),
+    Subject("synthetic:nodes=28000,degree=6,features=39,classes=7,seed=41,noise=3,train=0.2", "gat", 256),
+    Subject("synthetic:nodes=590000,degree=19,features=54,classes=40,seed=42,noise=3,train=0.05", "gin", 256),
+    Subject("synthetic:nodes=740000,degree=4,features=150,classes=2,seed=43,noise=3,train=0.05", "gat", 128),
+    Subject("synthetic:nodes=7800,degree=23,features=15,classes=5,seed=44,noise=1,train=0.6", "gcn", 128),
+    Subject("synthetic:nodes=7700,degree=76,features=15,classes=3,seed=45,noise=2,train=0.6", "gin", 128),
+    Subject(
+        "synthetic:nodes=26000,degree=93,features=3400,density=0.003,classes=5,seed=46,noise=1,train=0.05",
+        "gat",
+        128,
+        cores=1,
+    ),
+    Subject("synthetic:nodes=16000,degree=45,features=57,classes=2,seed=47,noise=1,train=0.05", "gin", 256),
+    Subject("synthetic:nodes=58000,degree=15,features=26,classes=5,seed=48,noise=3,train=0.2", "sage", 64),
+    Subject("synthetic:nodes=7400,degree=70,features=400,classes=2,seed=49,noise=1,train=0.6", "sage", 128),
+    Subject("synthetic:nodes=45000,degree=23,features=160,classes=7,seed=50,noise=4,train=0.5", "gcn", 128, cores=1),
+    Subject(
+        "synthetic:nodes=30000,degree=74,features=2400,density=0.005,classes=10,seed=52,noise=2,train=0.3", "gin", 64
+    ),
+    Subject("synthetic:nodes=10000,degree=40,features=17,classes=3,seed=53,noise=4,train=0.1", "sage", 128),
+    Subject("synthetic:nodes=61000,degree=8,features=15,classes=3,seed=56,noise=2,train=0.5", "gin", 64),
+    Subject("tolokers"),
+    Subject("credit_default"),
+    # Real graphs of above with other models.
+    Subject("citeseer", "gin", 128),
+    Subject("actor", "gat", 64),
+    Subject("squirrel_filtered", "gcn", 128),
+    Subject("dblp", "gat", 64),
+    Subject("acm", "gin", 256),
 )

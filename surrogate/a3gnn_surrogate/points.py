@@ -40,17 +40,17 @@ LEARNING_POINTS: NDArray[np.bool_] = np.array([name not in _PACE for name in POI
 #: Inputs that share a length scale of the kernel, and the scale in their units. Fitted on the shipped profiles by
 #: `python -m benchmarks.length_scales` (2026-11-26). No profile varies the last two, which have the prior's median.
 SHARED_SCALES: tuple[tuple[tuple[str, ...], float], ...] = (
-    (("seeds",), 1.5),
-    (("seed_order=proximity",), 2.4),
-    (("seed_fanout", "deep_fanout"), 2.4),
-    (("parts", "partitioner=blocks"), 1.4),
-    (("bias",), 4.6),
-    (("device", "workers", *PARALLEL_MODES, "resources=auto"), 2.6),
-    (("cache", "dynamic"), 6.8),
-    (("disk",), 4.2),
-    (("compute_dtype=bfloat16", "feature_dtype=float16"), 1.6),
-    (("input_aggregation=full",), 0.9),
-    (("learning_rate_scale",), 3.3),
+    (("seeds",), 1.6),
+    (("seed_order=proximity",), 2.2),
+    (("seed_fanout", "deep_fanout"), 2.3),
+    (("parts", "partitioner=blocks"), 1.2),
+    (("bias",), 5.0),
+    (("device", "workers", *PARALLEL_MODES, "resources=auto"), 6.4),
+    (("cache", "dynamic"), 9.8),
+    (("disk",), 3.7),
+    (("compute_dtype=bfloat16", "feature_dtype=float16"), 1.9),
+    (("input_aggregation=full",), 0.8),
+    (("learning_rate_scale",), 2.6),
     (("trainers", "prefetch_depth"), 2.0),
 )
 _SCALE_BY_NAME = {name: scale for names, scale in SHARED_SCALES for name in names}

@@ -229,7 +229,7 @@ def test_intervals_of_seconds_cover_unseen_graphs(corpus):
         known = np.isfinite(truth)
         assert known.sum() > 20
         hits.append(((low <= truth) & (truth <= high))[known])
-        assert p.spread("seconds_to_accuracy").mean() < 1.6  # of four graphs the largest error counts
+        assert p.spread("seconds_to_accuracy").mean() < 1.65  # of four graphs the largest error counts
     assert np.concatenate(hits).mean() >= 0.82
 
 
