@@ -31,6 +31,7 @@ from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimizer_imports
 from a3gnn.training.curve import first_point
+from a3gnn.training.ending import Ending, Patience
 from a3gnn.training.fit import run
 from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import SynchronousAlgorithm, processes
@@ -51,8 +52,8 @@ def train(
     *,
     model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
-    epochs: int = 50,
-    patience: int | None = 10,
+    epochs: int | None = None,
+    patience: Patience = "auto",
     out: str | Path | None = None,
     resume: bool = False,
     host_memory_limit: str | int | None = None,
@@ -88,8 +89,12 @@ def train(
             (docs/howto/own_models.md). Your own is a function (in_channels, out_channels) that returns a
             torch.nn.Module, or the function's name as package.module:function.
         task: The other settings of training; by default the tuned.json's, or the default task.
-        epochs: Total epochs, including those before a resume.
+        epochs: Most epochs, including those before a resume. None has no limit, or a falling learning rate's
+            `task.lr_epochs`.
         patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
+            "auto" ends it when validation was no better over the last third of its mini-batches, at least 200 of them,
+            and over twenty evaluations. Validation then also runs within long epochs. A falling learning rate is
+            trained to its end.
         out: A new folder, or with `resume` the folder of the run to continue; by default runs/train-GRAPH.
         resume: Whether to continue the run in `out`.
         host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of
@@ -160,10 +165,7 @@ def train(
         request, several = open_several(request, asked, said, us, out if resume else None, notify)
         if adapt and several is None:
             check_adapting(request.graph, request.config, us.count)
-        falls = request.task.lr_epochs
-        if falls is not None and falls != epochs:
-            outcome = "later epochs change no weight" if falls < epochs else "training ends before that"
-            notify(f"the learning rate falls to 0 over {count(falls, 'epoch')} of at most {epochs}: {outcome}")
+        ending = _ending(epochs, patience, request.task, notify)
         accuracy = request.target
         if target_accuracy is not None:
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
@@ -203,14 +205,15 @@ def train(
             if request.task.is_own:
                 notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
             target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
+            first = None if target is None and not ending.watches else _first_point(trainer, done)
             others, meter = OtherWork(), EnergyMeter(trainer.gpus, host=us.leads_machine)
             test = run(
                 trainer,
                 folder,
                 done,
                 interrupt,
-                epochs=epochs,
-                patience=patience,
+                ending=ending,
+                first=first,
                 target=target,
                 meter=meter,
                 progress=progress and us.speaks,
@@ -218,18 +221,20 @@ def train(
             )
             seconds = perf_counter() - begin
             stolen = others.stolen_share()
-            result = make_result(trainer, done, request, folder.path, seconds, stolen, target, test, meter.told, us)
+            result = make_result(
+                trainer, done, request, folder.path, seconds, stolen, ending, target, test, meter.told, us
+            )
             folder.finish(result.to_dict())
         return result
 
 
 def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> TargetAccuracy:
-    """Returns the target; the time to find its points counts as evaluation.
+    """Returns the target.
 
     Raises:
         UsageError: Training should end at the target, but a run before a resume has already passed it.
     """
-    trained = len(done.epochs) * trainer.batches_per_epoch + done.under_way.batches
+    trained = done.batches(trainer.batches_per_epoch)
     reached = done.reached(accuracy)
     if ends and reached is not None and reached.batches < trained:
         raise UsageError(
@@ -237,15 +242,36 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
             f"{trainer.metric.show(accuracy)} after {reached.batches} mini-batches and continued to {trained}; leave "
             "it out, or start another run"
         )
+    return TargetAccuracy(accuracy, ends)
+
+
+def _first_point(trainer: Trainer, done: Progress) -> int:
+    """Returns the mini-batches before the learning curve's first point; the time to find it counts as evaluation."""
     begin = perf_counter()
     first = first_point(trainer)
     done.eval_s += perf_counter() - begin
-    return TargetAccuracy(accuracy, first, ends)
+    return first
 
 
-def _check(epochs: int, patience: int | None, out: object, resume: bool, progress: bool, task: object) -> None:
-    whole_number("epochs", epochs, 1)
-    if patience is not None:
+def _ending(epochs: int | None, patience: Patience, task: Task, notify: Callable[[str], None]) -> Ending:
+    """Returns when training ends; passes a note to `notify` if that is not where the learning rate reaches 0.
+
+    Raises:
+        UsageError: Training would never end.
+    """
+    ending, falls = Ending.of(epochs, patience, task), task.lr_epochs
+    if ending.epochs is None and ending.patience is None:
+        raise UsageError("patience=None needs epochs, or training never ends")
+    if falls is not None and ending.epochs is not None and falls != ending.epochs:
+        outcome = "later epochs change no weight" if falls < ending.epochs else "training ends before that"
+        notify(f"the learning rate falls to 0 over {count(falls, 'epoch')} of at most {ending.epochs}: {outcome}")
+    return ending
+
+
+def _check(epochs: int | None, patience: Patience, out: object, resume: bool, progress: bool, task: object) -> None:
+    if epochs is not None:
+        whole_number("epochs", epochs, 1)
+    if patience is not None and patience != "auto":
         whole_number("patience", patience, 1, "None never stops early")
     path_or_none("out", out)
     flag("progress", progress)

@@ -52,6 +52,9 @@ from a3gnn.metric import AUTO
 from a3gnn.option_names import option
 from a3gnn.task import Task
 
+#: Epochs over which the learning rate falls if neither --lr-epochs nor --epochs is given. Guess.
+_FALLING_EPOCHS = 50
+
 
 @click.command(cls=Command)
 @click.argument("tuned", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
@@ -73,20 +76,25 @@ from a3gnn.task import Task
 @click.option("--norm", type=NORM, help=f"{NORM_HELP} Default: the tune's.")
 @click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} Default: the tune's.")
 @click.option("--lr-schedule", type=SCHEDULE, help=f"{SCHEDULE_HELP} Default: the tune's.")
-@click.option("--lr-epochs", type=LR_EPOCHS, help=f"{LR_EPOCHS_HELP} Default: the tune's, or --epochs.")
+@click.option(
+    "--lr-epochs", type=LR_EPOCHS, help=f"{LR_EPOCHS_HELP} Default: the tune's, or --epochs, or {_FALLING_EPOCHS}."
+)
 @click.option(
     "--dataset",
     type=DATASET,
     help="Graph: FILE.npz, a folder, synthetic:..., pyg:NAME, parts:HOST:PORT,... Default: the tune's.",
 )
 @split_options
-@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="Most epochs to train.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    help="Most epochs to train. Default: no limit, or --lr-epochs.",
+)
 @click.option(
     "--patience",
     type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Stop after N epochs without a better validation result by --metric.",
+    help="Stop after N epochs without a better validation result by --metric. Default: stop when the last third of "
+    "training was no better.",
 )
 @click.option(
     "--seed", type=click.IntRange(0), help="Seed of weights, order, sampling and dropout. Default: the tune's."
@@ -173,8 +181,8 @@ def train(
     dataset: str | None,
     split: str | None,
     split_seed: int,
-    epochs: int,
-    patience: int,
+    epochs: int | None,
+    patience: int | None,
     seed: int | None,
     host_memory_limit: int | None,
     target_accuracy: float | None,
@@ -233,14 +241,14 @@ def train(
     if lr_schedule == "constant":
         changed.setdefault("lr_epochs", None)
     elif lr_schedule is not None:
-        changed.setdefault("lr_epochs", task.lr_epochs or epochs)
+        changed.setdefault("lr_epochs", task.lr_epochs or epochs or _FALLING_EPOCHS)
     result = run(
         TrainConfig() if path is None else path,
         dataset,
         model=model,
         task=dataclasses.replace(task, **changed) if changed else None,
         epochs=epochs,
-        patience=patience,
+        patience="auto" if patience is None else patience,
         out=out,
         resume=resume,
         host_memory_limit=host_memory_limit,

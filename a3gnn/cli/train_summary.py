@@ -66,8 +66,10 @@ def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> I
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
     took = getattr(result, memory)
     yield Row(f"test {metric.label}", metric.show(result.test_accuracy), _when(result))
-    yield Row(f"validation {metric.label}", metric.show(result.val_accuracy))
+    note = "still improving when the epochs ended" if result.still_improving else ""
+    yield Row(f"validation {metric.label}", metric.show(result.val_accuracy), note)
     yield from _target(result, promised, verbose)
+    yield from _trained(result, promised)
     note = _beside(speed, promised, "throughput_epochs_per_s", "{:.3g}".format)
     yield Row("epochs per second", f"{speed:.3g}", note)
     yield Row("peak memory", format_size(took), _beside(took, promised, memory, format_size))
@@ -77,6 +79,14 @@ def _when(result: TrainResult) -> str:
     if result.best_epoch is None:
         return f"after {result.batches_to_accuracy} mini-batches, at the target"
     return f"at epoch {result.best_epoch} of {result.epochs}, the best by validation"
+
+
+def _trained(result: TrainResult, promised: TunedConfig | None) -> Iterator[Row]:
+    """Yields the time of training beside the tune's, if the tune trained this configuration."""
+    before = None if promised is None else promised.trained
+    if before is not None:
+        note = f"the tune trained it for {format_seconds(before.seconds)}"
+        yield Row("time of training", format_seconds(result.train_seconds), note)
 
 
 def _target(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[Row]:

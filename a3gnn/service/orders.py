@@ -196,6 +196,6 @@ class TrainOrder(_Order):
     """A training with the choice of a study."""
 
     name: Word = ""
-    epochs: Count = 50
-    patience: Count = 10
+    epochs: Count | None = None
+    patience: Count | None = None
     until_target: bool = False

@@ -1,6 +1,6 @@
 """`fit` trains and evaluates epoch by epoch; `run` does so with messages, checkpoints and handling of interrupts.
 
-Training ends if enough epochs are done, quality stops rising, or a target is reached.
+Training ends if enough epochs are done, validation stops improving, or a target is reached.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import FrameType, TracebackType
@@ -19,6 +20,7 @@ from a3gnn.learning_curve import next_point
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.metric import Metric
 from a3gnn.option_names import call, options
+from a3gnn.training.ending import End, Ending
 from a3gnn.training.progress import EpochResult, Point, Progress, TargetAccuracy
 from a3gnn.training.run_folder import RunFolder
 from a3gnn.training.step import EpochWork, Step
@@ -30,8 +32,8 @@ def fit(
     trainer: Trainer,
     progress: Progress,
     *,
-    epochs: int,
-    patience: int | None,
+    ending: Ending,
+    first: int | None = None,
     target: TargetAccuracy | None = None,
     meter: EnergyMeter | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
@@ -43,8 +45,9 @@ def fit(
     Args:
         trainer: In the state of `progress`.
         progress: The run's progress.
-        epochs: Total epochs.
-        patience: Epochs without a better validation quality after which training ends; None for never.
+        ending: When training ends.
+        first: Mini-batches before the first point of the learning curve (`first_point`); needed for a target, and if
+            `ending` watches.
         target: Until it is reached, validation is evaluated at the points of the learning curve too.
         meter: Measures the energy of training; by default of this machine's processors.
         on_step: Called after each mini-batch, once `progress` includes it.
@@ -52,30 +55,77 @@ def fit(
         on_point: Called after each point, once `progress` includes it.
     """
     meter = EnergyMeter() if meter is None else meter
-    while not progress.is_over(epochs, patience):
-        if _train_rest(trainer, progress, target, meter, on_step, on_point):
+    points = _Points(trainer, progress, first, ending.watches, target, meter, on_point)
+    while ending.reached(progress, trainer.batches_per_epoch) is None:
+        if _train_rest(trainer, progress, points, meter, on_step):
             return
         work = trainer.over_ranks(EpochWork(*progress.under_way.work))
         begin = perf_counter()
         last = progress.points[-1] if progress.points else None
-        if last is not None and last.batches == _trained(trainer, progress):
+        if last is not None and last.batches == progress.batches(trainer.batches_per_epoch):
             on_epoch(progress.finish_epoch(last.val_accuracy, 0.0, work))
         else:
             accuracy = trainer.validate()
             on_epoch(progress.finish_epoch(accuracy, perf_counter() - begin, work))
 
 
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Evaluates validation at the points of the learning curve.
+
+    Attributes:
+        trainer: Trains.
+        progress: Gets the points.
+        first: Mini-batches before the first point; None for no points.
+        watches: Whether all points within epochs are evaluated, and not only those until the target is reached.
+        target: The target, if any.
+        meter: Evaluation's energy is discarded from it.
+        on_point: Called after each point.
+    """
+
+    trainer: Trainer
+    progress: Progress
+    first: int | None
+    watches: bool
+    target: TargetAccuracy | None
+    meter: EnergyMeter
+    on_point: Callable[[Point], None]
+
+    def is_at_end(self) -> bool:
+        """Evaluates validation if a point is due, and returns whether training ends here because of its target."""
+        if self._is_due():
+            self._evaluate()
+        return ended_at(self.target, self.progress)
+
+    def _is_due(self) -> bool:
+        if self.first is None:
+            return False
+        batches = self.progress.batches(self.trainer.batches_per_epoch)
+        sought = self.target is not None and self.progress.reached(self.target.accuracy) is None
+        if not sought and not (self.watches and batches % self.trainer.batches_per_epoch):
+            return False  # the end of an epoch evaluates validation anyway
+        due = next_point(self.progress.points[-1].batches if self.progress.points else 0, self.first)
+        while due < batches:
+            due = next_point(due, self.first)
+        return due == batches
+
+    def _evaluate(self) -> None:
+        self.progress.under_way.add_joules(self.meter.taken(now=True))
+        begin = perf_counter()
+        try:
+            accuracy = self.trainer.validate()
+        finally:
+            self.meter.taken(now=True)  # discards evaluation's energy
+        trained = self.progress.batches(self.trainer.batches_per_epoch)
+        self.on_point(self.progress.add_point(trained, accuracy, perf_counter() - begin))
+
+
 def _train_rest(
-    trainer: Trainer,
-    progress: Progress,
-    target: TargetAccuracy | None,
-    meter: EnergyMeter,
-    on_step: Callable[[Step], None],
-    on_point: Callable[[Point], None],
+    trainer: Trainer, progress: Progress, points: _Points, meter: EnergyMeter, on_step: Callable[[Step], None]
 ) -> bool:
     """Trains the rest of the current epoch, and returns whether training ends before the epoch does."""
     meter.taken(now=True)  # discards energy since the last epoch, which is not training's
-    if _is_at_end(trainer, progress, target, meter, on_point):  # an interrupted point may still be due
+    if points.is_at_end():  # an interrupted point may still be due
         return True
     totals = progress.under_way
     try:
@@ -85,44 +135,13 @@ def _train_rest(
                 now = perf_counter()
                 totals.add(step, now - last, meter.taken())
                 on_step(step)
-                if _is_at_end(trainer, progress, target, meter, on_point):
+                if points.is_at_end():
                     return True
                 last = perf_counter()
         totals.seconds += perf_counter() - last
         return False
     finally:
         totals.add_joules(meter.taken(now=True))
-
-
-def _is_at_end(
-    trainer: Trainer,
-    progress: Progress,
-    target: TargetAccuracy | None,
-    meter: EnergyMeter,
-    on_point: Callable[[Point], None],
-) -> bool:
-    """Evaluates validation if a point is due, and returns whether training ends here because of its target."""
-    if target is None:
-        return False
-    if progress.reached(target.accuracy) is None:
-        batches = _trained(trainer, progress)
-        due = next_point(progress.points[-1].batches if progress.points else 0, target.first)
-        while due < batches:
-            due = next_point(due, target.first)
-        if due == batches:
-            progress.under_way.add_joules(meter.taken(now=True))
-            begin = perf_counter()
-            try:
-                accuracy = trainer.validate()
-            finally:
-                meter.taken(now=True)  # discards evaluation's energy
-            on_point(progress.add_point(batches, accuracy, perf_counter() - begin))
-    return target.ends and progress.reached(target.accuracy) is not None
-
-
-def _trained(trainer: Trainer, progress: Progress) -> int:
-    """Returns the mini-batches trained on so far."""
-    return len(progress.epochs) * trainer.batches_per_epoch + progress.under_way.batches
 
 
 class Interrupt:
@@ -180,8 +199,8 @@ def run(
     done: Progress,
     interrupt: Interrupt,
     *,
-    epochs: int,
-    patience: int | None,
+    ending: Ending,
+    first: int | None,
     target: TargetAccuracy | None,
     progress: bool,
     notify: Callable[[str], None],
@@ -203,7 +222,7 @@ def run(
 
     told: set[str] = set()
 
-    with interrupt, ProgressBar(trainer.batches_per_epoch, epochs, trainer.metric, shown=progress) as bar:
+    with interrupt, ProgressBar(trainer.batches_per_epoch, ending.epochs, trainer.metric, shown=progress) as bar:
 
         def on_step(step: Step) -> None:
             bar.advance(step)
@@ -211,7 +230,7 @@ def run(
             folder.save_if_due()
 
         def on_point(point: Point) -> None:
-            if target is not None and point.val_accuracy >= target.accuracy:
+            if target is not None and done.reached(target.accuracy) is point:
                 notify(_reached(point, target, trainer.metric))
             interrupt.check()
 
@@ -230,8 +249,8 @@ def run(
             fit(
                 trainer,
                 done,
-                epochs=epochs,
-                patience=patience,
+                ending=ending,
+                first=first,
                 target=target,
                 meter=meter,
                 on_step=on_step,
@@ -240,6 +259,7 @@ def run(
             )
             folder.keep_model(best=not ended_at(target, done))
             trained = True
+            _say_why(trainer, ending, target, done, folder.path, notify)
             return trainer.test()
         except (KeyboardInterrupt, MemoryLimitError, GraphServerError, TrainerError) as error:
             if not (trained or interrupt.forced):
@@ -258,6 +278,38 @@ def run(
 def ended_at(target: TargetAccuracy | None, done: Progress) -> bool:
     """Returns whether training ended because `target` was reached."""
     return target is not None and target.ends and done.reached(target.accuracy) is not None
+
+
+def why_ended(ending: Ending, target: TargetAccuracy | None, done: Progress, batches_per_epoch: int) -> End:
+    """Returns why a finished training ended."""
+    if ended_at(target, done):
+        return End.TARGET
+    end = ending.reached(done, batches_per_epoch)
+    assert end is not None, "training has ended"
+    return end
+
+
+def _say_why(
+    trainer: Trainer,
+    ending: Ending,
+    target: TargetAccuracy | None,
+    done: Progress,
+    folder: Path,
+    notify: Callable[[str], None],
+) -> None:
+    """Passes a line to `notify` if training ended because validation stopped improving, or before it did."""
+    end = why_ended(ending, target, done, trainer.batches_per_epoch)
+    label, best, epochs = f"validation {trainer.metric.label}", done.best, len(done.epochs)
+    if end is End.TARGET or best is None:
+        return
+    if end is End.NO_BETTER:
+        notify(f"{label} has not improved since about epoch {best.epoch} of {epochs}, so training ends")
+    elif ending.cuts_off(done, trainer.batches_per_epoch):
+        more = options(epochs=2 * epochs, out=folder, resume=True)
+        notify(
+            f"{label} was still improving when the {count(epochs, 'epoch')} ended (best at epoch {best.epoch}); the "
+            f"same {call()} with {more} goes on"
+        )
 
 
 def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:

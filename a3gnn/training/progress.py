@@ -25,12 +25,10 @@ class TargetAccuracy:
 
     Attributes:
         accuracy: The quality.
-        first: Mini-batches before the first point that evaluates validation for it (`first_point`).
         ends: Whether training ends when the target is reached.
     """
 
     accuracy: float
-    first: int
     ends: bool
 
 
@@ -161,7 +159,8 @@ class Progress:
     Attributes:
         epochs: The finished epochs.
         under_way: Totals of the current epoch.
-        points: Evaluations of validation for a target, until it was reached.
+        points: Evaluations of validation at points of the learning curve: until a target was reached, and within
+            epochs if training ends when validation stops improving.
         setup_s: Seconds before the first mini-batch: partitions, orders, caches and tables.
         eval_s: Seconds of all evaluations.
     """
@@ -180,6 +179,16 @@ class Progress:
     def reached(self, accuracy: float) -> Point | None:
         """Returns the first point of at least `accuracy`, or None."""
         return next((point for point in self.points if point.val_accuracy >= accuracy), None)
+
+    def batches(self, batches_per_epoch: int) -> int:
+        """Returns the mini-batches trained on so far."""
+        return len(self.epochs) * batches_per_epoch + self.under_way.batches
+
+    def evaluations(self, batches_per_epoch: int) -> list[tuple[int, float]]:
+        """Returns the mini-batches before each evaluation of validation, ascending, and the quality."""
+        found = {point.batches: point.val_accuracy for point in self.points}
+        found |= {result.epoch * batches_per_epoch: result.val_accuracy for result in self.epochs}
+        return sorted(found.items())
 
     def add_point(self, batches: int, val_accuracy: float, eval_s: float) -> Point:
         """Adds and returns a point after `batches` mini-batches, whose evaluation took `eval_s` seconds."""
@@ -205,11 +214,6 @@ class Progress:
     def cache_hit_rate(self) -> float:
         """Share of input rows that the cache served in the last finished epoch, or in an unfinished first one."""
         return self.epochs[-1].cache_hit_rate if self.epochs else self.under_way.hits / self.under_way.input_nodes
-
-    def is_over(self, epochs: int, patience: int | None) -> bool:
-        """Returns whether `epochs` are done, or the last `patience` epochs have not improved the quality."""
-        done = len(self.epochs)
-        return done >= epochs or (patience is not None and self.best is not None and done - self.best.epoch >= patience)
 
     def finish_epoch(self, val_accuracy: float, eval_s: float, work: EpochWork) -> EpochResult:
         """Finishes the current epoch, with the `work` of all ranks, and returns its result."""

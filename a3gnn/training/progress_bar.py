@@ -18,14 +18,14 @@ class ProgressBar:
 
     Args:
         batches_per_epoch: Mini-batches of an epoch.
-        epochs: Most epochs.
+        epochs: Most epochs; None for no limit.
         metric: The metric of the quality.
         shown: Whether to draw it. It is never drawn if stderr is not a terminal.
     """
 
-    def __init__(self, batches_per_epoch: int, epochs: int, metric: Metric, *, shown: bool) -> None:
+    def __init__(self, batches_per_epoch: int, epochs: int | None, metric: Metric, *, shown: bool) -> None:
         console = Console(stderr=True)
-        self._epochs, self._metric = epochs, metric
+        self._of, self._metric = "" if epochs is None else f"/{epochs}", metric
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -50,7 +50,7 @@ class ProgressBar:
 
     def advance(self, step: Step) -> None:
         """Shows that `step` is done."""
-        self._bar.update(self._task, description=f"epoch {step.epoch + 1}/{self._epochs}", completed=step.index + 1)
+        self._bar.update(self._task, description=f"epoch {step.epoch + 1}{self._of}", completed=step.index + 1)
 
     def finish_epoch(self, result: EpochResult) -> None:
         """Shows the loss and the quality of `result`."""

@@ -15,7 +15,8 @@ from a3gnn.metric import Metric
 from a3gnn.nvtps import nvtps_per_gb_per_s
 from a3gnn.task import Task
 from a3gnn.training.adapting.trainer import AdaptingTrainer
-from a3gnn.training.fit import ended_at
+from a3gnn.training.ending import End, Ending
+from a3gnn.training.fit import ended_at, why_ended
 from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import Alone
 from a3gnn.training.request import TrainRequest
@@ -33,6 +34,11 @@ class TrainResult:
         val_accuracy: Quality on validation nodes, with the same weights.
         best_epoch: The epoch of these weights, from 1; None if training ended at the target.
         epochs: Finished epochs.
+        batches: Mini-batches trained on.
+        train_seconds: Seconds of training, with set-up and without evaluation.
+        ended: Why training ended (`a3gnn.training.ending.End`): "no better" if validation had stopped improving,
+            "epochs", "patience" or "target".
+        still_improving: Whether the limit of epochs ended training while validation was still improving.
         throughput_epochs_per_s: One over the median training time of an epoch, without evaluation.
         target_accuracy: The target of the validation quality; None without a target.
         seconds_to_accuracy: Seconds of training, with set-up and without evaluation, until validation reached the
@@ -78,6 +84,10 @@ class TrainResult:
     val_accuracy: float
     best_epoch: int | None
     epochs: int
+    batches: int
+    train_seconds: float
+    ended: End
+    still_improving: bool
     throughput_epochs_per_s: float
     target_accuracy: float | None
     seconds_to_accuracy: float | None
@@ -121,6 +131,7 @@ def make_result(
     folder: Path,
     seconds: float,
     stolen_share: float,
+    ending: Ending,
     target: TargetAccuracy | None,
     test_accuracy: float,
     energy: str,
@@ -135,6 +146,7 @@ def make_result(
         folder: The run's folder.
         seconds: Seconds of the call.
         stolen_share: Share of the cores' time that other machines took.
+        ending: When training was to end.
         target: The run's target, if any.
         test_accuracy: Quality on test nodes.
         energy: What energy counts, or why it is unknown.
@@ -150,6 +162,10 @@ def make_result(
         val_accuracy=kept.val_accuracy,
         best_epoch=None if best is None else best.epoch,
         epochs=len(done.epochs),
+        batches=done.batches(trainer.batches_per_epoch),
+        train_seconds=done.train_s,
+        ended=why_ended(ending, target, done, trainer.batches_per_epoch),
+        still_improving=best is not None and ending.cuts_off(done, trainer.batches_per_epoch),
         throughput_epochs_per_s=speed,
         target_accuracy=None if target is None else target.accuracy,
         seconds_to_accuracy=None if reached is None else reached.train_s,

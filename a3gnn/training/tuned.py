@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
@@ -16,6 +16,18 @@ from a3gnn.measurement import Failure, Metrics
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuned_file import read_tuned
+
+
+class Trained(NamedTuple):
+    """How long a tune trained its choice at most: what its accuracy and its seconds were compared within.
+
+    Attributes:
+        batches: Mini-batches.
+        seconds: Seconds of training at the measured speed, set-up included, evaluation excluded.
+    """
+
+    batches: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,16 @@ class TunedConfig:
     left_out: tuple[str, ...] = ()
     no_gain: Mapping[str, Any] | None = None
 
+    @property
+    def trained(self) -> Trained | None:
+        """How long the tune trained the choice; None if it trained no learning curve of it."""
+        curve = None if self.measured is None else self.measured.curve
+        if self.measured is None or curve is None or not curve.batches:
+            return None
+        return Trained(curve.trained, self.measured.pace.seconds(curve.trained))
+
     def to_dict(self) -> dict[str, Any]:
-        """Returns the content of tuned.json."""
+        """Returns the content of tuned.json, with `trained`, which readers need not derive from the curve."""
         setting = self.setting.to_dict()
         setting["graph"]["spec"] = self.spec
         return {
@@ -80,6 +100,7 @@ class TunedConfig:
             "limits": self.limits.to_dict(),
             "predicted": {metric: dict(bounds) for metric, bounds in self.predicted.items()},
             "measured": None if self.measured is None else self.measured.to_dict(),
+            "trained": None if self.trained is None else self.trained._asdict(),
             "default": None if self.default is None else self.default.to_dict(),
             "seeds": dict(self.seeds),
             "versions": dict(self.versions),

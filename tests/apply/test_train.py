@@ -115,7 +115,7 @@ def test_ctrl_c_keeps_every_mini_batch(after, whole_run, small_folder_graph, tas
 @pytest.mark.parametrize("model", ["sage", "gcn"])
 def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_graph, task, tmp_path, monkeypatch):
     task = dataclasses.replace(task, model=model)
-    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "whole")
+    train(CONFIG, small_folder_graph, task=task, epochs=3, patience=10, out=tmp_path / "whole")
     # The first evaluation finds the nodes that layers need and takes a chunk in each of two layers; gcn counts degrees.
     last = {"sage": 4, "gcn": 5}[model]
     taken, chunks = [], Neighborhoods.chunks
@@ -130,10 +130,10 @@ def test_ctrl_c_in_an_evaluation_stops_it_at_the_next_chunk(model, small_folder_
     with monkeypatch.context() as patch:
         patch.setattr(Neighborhoods, "chunks", interrupt_the_last)
         with pytest.raises(KeyboardInterrupt, match=r"is saved after 1 epoch and .* resume=True goes on from there"):
-            train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut")
+            train(CONFIG, small_folder_graph, task=task, epochs=3, patience=10, out=tmp_path / "cut")
     assert len(taken) == last
     assert len(lines(tmp_path / "cut")) == 1
-    train(CONFIG, small_folder_graph, task=task, epochs=3, out=tmp_path / "cut", resume=True)
+    train(CONFIG, small_folder_graph, task=task, epochs=3, patience=10, out=tmp_path / "cut", resume=True)
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
@@ -230,7 +230,9 @@ def test_a_tuned_json_supplies_task_dataset_and_limit(write_tuned, small_folder_
     assert result.task == task
     assert result.graph == small_folder_graph.name
     assert result.config.batch_size == 256
-    assert [line[:9] for line in said] == ["epoch   1", "epoch   2"]
+    assert [line[:9] for line in said[:2]] == ["epoch   1", "epoch   2"]
+    assert said[2].startswith("validation accuracy was still improving when the 2 epochs ended")
+    assert len(said) == 3
 
 
 def test_what_auto_chose_is_said_once(small_folder_graph, task, tmp_path):

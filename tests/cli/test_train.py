@@ -17,6 +17,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.limits import Limits
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import Metrics, StageSeconds
@@ -96,6 +97,33 @@ def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys)
     assert "promised" not in out
     assert run("--config", tuned, "--target-accuracy", "0.9", "--out", tmp_path / "share") == 2
     assert "must be in percent" in capsys.readouterr().err
+
+
+def test_the_summary_says_how_long_the_tune_trained_and_whether_more_epochs_would_help(tuned, tmp_path, capsys):
+    curve = LearningCurve((9, 18, 27), (0.4, 0.5, 0.6), CurveEnd.BUDGET)
+    measured = dataclasses.replace(METRICS, curve=curve, setup_seconds=0.64)
+    dataclasses.replace(TunedConfig.read(tuned), measured=measured).write(tuned)
+    assert run(tuned.parent, "--epochs", 8, "--out", tmp_path / "run") == 0
+    out, err = (" ".join(text.split()) for text in capsys.readouterr())
+    assert re.search(r"time of training [0-9.]+ s the tune trained it for 1 s", out)
+    assert re.search(r"validation accuracy [0-9.]+% still improving when the epochs ended", out)
+    assert f"the same command with --epochs 16 --out {tmp_path / 'run'} --resume goes on" in err
+    assert run(tuned.parent, "--out", tmp_path / "whole") == 0
+    out, err = (" ".join(text.split()) for text in capsys.readouterr())
+    assert "still improving" not in out + err
+    assert "validation accuracy has not improved since about epoch" in err
+    result = json.loads((tmp_path / "whole" / "result.json").read_text())
+    assert (result["ended"], result["batches"] % result["epochs"]) == ("no better", 0)
+    assert result["batches"] >= 200
+
+
+def test_a_falling_learning_rate_falls_over_the_epochs_or_fifty(tuned, tmp_path, capsys):
+    for given, epochs in ((["--epochs", 3], 3), ([], 50), (["--lr-epochs", 2], 2)):
+        out = tmp_path / f"of_{epochs}"
+        assert run(tuned, "--lr-schedule", "linear", *given, "--out", out) == 0
+        result = json.loads((out / "result.json").read_text())
+        assert (result["task"]["lr_epochs"], result["epochs"]) == (epochs, epochs)
+    capsys.readouterr()
 
 
 def test_predictions_stand_beside_the_result_of_a_recommendation(tuned, tmp_path, capsys):

@@ -35,7 +35,15 @@ convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)
 """,
     "docs/howto/loader.md": _DATA,
-    "docs/howto/own_loop.md": _DATA,
+    "docs/howto/own_loop.md": _DATA
+    + """\
+def train_epoch(loader):
+    return [batch.batch_size for batch in loader]
+
+
+def validate():
+    return 0.5
+""",
     "docs/concepts/coming_from.md": _DATA,
     "docs/reference/data_formats.md": _DATA,
     "docs/research/hybrid.md": "",

@@ -12,6 +12,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import PeerLostError
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save_checkpoint
+from a3gnn.training.ending import Ending
 from a3gnn.training.fit import run
 from a3gnn.training.progress import EpochTotals, Progress
 from a3gnn.training.rank_processes import FollowerFolder, LeaderFolder
@@ -145,8 +146,8 @@ def test_an_interrupt_that_ends_one_rank_before_the_others_is_saved_once(first, 
                 folder,
                 folder._progress,
                 Interrupt(),  # type: ignore[arg-type]
-                epochs=1,
-                patience=None,
+                ending=Ending(1, None),
+                first=None,
                 target=None,
                 progress=False,
                 notify=print,

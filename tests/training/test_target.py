@@ -56,9 +56,9 @@ def test_the_target_is_reached_where_the_curve_says(curve, middle, small_folder_
     assert result.epochs == EPOCHS
     progress = progress_of(out, small_folder_graph, task)
     place = curve.batches.index(reached)
-    assert [(p.batches, p.val_accuracy) for p in progress.points] == list(
-        zip(curve.batches[: place + 1], curve.val_accuracy, strict=False)
-    )
+    found = [(p.batches, p.val_accuracy) for p in progress.points]
+    assert found[: place + 1] == list(zip(curve.batches[: place + 1], curve.val_accuracy, strict=False))
+    assert set(found) <= set(zip(curve.batches, curve.val_accuracy, strict=True))  # later ones are within epochs
     assert 0 < progress.setup_s < result.seconds_to_accuracy < progress.train_s
     assert 0 < result.eval_seconds_to_accuracy < result.eval_seconds == progress.eval_s
     assert sum(line.startswith("reached ") for line in said) == 1

@@ -21,6 +21,7 @@ CONFIG = TrainConfig(batch_size=128)
         ("epochs", True, "epochs must be an integer >= 1, got True"),
         ("patience", 0, "patience must be an integer >= 1, got 0; None never stops early"),
         ("patience", 1.5, "patience must be an integer >= 1, got 1.5"),
+        ("patience", "never", "patience must be an integer >= 1, got 'never'; None never stops early"),
         ("host_memory_limit", 0, "host_memory_limit must be an integer >= 1, got 0; bytes, or text such as 4GiB"),
         ("host_memory_limit", -5, "host_memory_limit must be an integer >= 1, got -5"),
         ("host_memory_limit", 1.5, "host_memory_limit must be an integer >= 1, got 1.5"),

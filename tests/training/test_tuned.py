@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.loader.loader import Loader
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.training.tuned import TunedConfig
@@ -29,6 +31,24 @@ def test_the_file_has_the_keys_that_people_rely_on(write_tuned):
     assert fields["graph"]["spec"]
     assert fields["hardware"]["fingerprint"]
     assert fields["default"] is None
+
+
+def test_it_tells_how_long_the_choice_was_trained(write_tuned, make_metrics):
+    measured = dataclasses.replace(
+        make_metrics(25.0, 300 * 2**20, 0.7),
+        batches_per_epoch=4,
+        setup_seconds=0.5,
+        curve=LearningCurve((10, 20, 30), (0.5, 0.6, 0.7), CurveEnd.BUDGET),
+    )
+    path = write_tuned(measured=measured)
+    fields = json.loads(path.read_text())
+    assert fields["trained"] == {"batches": 30, "seconds": 0.5 + 30 / (25 * 4)}
+    assert TunedConfig.read(path).trained == (30, 0.8)
+    del fields["trained"]  # as in a file of an earlier version
+    path.write_text(json.dumps(fields))
+    assert TunedConfig.read(path).trained == (30, 0.8)
+    assert TunedConfig.read(write_tuned(measured=None)).trained is None
+    assert TunedConfig.read(write_tuned(measured=dataclasses.replace(measured, curve=None))).trained is None
 
 
 def test_a_file_from_before_the_wait_policy_was_recorded_is_read(write_tuned):

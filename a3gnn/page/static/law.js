@@ -23,6 +23,14 @@ function secondsRange(candidate, target, own) {
   return { median, low: seconds[0], high: seconds.at(-1), repeats: seconds.length };
 }
 
+/** Returns how long a candidate was trained, as a tuned.json has it; null without a learning curve. */
+function trainedOf(measured) {
+  const { curve, throughput_epochs_per_s: epochs, batches_per_epoch: perEpoch, setup_seconds: setup } = measured;
+  if (curve === null || !curve.batches.length) return null;
+  const batches = curve.batches.at(-1);
+  return { batches, seconds: setup + batches / (epochs * perEpoch) };
+}
+
 /** Returns what is minimized: log2 of slowness, log2 of memory, and less quality. */
 function costs(candidate, asked, law) {
   const speed = asked.priority.time

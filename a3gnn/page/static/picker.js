@@ -63,6 +63,7 @@ function tunedOf(views, candidate, asked) {
   const limits = asked.memory === "own" ? candidate.training_limits : limitsOf(asked.memory, law);
   return {
     ...tuned, config: views.rows[candidate.index].config, predicted: candidate.predicted, measured: candidate.measured,
+    trained: trainedOf(candidate.measured),
     limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
     target_accuracy: asked.least,
     seconds_to_accuracy:

@@ -173,7 +173,8 @@ def add_training(service: Asked, study: Number, order: TrainOrder | None = None)
     job, folder = service.job("study", study)
     study_files.chosen_file(folder, "tuned.json")
     order = order or TrainOrder()
-    arguments = {"epochs": order.epochs, "patience": order.patience, "until_target": order.until_target}
+    asked = {"epochs": order.epochs, "patience": order.patience, "until_target": order.until_target}
+    arguments = {name: value for name, value in asked.items() if value is not None}  # else: until nothing improves
     graph = service.graphs.get(job.graph)
     training = service.begin("training", order.name or job.name, graph, arguments, job.id)
     return json_answer(training.to_dict(), 201, {"Location": f"/trainings/{training.id}"})

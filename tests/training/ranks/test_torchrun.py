@@ -142,3 +142,22 @@ def test_a_loop_of_ones_own_over_two_processes_is_one_over_whole_mini_batches(wr
     found = torch.load(tmp_path / "weights.pt", weights_only=True)
     for name, expected in model.state_dict().items():
         assert torch.allclose(found[name], expected, rtol=1e-4, atol=1e-5), name
+
+
+@pytest.mark.slow
+def test_two_processes_end_by_themselves_where_one_does(write_tuned, tmp_path):
+    config = write_tuned(config=TrainConfig(batch_size=64))
+    options = ["--out", tmp_path / "two", "--json"]
+    told = json.loads(run("-m", "a3gnn", "train", "--config", config, *options))
+    assert (told["ranks"], told["ended"], told["still_improving"]) == (2, "no better", False)
+    evaluated = learned(tmp_path / "two")
+    assert (
+        told["epochs"]
+        == len(evaluated)
+        > told["best_epoch"]
+        == max(range(1, len(evaluated) + 1), key=lambda epoch: evaluated[epoch - 1]["val_accuracy"])
+    )
+    states = [
+        torch.load(path, weights_only=True)["progress"] for path in sorted((tmp_path / "two").glob("checkpoint*"))
+    ]
+    assert any(state["points"] for state in states)  # both evaluated within epochs, or one would wait for ever

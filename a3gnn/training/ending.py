@@ -1,0 +1,122 @@
+"""`Ending`: when a training ends, apart from a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple, Self
+
+from a3gnn.task import Task
+from a3gnn.training.progress import Progress
+
+#: Patience by default: until validation stops improving (`stopped_improving`).
+Patience = int | Literal["auto"] | None
+
+#: Training must go on for this share of its mini-batches without a better validation result, ...
+_SHARE = 1 / 3
+#: ... for so many evaluations, because one evaluation is noise, ...
+_EVALUATIONS = 20
+#: ... and for so many mini-batches, because an epoch of a small graph is one of them. Guess.
+_BATCHES = 200
+#: A result counts as better from a hundredth of a point on, the last digit that messages show. Errors fall for ever.
+_BETTER = 1e-4
+
+
+class End(StrEnum):
+    """Why a training ended."""
+
+    EPOCHS = "epochs"  # the requested epochs were done
+    PATIENCE = "patience"  # so many epochs were no better as were requested
+    NO_BETTER = "no better"  # validation had stopped improving
+    TARGET = "target"  # the target was reached
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """When a training ends, apart from a target.
+
+    Attributes:
+        epochs: Most epochs; None for no limit.
+        patience: Epochs without a better validation quality after which it ends; None for never; "auto" ends it when
+            validation has stopped improving.
+        falls: Whether the learning rate falls to 0, so that training is done when it gets there.
+    """
+
+    epochs: int | None
+    patience: Patience
+    falls: bool = False
+
+    @classmethod
+    def of(cls, epochs: int | None, patience: Patience, task: Task) -> Self:
+        """Returns the ending for `train`'s arguments; a falling learning rate of `task` ends the training by default.
+
+        Its last epochs are the best ones, so "auto" does not end it before.
+        """
+        if patience is not None and patience != "auto":
+            patience = int(patience)
+        if task.lr_epochs is None:
+            return cls(epochs, patience)
+        return cls(task.lr_epochs if epochs is None else epochs, None if patience == "auto" else patience, falls=True)
+
+    @property
+    def watches(self) -> bool:
+        """Whether it looks for the end of improvement, with evaluations within long epochs, too."""
+        return self.patience == "auto"
+
+    def reached(self, progress: Progress, batches_per_epoch: int) -> End | None:
+        """Returns why the training ends after the epochs of `progress`, or None if it goes on."""
+        done, best = len(progress.epochs), progress.best
+        if self.epochs is not None and done >= self.epochs:
+            return End.EPOCHS
+        if best is None or self.patience is None:
+            return None
+        if isinstance(self.patience, int):
+            return End.PATIENCE if done - best.epoch >= self.patience else None
+        return End.NO_BETTER if stopped_improving(progress.evaluations(batches_per_epoch)) else None
+
+    def cuts_off(self, progress: Progress, batches_per_epoch: int) -> bool:
+        """Whether the limit of epochs has ended the training of `progress` while validation was still improving.
+
+        It was if its last third was better. A falling learning rate has reached its end.
+        """
+        if self.falls or self.reached(progress, batches_per_epoch) is not End.EPOCHS:
+            return False
+        stale = _Stale.of(progress.evaluations(batches_per_epoch))
+        return stale.batches < _SHARE * stale.trained
+
+
+class _Stale(NamedTuple):
+    """What was trained since validation was last better.
+
+    Attributes:
+        evaluations: Evaluations since then.
+        batches: Mini-batches since then.
+        trained: All mini-batches.
+    """
+
+    evaluations: int
+    batches: int
+    trained: int
+
+    @classmethod
+    def of(cls, evaluations: Iterable[tuple[int, float]]) -> Self:
+        """Returns it for the mini-batches before each evaluation, ascending, and the validation quality."""
+        highest, at, since, trained = -float("inf"), 0, 0, 0
+        for trained, quality in evaluations:
+            since += 1
+            if quality > highest + _BETTER:
+                highest, at, since = quality, trained, 0
+        return cls(since, trained - at, trained)
+
+
+def stopped_improving(evaluations: Iterable[tuple[int, float]]) -> bool:
+    """Returns whether validation was no better over the last third of training, and over twenty evaluations.
+
+    It counts mini-batches and not epochs: an epoch of large batches teaches little.
+
+    Args:
+        evaluations: The mini-batches before each evaluation, ascending, and the validation quality.
+    """
+    stale = _Stale.of(evaluations)
+    return stale.evaluations >= _EVALUATIONS and stale.batches >= max(_SHARE * stale.trained, _BATCHES)
