@@ -69,6 +69,7 @@ ALLOWED = {
     "pipeline": {"storage", "threads", "graphs", "sampling", "features", "parts"},
     "loader": {"threads", "graphs", "sampling", "parts", "pipeline"},
     "models": DATA | {"pipeline"},
+    "acceleration": DATA | {"pipeline", "models"},
     "ranks": DATA | {"pipeline", "models"},
     "evaluation": DATA | {"models", "ranks"},
     "training": MODELS | {"machine", "loader"},
