@@ -10,6 +10,7 @@ from torch import Tensor
 
 from a3gnn.loader.pyg_source import Source
 from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.known_edges import known_edges
 from a3gnn.pipeline.pyg_edges import BatchEdges, SubgraphType, adjacencies, all_between, both_ways, sampled_edges
 from a3gnn.pipeline.stages import Sampler
 from a3gnn.sampling.edge_sampler import EdgeSampler
@@ -73,6 +74,10 @@ class PygBatches:
         if self._type == "induced" and isinstance(self._sampler, EdgeSampler):
             return all_between(n_id, self._sampler, like)
         edges = sampled_edges(batch, like.dtype)
+        if self._type == "directional" and edges.edge_index.device.type == "cpu":
+            known = known_edges(edges.edge_index)
+            known.csr = batch.subgraph.indptr, batch.subgraph.indices
+            known.hop_sizes = batch.subgraph.hop_sizes
         if self._type == "bidirectional":
             edges = both_ways(edges, len(n_id))
         if self._device.type == "cpu" and like.device.type != "cpu":
