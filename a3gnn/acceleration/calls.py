@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,6 +14,8 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
 from a3gnn.acceleration.graph import EdgeGraph, graph_of
+from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
+from a3gnn.pipeline.known_edges import known_edges
 
 _FLOATS = (torch.float32, torch.float64)
 _AGGREGATIONS = {
@@ -53,18 +55,27 @@ class Call:
         x: The sources' rows, shape (num_src, width).
         own: The targets' rows, or None.
         dtype: Type of the output: of the rows, or bfloat16 under autocast.
+        lazy: Whether only the rows that are read are computed. Sources and targets are then the same nodes.
     """
 
     graph: EdgeGraph
     x: Tensor
     own: Tensor | None
     dtype: torch.dtype
+    lazy: bool = False
 
     @classmethod
     def of(cls, edge_index: Tensor, x: Tensor, own: Tensor | None, num_dst: int, dtype: torch.dtype) -> Call | None:
         """Returns the call, or None if `edge_index` has nodes out of range."""
         graph = graph_of(edge_index, len(x), num_dst)
-        return None if graph is None else cls(graph, x, own, dtype)
+        if graph is None:
+            return None
+        hop_sizes = known_edges(edge_index).hop_sizes
+        waits = isinstance(x, LazyRows) or (hop_sizes and hop_sizes[-1] == len(x) and not x.is_inference())
+        if waits and own is x and not torch.is_inference_mode_enabled():
+            return cls(graph, x, own, dtype, lazy=True)
+        whole = computed(x)
+        return cls(graph, whole, whole if own is x else computed(own), dtype)
 
     @property
     def num_src(self) -> int:
@@ -80,10 +91,33 @@ class Call:
         """Returns the call with exactly one self loop per node."""
         return replace(self, graph=self.graph.looped)
 
-    def run(self, rows: Rows) -> Tensor:
-        """Returns the output of `rows(graph, x, own, dtype)`."""
+    def run(self, rows: Rows, width: int, held: Iterable[Any]) -> Tensor:
+        """Returns the output of `rows(graph, x, own, dtype)`, shape (num_dst, width).
+
+        Args:
+            rows: Returns the output of the targets of a graph, which may be the first of all.
+            width: Columns of the output.
+            held: Tensors that `rows` reads beside its arguments, and others.
+        """
+        if self.lazy:
+            return LazyRows(_ConvNode(self, rows, width, held))
         with torch.autocast("cpu", enabled=False):
             return rows(self.graph, self.x, self.own, self.dtype)
+
+
+class _ConvNode(Node):
+    """The output of a convolution of a mini-batch."""
+
+    def __init__(self, call: Call, rows: Rows, width: int, held: Iterable[Any]) -> None:
+        super().__init__((call.graph.num_dst, width), call.dtype, [call.x], held)
+        self._graph = call.graph
+        self._rows = rows
+
+    def _compute(self, rows: int) -> Tensor:
+        graph = self._graph.first(rows)
+        x = first_rows(self.inputs[0], graph.num_src)
+        with torch.autocast("cpu", enabled=False):
+            return self._rows(graph, x, x if len(x) == rows else x[:rows], self.dtype)
 
 
 class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
@@ -127,15 +161,26 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
         # PyG generates code for a class. A copy must find the code of PyG's class, which its explainers replace.
         mine = type(self)
-        self.__class__ = mine.__mro__[2]
+        self.__class__ = pyg_class(mine)
         try:
             MessagePassing._set_jittable_templates(self, raise_on_error)
         finally:
             self.__class__ = mine
 
+    @property
+    def refused(self) -> str | None:
+        """Why the last call ran PyG's code; None if it ran natively or there was none."""
+        found: str | None = self.__dict__.get("_a3gnn_refused")
+        return found
+
     def __repr__(self) -> str:
-        reason = self.unsupported() or self.__dict__.get("_a3gnn_refused")
+        reason = self.unsupported() or self.refused
         return f"{super().__repr__()}  # {'native' if reason is None else f'PyG: {reason}'}"
+
+
+def pyg_class(native: type) -> type:
+    """Returns the class of PyG that `native` replaces."""
+    return next(one for one in native.__mro__ if not issubclass(one, Accelerated))
 
 
 def is_plain(lin: nn.Module) -> bool:
@@ -221,7 +266,7 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
 
 
 def _rows_reason(x: Any) -> str | None:
-    if type(x) not in (Tensor, nn.Parameter) or x.layout is not torch.strided or x.device.type != "cpu":
+    if type(x) not in (Tensor, nn.Parameter, LazyRows) or x.layout is not torch.strided or x.device.type != "cpu":
         return "x is no dense tensor on the CPU"
     return None if x.ndim == 2 else f"x has {x.ndim} dimensions"
 

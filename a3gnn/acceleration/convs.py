@@ -14,10 +14,12 @@ from torch.nn import functional
 from torch_geometric.nn import conv as pyg
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from a3gnn.acceleration.calls import Accelerated
+from a3gnn.acceleration.attention_convs import GATConv, GATv2Conv, TransformerConv
+from a3gnn.acceleration.calls import Accelerated, pyg_class
 from a3gnn.acceleration.functions import neighbor_max, neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, Scaling
-from a3gnn.models.layers.layer import LayerShapes, linear
+from a3gnn.acceleration.twice import mapped
+from a3gnn.models.layers.layer import LayerShapes
 
 #: Aggregations with kernels, by PyG's names.
 _SCALINGS: dict[str, Scaling] = {"mean": "mean", "sum": "sum", "add": "sum"}
@@ -34,7 +36,7 @@ class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classe
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)  # type: ignore[no-any-return]
-        return call.run(self._rows)
+        return call.run(self._rows, self.out_channels, self.parameters())
 
     def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
         if self.project and hasattr(self, "lin"):
@@ -63,7 +65,7 @@ class GraphConv(Accelerated, pyg.GraphConv):  # type: ignore[misc]
             out = _mapped_sum(graph, x, self.lin_rel, self.aggr, edge_weight, dtype)
             return out if own is None else _plus_mapped(out, own, self.lin_root)
 
-        return call.run(rows)
+        return call.run(rows, self.out_channels, [*self.parameters(), edge_weight])
 
 
 class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
@@ -76,7 +78,7 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)
-        return self.nn(call.run(self._rows))
+        return self.nn(call.run(self._rows, call.x.shape[1], [self.eps]))
 
     def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
         out = _aggregate(graph, x, self.aggr, None, dtype)
@@ -112,7 +114,7 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
         def rows(graph: EdgeGraph, x: Tensor, _: Tensor | None, dtype: torch.dtype) -> Tensor:
             return _mapped_sum(graph, x, self.lin, scaling, weights, dtype, self.bias)
 
-        return call.run(rows)
+        return call.run(rows, self.out_channels, [*self.parameters(), weights])
 
 
 def _aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -144,9 +146,9 @@ def _mapped_sum(
     """
     bias = lin.bias if bias is None else bias
     if aggr != "max" and _maps_first(graph, x, lin.weight):
-        out = _aggregate(graph, linear(x.to(dtype), lin.weight), aggr, weights, dtype)
+        out = _aggregate(graph, mapped(x.to(dtype), lin.weight), aggr, weights, dtype)
         return out if bias is None else out + bias.to(dtype)
-    return linear(_aggregate(graph, x, aggr, weights, dtype), lin.weight, bias)
+    return mapped(_aggregate(graph, x, aggr, weights, dtype), lin.weight, bias)
 
 
 def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
@@ -159,15 +161,17 @@ def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
 
 
 def _mapped(x: Tensor, lin: nn.Module, dtype: torch.dtype) -> Tensor:
-    return linear(x.to(dtype), lin.weight, lin.bias)
+    return mapped(x.to(dtype), lin.weight, lin.bias)
 
 
 def _plus_mapped(out: Tensor, own: Tensor, lin: nn.Module) -> Tensor:
     """Returns `out` plus the map of `own` by `lin`, which has no bias."""
     if out.dtype is torch.bfloat16:
-        return out + linear(own.to(out.dtype), lin.weight)
+        return out + mapped(own.to(out.dtype), lin.weight)
     return torch.addmm(out, own, lin.weight.t())
 
 
 #: The class that replaces each of PyG's.
-NATIVE: dict[type, type] = {native.__mro__[2]: native for native in (SAGEConv, GraphConv, GINConv, GCNConv)}
+NATIVE: dict[type, type[Accelerated]] = {
+    pyg_class(native): native for native in (SAGEConv, GraphConv, GINConv, GCNConv, GATConv, GATv2Conv, TransformerConv)
+}

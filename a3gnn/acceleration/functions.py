@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.acceleration import kernels
+from a3gnn.acceleration.by_torch import (
+    attention_by_torch,
+    dots_by_torch,
+    head_sum_by_torch,
+    max_by_torch,
+    pair_scores_by_torch,
+    scale_dtype,
+    sum_by_torch,
+    sum_scores_by_torch,
+)
 from a3gnn.acceleration.graph import EdgeGraph, Scaling
+from a3gnn.acceleration.twice import gradients
 from a3gnn.features.tensors import as_array
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.threads import pool
@@ -118,7 +129,12 @@ class _Sum(torch.autograd.Function):
         x, weights = ctx.saved_tensors
         if torch.is_grad_enabled():
             inputs = (_stand_in(graph, grad, ctx.dtype) if x is None else x), weights
-            return *_again(ctx, partial(_sum_by_torch, graph, scaling), inputs, grad), None, None, None
+            return (
+                *gradients(partial(sum_by_torch, graph, scaling), inputs, ctx.needs_input_grad, grad),
+                None,
+                None,
+                None,
+            )
         by_x = by_weights = None
         grad = grad.contiguous()
         if ctx.needs_input_grad[0]:
@@ -159,18 +175,6 @@ def _sum(
     )
 
 
-def _sum_by_torch(graph: EdgeGraph, scaling: Scaling, x: Tensor, weights: Tensor | None) -> Tensor:
-    source, target = graph.ends
-    scale, own = (torch.from_numpy(part) for part in graph.scales(scaling, _unit(x).dtype))
-    rows = x.index_select(0, source)
-    for factor in ([graph.in_slots(weights)] if weights is not None else []) + (
-        [scale.index_select(0, source)] if len(scale) else []
-    ):
-        rows = rows * factor.unsqueeze(1).to(x.dtype)
-    total = x.new_zeros(graph.num_dst, x.shape[1]).index_add(0, target, rows)
-    return total * own.unsqueeze(1).to(x.dtype) if len(own) else total
-
-
 class _Max(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, graph: EdgeGraph) -> Tensor:
@@ -186,7 +190,7 @@ class _Max(torch.autograd.Function):
         graph: EdgeGraph = ctx.graph
         x, best = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *_again(ctx, partial(_max_by_torch, graph), (x,), grad), None
+            return *gradients(partial(max_by_torch, graph), (x,), ctx.needs_input_grad, grad), None
         rows, top, size = _array(x), best.detach().numpy(), x.shape[1] * graph.num_edges
         shared, by_x = _like(best), grad.new_empty(x.shape)
         arguments = (rows, top, grad.contiguous().numpy(), _unit(x), shared.numpy())
@@ -197,19 +201,10 @@ class _Max(torch.autograd.Function):
         return by_x, None
 
 
-def _max_by_torch(graph: EdgeGraph, x: Tensor) -> Tensor:
-    source, target = graph.ends
-    rows = x.index_select(0, source)
-    places = target.unsqueeze(1).expand_as(rows)
-    return x.new_zeros(graph.num_dst, x.shape[1]).scatter_reduce(0, places, rows, "amax", include_self=False)
-
-
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, graph: EdgeGraph, dropout: Dropout) -> Tensor:
-        signed = scores.detach().clone(memory_format=torch.contiguous_format)
-        arguments = (graph.indptr, dropout.arguments, signed.numpy())
-        _over(kernels.normalize_scores, graph.num_dst, 8 * signed.numel(), *arguments)
+        signed = signed_attention(graph, scores, dropout)
         ctx.graph, ctx.dropout = graph, dropout
         ctx.save_for_backward(scores, signed)
         return signed.clamp(min=0).mul_(float(dropout.scale)) if dropout.threshold else signed
@@ -220,20 +215,23 @@ class _Attention(torch.autograd.Function):
         scores, signed = ctx.saved_tensors
         if torch.is_grad_enabled():
             kept = (signed > 0) * float(ctx.dropout.scale)
-            return *_again(ctx, partial(_attention_by_torch, graph, kept), (scores,), grad), None, None
+            return (
+                *gradients(partial(attention_by_torch, graph, kept), (scores,), ctx.needs_input_grad, grad),
+                None,
+                None,
+            )
         out, scale = _like(signed), _unit(signed).dtype.type(ctx.dropout.scale)
         arguments = (signed.detach().numpy(), scale, grad.contiguous().numpy(), out.numpy())
         _over(kernels.score_gradient, graph.num_dst, 4 * signed.numel(), graph.indptr, *arguments)
         return out, None, None
 
 
-def _attention_by_torch(graph: EdgeGraph, kept: Tensor, scores: Tensor) -> Tensor:
-    target = graph.ends[1].unsqueeze(1).expand_as(scores)
-    top = scores.new_zeros(graph.num_dst, scores.shape[1])
-    top = top.scatter_reduce(0, target, scores.detach(), "amax", include_self=False)
-    raised = (scores - top.gather(0, target)).exp()
-    total = torch.zeros_like(top).scatter_add(0, target, raised)
-    return raised / total.gather(0, target) * kept
+def signed_attention(graph: EdgeGraph, scores: Tensor, dropout: Dropout) -> Tensor:
+    """Returns the softmax of each target's scores; dropped slots have a negative sign."""
+    signed = scores.detach().clone(memory_format=torch.contiguous_format)
+    arguments = (graph.indptr, dropout.arguments, signed.numpy())
+    _over(kernels.normalize_scores, graph.num_dst, 8 * signed.numel(), *arguments)
+    return signed
 
 
 class _HeadSum(torch.autograd.Function):
@@ -250,7 +248,9 @@ class _HeadSum(torch.autograd.Function):
         graph: EdgeGraph = ctx.graph
         attention, rows, added = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return *_again(ctx, partial(_head_sum_by_torch, graph), (attention, rows, added), grad), None
+            return *gradients(
+                partial(head_sum_by_torch, graph), (attention, rows, added), ctx.needs_input_grad, grad
+            ), None
         grad = grad.contiguous()
         by_attention = by_rows = by_added = None
         if ctx.needs_input_grad[0]:
@@ -263,14 +263,6 @@ class _HeadSum(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             by_added = _spread(graph, attention, grad)
         return by_attention, by_rows, by_added, None
-
-
-def _head_sum_by_torch(graph: EdgeGraph, attention: Tensor, rows: Tensor, added: Tensor | None) -> Tensor:
-    source, target = graph.ends
-    taken = rows.index_select(0, source)
-    taken = taken if added is None else taken + added
-    out = rows.new_zeros(graph.num_dst, *rows.shape[1:])
-    return out.index_add(0, target, attention.unsqueeze(2) * taken)
 
 
 class _DotScores(torch.autograd.Function):
@@ -289,8 +281,8 @@ class _DotScores(torch.autograd.Function):
         graph: EdgeGraph = ctx.graph
         target, source, added = ctx.saved_tensors
         if torch.is_grad_enabled():
-            by_torch = partial(_dots_by_torch, graph, ctx.scale)
-            return *_again(ctx, by_torch, (target, source, added), grad), None, None
+            by_torch = partial(dots_by_torch, graph, ctx.scale)
+            return *gradients(by_torch, (target, source, added), ctx.needs_input_grad, grad), None, None
         scaled = grad * ctx.scale
         by_target = _like(target)
         by_source = _like(source)
@@ -299,13 +291,6 @@ class _DotScores(torch.autograd.Function):
         _head_sum((starts, targets, slots), scaled, target, None, by_source)
         by_added = _spread(graph, scaled, target) if ctx.needs_input_grad[2] else None
         return by_target, by_source, by_added, None, None
-
-
-def _dots_by_torch(graph: EdgeGraph, scale: float, target: Tensor, source: Tensor, added: Tensor | None) -> Tensor:
-    at_source, at_target = graph.ends
-    rows = source.index_select(0, at_source)
-    rows = rows if added is None else rows + added
-    return (target.index_select(0, at_target) * rows).sum(dim=2) * scale
 
 
 class _SumScores(torch.autograd.Function):
@@ -326,8 +311,8 @@ class _SumScores(torch.autograd.Function):
         graph: EdgeGraph = ctx.graph
         source, target, edge, scores = ctx.saved_tensors
         if torch.is_grad_enabled():
-            by_torch = partial(_sum_scores_by_torch, graph, ctx.slope)
-            return *_again(ctx, by_torch, (source, target, edge), grad), None, None
+            by_torch = partial(sum_scores_by_torch, graph, ctx.slope)
+            return *gradients(by_torch, (source, target, edge), ctx.needs_input_grad, grad), None, None
         by_slot, by_target, by_source = _like(scores), _like(target), _like(source)
         arguments = (scores.detach().numpy(), _slopes(ctx.slope, source), grad.contiguous().numpy())
         _over(
@@ -342,12 +327,6 @@ class _SumScores(torch.autograd.Function):
         starts, slots, _ = graph.by_source
         _over(kernels.sum_slots, graph.num_src, scores.numel(), starts, slots, by_slot.numpy(), by_source.numpy())
         return by_source, by_target, by_slot if ctx.needs_input_grad[2] else None, None, None
-
-
-def _sum_scores_by_torch(graph: EdgeGraph, slope: float, source: Tensor, target: Tensor, edge: Tensor | None) -> Tensor:
-    at_source, at_target = graph.ends
-    total = source.index_select(0, at_source) + target.index_select(0, at_target)
-    return torch.nn.functional.leaky_relu(total if edge is None else total + edge, slope)
 
 
 class _PairScores(torch.autograd.Function):
@@ -368,8 +347,8 @@ class _PairScores(torch.autograd.Function):
         graph: EdgeGraph = ctx.graph
         source, target, added, weight = ctx.saved_tensors
         if torch.is_grad_enabled():
-            by_torch = partial(_pair_scores_by_torch, graph, ctx.slope)
-            return *_again(ctx, by_torch, (source, target, added, weight), grad), None, None
+            by_torch = partial(pair_scores_by_torch, graph, ctx.slope)
+            return *gradients(by_torch, (source, target, added, weight), ctx.needs_input_grad, grad), None, None
         given = (_array(source), _array(target), _optional(added, source), _array(weight), _slopes(ctx.slope, source))
         change = grad.contiguous().numpy()
         by_source, by_target = _like(source), _like(target)
@@ -383,15 +362,6 @@ class _PairScores(torch.autograd.Function):
         arguments = (graph.by_source, *given, change, by_source.numpy())
         _over(kernels.pair_gradient_by_source, graph.num_src, size, *arguments)
         return by_source, by_target, by_added, by_weight.sum(dim=0), None, None
-
-
-def _pair_scores_by_torch(
-    graph: EdgeGraph, slope: float, source: Tensor, target: Tensor, added: Tensor | None, weight: Tensor
-) -> Tensor:
-    at_source, at_target = graph.ends
-    rows = source.index_select(0, at_source) + target.index_select(0, at_target)
-    rows = torch.nn.functional.leaky_relu(rows if added is None else rows + added, slope)
-    return (rows * weight).sum(dim=2)
 
 
 _NO_SLOTS = np.empty(0, dtype=np.int32)
@@ -438,7 +408,7 @@ def _like(tensor: Tensor) -> Tensor:
 
 def _unit(tensor: Tensor) -> Any:
     """Returns 1 in the dtype in which rows of `tensor` are summed."""
-    return np.float64(1) if tensor.dtype is torch.float64 else np.float32(1)
+    return scale_dtype(tensor).type(1)
 
 
 def _slopes(slope: float, like: Tensor) -> tuple[Any, Any]:
@@ -449,16 +419,3 @@ def _slopes(slope: float, like: Tensor) -> tuple[Any, Any]:
 def _stand_in(graph: EdgeGraph, grad: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns sources' rows at which a linear function's gradient is taken; their values don't matter."""
     return grad.new_zeros(graph.num_src, grad.shape[1], dtype=dtype).requires_grad_()
-
-
-def _again(
-    ctx: Any, by_torch: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], grad: Tensor
-) -> tuple[Tensor | None, ...]:
-    """Returns the inputs' gradients by torch's operators, which can be differentiated again."""
-    wanted = [one for one, needed in zip(inputs, ctx.needs_input_grad, strict=False) if one is not None and needed]
-    out = by_torch(*inputs)
-    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=True))
-    return tuple(
-        next(found) if one is not None and needed else None
-        for one, needed in zip(inputs, ctx.needs_input_grad, strict=False)
-    )
