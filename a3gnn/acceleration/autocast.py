@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ _entered = threading.local()
 
 
 def set_autocast(model: nn.Module, on: bool) -> None:
-    """Makes calls of `model` run under autocast to bfloat16 and return float32, or undoes that.
+    """Makes calls of `model` in training run under autocast to bfloat16 and return float32, or undoes that.
 
     Two hooks of the model do so, which are copied and pickled with it.
     """
@@ -26,15 +27,15 @@ def set_autocast(model: nn.Module, on: bool) -> None:
         model.register_forward_hook(_leave, always_call=True)
 
 
-def _stack() -> list[torch.autocast]:
+def _stack() -> list[AbstractContextManager[Any]]:
     if not hasattr(_entered, "stack"):
         _entered.stack = []
-    found: list[torch.autocast] = _entered.stack
+    found: list[AbstractContextManager[Any]] = _entered.stack
     return found
 
 
-def _enter(_: nn.Module, __: Any) -> None:
-    context = torch.autocast("cpu", torch.bfloat16)
+def _enter(module: nn.Module, _: Any) -> None:
+    context = torch.autocast("cpu", torch.bfloat16) if module.training else nullcontext()
     context.__enter__()
     _stack().append(context)
 

@@ -18,7 +18,9 @@ from a3gnn.acceleration.attention_convs import GATConv, GATv2Conv, TransformerCo
 from a3gnn.acceleration.calls import Accelerated, pyg_class
 from a3gnn.acceleration.functions import neighbor_max, neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, Scaling
+from a3gnn.acceleration.inputs import from_table
 from a3gnn.acceleration.twice import mapped
+from a3gnn.models.input_rows import InputRows
 from a3gnn.models.layers.layer import LayerShapes
 
 #: Aggregations with kernels, by PyG's names.
@@ -33,6 +35,8 @@ class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classe
 
     def forward(self, x: Any, edge_index: Any, size: Any = None) -> Tensor:
         """Returns the targets' output; arguments as for PyG's."""
+        if isinstance(x, InputRows):
+            return from_table(self, x, edge_index, size)
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)  # type: ignore[no-any-return]
@@ -55,6 +59,8 @@ class GraphConv(Accelerated, pyg.GraphConv):  # type: ignore[misc]
 
     def forward(self, x: Any, edge_index: Any, edge_weight: Any = None, size: Any = None) -> Tensor:
         """Returns the targets' output; arguments as for PyG's."""
+        if isinstance(x, InputRows):
+            return from_table(self, x, edge_index, edge_weight, size)
         call = self.call(x, edge_index, size, weights=edge_weight)
         if call is not None and edge_weight is not None and self.aggr == "max":
             call = self.refuse("edge_weight with aggr='max'")
@@ -75,6 +81,8 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
 
     def forward(self, x: Any, edge_index: Any, size: Any = None) -> Any:
         """Returns the targets' output; arguments as for PyG's."""
+        if isinstance(x, InputRows):
+            return from_table(self, x, edge_index, size)
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)
@@ -97,6 +105,8 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
 
     def forward(self, x: Any, edge_index: Any, edge_weight: Any = None) -> Tensor:
         """Returns the nodes' output; arguments as for PyG's."""
+        if isinstance(x, InputRows):
+            return from_table(self, x, edge_index, edge_weight)
         call = None if isinstance(x, tuple | list) else self.call(x, edge_index, weights=edge_weight)
         if call is None:
             return super().forward(x, edge_index, edge_weight)  # type: ignore[no-any-return]

@@ -35,6 +35,7 @@ class EdgeGraph:
         order: Each slot's place in the edge list, int32, shape (num_edges,); empty if they are equal.
         num_src: Number of sources.
         whole: The graph of which this one is the first targets, or None.
+        last_degrees: See `KnownEdges`.
     """
 
     indptr: Ints
@@ -42,6 +43,7 @@ class EdgeGraph:
     order: Ints
     num_src: int
     whole: EdgeGraph | None = None
+    last_degrees: NDArray[np.float32] | None = None
 
     @property
     def num_dst(self) -> int:
@@ -93,7 +95,9 @@ class EdgeGraph:
         indptr = np.empty_like(self.indptr)
         indices, order = (np.empty(self.num_edges + loops, dtype=np.int32) for _ in range(2))
         add_loops(self.indptr, self.indices, self.order, loops, indptr, indices, order)
-        return EdgeGraph(indptr, indices[: indptr[-1]], order[: indptr[-1]], self.num_src)
+        edges, last = int(indptr[-1]), self.last_degrees
+        degrees = None if last is None else last + np.float32(1)
+        return EdgeGraph(indptr, indices[:edges], order[:edges], self.num_src, last_degrees=degrees)
 
     @cached_property
     def block(self) -> LayerBlock:
@@ -123,6 +127,8 @@ class EdgeGraph:
         counts = np.diff(self.indptr).astype(dtype)
         if scaling == "mean":
             return ones, (1 / np.maximum(counts, 1)).astype(dtype)
+        if self.last_degrees is not None:
+            counts[len(counts) - len(self.last_degrees) :] = self.last_degrees
         with np.errstate(divide="ignore"):
             found = np.where(counts > 0, 1 / np.sqrt(counts), 0).astype(dtype)
         return found, found
@@ -159,7 +165,7 @@ def _built(edge_index: Tensor, known: KnownEdges, num_src: int, num_dst: int) ->
         rows = len(indptr) - 1
         if rows <= num_dst and (not len(indices) or int(indices.max()) < num_src):
             padded = np.concatenate([indptr, np.full(num_dst - rows, indptr[-1], dtype=np.int32)])
-            return EdgeGraph(padded, indices, _IDENTITY, num_src)
+            return EdgeGraph(padded, indices, _IDENTITY, num_src, last_degrees=known.last_degrees)
     sources, targets = (edge_index[i].contiguous().numpy() for i in range(2))
     lowest, top_source, top_target, ascending = extent(sources, targets)
     if lowest < 0 or top_source >= num_src or top_target >= num_dst:

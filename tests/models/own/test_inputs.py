@@ -13,12 +13,12 @@ from a3gnn.evaluation import own_evaluator as evaluation_plan
 from a3gnn.evaluation.evaluate import validated
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, EvaluationPlans, OwnEvaluator
 from a3gnn.graphs.graph import Graph
-from a3gnn.models.own.describe import counted
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.training.describe import counted
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CPU = torch.device("cpu")
