@@ -59,7 +59,7 @@ def described(task: Task, graph: Graph) -> Task:
             cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
             found = accelerated(model)
             if found and all(layer.reason is None and layer.layer in _SUMS for layer in found):
-                cost = _by_kernels(cost)
+                cost = by_kernels(cost)
             aggregates = _table(model, inputs, subgraph.num_seeds, graph.num_classes)
     except ModelError:
         raise
@@ -73,7 +73,7 @@ def described(task: Task, graph: Graph) -> Task:
     return dataclasses.replace(task, own=own)
 
 
-def _by_kernels(cost: OwnCost) -> OwnCost:
+def by_kernels(cost: OwnCost) -> OwnCost:
     """Returns the cost of a model all of whose convolutions are sums by kernels, from its cost by PyG's code.
 
     Kernels read the rows that PyG's code writes for each edge.
