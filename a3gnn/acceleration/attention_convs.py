@@ -75,7 +75,7 @@ class Attention(Accelerated):  # type: ignore[misc]  # PyG's classes have no typ
         """Returns the call with one self loop per node, and the attributes of its edges."""
         if edge_attr is not None:
             loops = min(call.graph.num_src, call.graph.num_dst)
-            kept = remove_self_loops(edge_index, edge_attr)
+            kept = remove_self_loops(edge_index.long(), edge_attr)  # torch's gradients by int32 are wrong
             _, edge_attr = add_self_loops(*kept, fill_value=self.fill_value, num_nodes=loops)
         return call.looped(), edge_attr
 

@@ -13,6 +13,7 @@ from torch_geometric.nn import aggr as pyg_aggr
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
+from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, graph_of
 from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
 from a3gnn.pipeline.known_edges import known_edges
@@ -117,7 +118,7 @@ class _ConvNode(Node):
         graph = self._graph.first(rows)
         x = first_rows(self.inputs[0], graph.num_src)
         with torch.autocast("cpu", enabled=False):
-            return self._rows(graph, x, x if len(x) == rows else x[:rows], self.dtype)
+            return self._rows(graph, *split(x, rows), self.dtype)
 
 
 class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types

@@ -17,7 +17,6 @@ from torch_geometric.nn import (
     GAT,
     GCN,
     GIN,
-    BasicGNN,
     ChebConv,
     EdgeCNN,
     GATConv,
@@ -26,6 +25,7 @@ from torch_geometric.nn import (
     MessagePassing,
     SAGEConv,
 )
+from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.utils import add_self_loops, to_torch_csr_tensor
 
 from a3gnn import accelerate
