@@ -186,11 +186,13 @@ class LazyRows(Tensor):
         if func in _METADATA:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
-        rule = _RULES.get(func)
-        found = NotImplemented if rule is None else rule(func, *args, **kwargs)
-        if found is not NotImplemented:
-            return found
         lazy = [one for one in tree_leaves((args, kwargs)) if isinstance(one, LazyRows)]
+        rule = _RULES.get(func)
+        # Without gradients, this may be the forward pass of a user's autograd function, whose results must not wait.
+        if rule is not None and (torch.is_grad_enabled() or not any(one.node.requires_grad for one in lazy)):
+            found = rule(func, *args, **kwargs)
+            if found is not NotImplemented:
+                return found
         if _changes_in_place(func, kwargs):
             for one in lazy:
                 one.node.before_change()
