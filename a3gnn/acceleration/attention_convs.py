@@ -47,7 +47,7 @@ class Attention(Accelerated):  # type: ignore[misc]  # PyG's classes have no typ
         call = self.call(x, edge_index, size)
         if call is None or edge_attr is None:
             return call
-        if self.lin_edge is None or not _are_attributes(edge_attr, edge_index, call.weight_dtype):
+        if self.lin_edge is None or not _are_attributes(edge_attr, edge_index, call.weight_dtype, self.edge_dim):
             return self.refuse("edge_attr without edge_dim, or of another type or shape")
         return call
 
@@ -75,7 +75,7 @@ class Attention(Accelerated):  # type: ignore[misc]  # PyG's classes have no typ
         """Returns the call with one self loop per node, and the attributes of its edges."""
         if edge_attr is not None:
             loops = min(call.graph.num_src, call.graph.num_dst)
-            kept = remove_self_loops(edge_index, edge_attr)
+            kept = remove_self_loops(edge_index.long(), edge_attr)  # torch's gradients by int32 are wrong
             _, edge_attr = add_self_loops(*kept, fill_value=self.fill_value, num_nodes=loops)
         return call.looped(), edge_attr
 
@@ -92,6 +92,7 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
     """PyG's `GATConv`."""
 
     linear_names = ("lin", "lin_src", "lin_dst", "lin_edge", "res")
+    source_maps, target_maps = ("lin", "lin_src"), ("lin", "lin_dst", "res")
 
     def forward(
         self, x: Any, edge_index: Any, edge_attr: Any = None, size: Any = None, return_attention_weights: Any = None
@@ -163,6 +164,7 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
     """PyG's `GATv2Conv`."""
 
     linear_names = ("lin_l", "lin_r", "lin_edge", "res")
+    source_maps, target_maps = ("lin_l",), ("lin_r", "res")
 
     def forward(self, x: Any, edge_index: Any, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
         """Returns the targets' output; arguments as for PyG's."""
@@ -202,14 +204,15 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
     """PyG's `TransformerConv`."""
 
     linear_names = ("lin_key", "lin_query", "lin_value", "lin_edge", "lin_skip", "lin_beta")
+    source_maps, target_maps = ("lin_key", "lin_value"), ("lin_query", "lin_skip")
 
     def forward(self, x: Any, edge_index: Any, edge_attr: Any = None, return_attention_weights: Any = None) -> Any:
         """Returns the targets' output; arguments as for PyG's."""
         if return_attention_weights is not None:
             self.refuse("return_attention_weights")
             call = None
-        elif self.lin_edge is not None and edge_attr is None:
-            self.refuse("no edge_attr")
+        elif self.lin_edge is not None and getattr(edge_attr, "ndim", 0) != 2:
+            self.refuse("edge_attr is no matrix")
             call = None
         else:
             call = self.attention_call(x, edge_index, edge_attr)
@@ -262,9 +265,10 @@ def _single(x: Tensor) -> Tensor:
     return x.float() if x.dtype is torch.bfloat16 else x
 
 
-def _are_attributes(edge_attr: Any, edge_index: Tensor, dtype: torch.dtype) -> bool:
+def _are_attributes(edge_attr: Any, edge_index: Tensor, dtype: torch.dtype, width: int) -> bool:
     """Returns whether `edge_attr` is one row or number of `dtype` per edge."""
     if type(edge_attr) not in (Tensor, nn.Parameter) or edge_attr.layout is not torch.strided:
         return False
     right = edge_attr.dtype is dtype and edge_attr.device.type == "cpu"
-    return right and edge_attr.ndim in (1, 2) and len(edge_attr) == edge_index.shape[1]
+    columns = edge_attr.shape[1] if edge_attr.ndim == 2 else 1
+    return right and edge_attr.ndim in (1, 2) and len(edge_attr) == edge_index.shape[1] and columns == width

@@ -13,6 +13,7 @@ from torch_geometric.nn import aggr as pyg_aggr
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
+from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, graph_of
 from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
 from a3gnn.pipeline.known_edges import known_edges
@@ -117,7 +118,7 @@ class _ConvNode(Node):
         graph = self._graph.first(rows)
         x = first_rows(self.inputs[0], graph.num_src)
         with torch.autocast("cpu", enabled=False):
-            return self._rows(graph, x, x if len(x) == rows else x[:rows], self.dtype)
+            return self._rows(graph, *split(x, rows), self.dtype)
 
 
 class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
@@ -125,10 +126,14 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
 
     Attributes:
         linear_names: Attributes with the linear maps that kernels apply themselves.
+        source_maps: Those that are applied to rows of sources, or to their sums.
+        target_maps: Those that are applied to rows of targets.
         aggregations: PyG's names of supported aggregations.
     """
 
     linear_names: ClassVar[tuple[str, ...]] = ()
+    source_maps: ClassVar[tuple[str, ...]] = ()
+    target_maps: ClassVar[tuple[str, ...]] = ()
     aggregations: ClassVar[tuple[str, ...]] = ()
 
     def unsupported(self) -> str | None:
@@ -251,6 +256,8 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
     reason = _rows_reason(source) or (None if own is None else _rows_reason(own)) or _edges_reason(edge_index)
     if reason is not None:
         return reason
+    if not (_fit(conv, conv.source_maps, source) and (own is None or _fit(conv, conv.target_maps, own))):
+        return f"x has {source.shape[1]} columns"
     dtype = _compute_dtype(conv, source, own)
     if dtype is None:
         return f"x of {source.dtype} with other parameters, or under autocast"
@@ -269,6 +276,12 @@ def _rows_reason(x: Any) -> str | None:
     if type(x) not in (Tensor, nn.Parameter, LazyRows) or x.layout is not torch.strided or x.device.type != "cpu":
         return "x is no dense tensor on the CPU"
     return None if x.ndim == 2 else f"x has {x.ndim} dimensions"
+
+
+def _fit(conv: Accelerated, names: tuple[str, ...], rows: Tensor) -> bool:
+    """Returns whether the linear maps called `names` take `rows`."""
+    maps = [getattr(conv, name, None) for name in names]
+    return all(lin is None or lin.weight.shape[1] == rows.shape[1] for lin in maps)
 
 
 def _edges_reason(edge_index: Any) -> str | None:

@@ -31,6 +31,7 @@ class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classe
     """PyG's `SAGEConv`."""
 
     linear_names = ("lin", "lin_l", "lin_r")
+    source_maps, target_maps = ("lin", "lin_l"), ("lin_r",)
     aggregations = ("mean", "sum", "add", "max")
 
     def forward(self, x: Any, edge_index: Any, size: Any = None) -> Tensor:
@@ -55,6 +56,7 @@ class GraphConv(Accelerated, pyg.GraphConv):  # type: ignore[misc]
     """PyG's `GraphConv`."""
 
     linear_names = ("lin_rel", "lin_root")
+    source_maps, target_maps = ("lin_rel",), ("lin_root",)
     aggregations = ("mean", "sum", "add", "max")
 
     def forward(self, x: Any, edge_index: Any, edge_weight: Any = None, size: Any = None) -> Tensor:
@@ -96,7 +98,7 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
 class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
     """PyG's `GCNConv`."""
 
-    linear_names = ("lin",)
+    linear_names = source_maps = ("lin",)
     aggregations = ("sum", "add")
 
     def unsupported(self) -> str | None:

@@ -142,7 +142,7 @@ class _Sum(torch.autograd.Function):
             _sum(graph, grad, weights, scaling, by_x, backward=True)
         if weights is not None and ctx.needs_input_grad[1]:
             by_weights = torch.zeros_like(weights, memory_format=torch.contiguous_format)
-            given = (graph.scales(scaling, _array(weights).dtype), _unit(weights), as_array(grad), _array(x))
+            given = (graph.scales(scaling, array_of(weights).dtype), unit_of(weights), as_array(grad), array_of(x))
             csr = graph.indptr, graph.indices, graph.order
             size = x.shape[1] * graph.num_edges
             _over(kernels.edge_dots, graph.num_dst, size, *csr, *given, by_weights.numpy())
@@ -153,8 +153,8 @@ def _sum(
     graph: EdgeGraph, x: Tensor, weights: Tensor | None, scaling: Scaling, out: Tensor, backward: bool = False
 ) -> None:
     """Writes the sums of `neighbor_sum` to `out`, or with `backward` those of its gradient by the sources' rows."""
-    unit = _unit(x)
-    factors = np.empty(0, dtype=unit.dtype) if weights is None else _array(weights)
+    unit = unit_of(x)
+    factors = np.empty(0, dtype=unit.dtype) if weights is None else array_of(weights)
     scale, own = graph.scales(scaling, unit.dtype)
     if backward:
         starts, _, targets = graph.by_source
@@ -170,7 +170,7 @@ def _sum(
         factors,
         scales,
         unit,
-        _array(x),
+        array_of(x),
         as_array(out),
     )
 
@@ -180,7 +180,7 @@ class _Max(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, graph: EdgeGraph) -> Tensor:
         out = x.new_empty(graph.num_dst, x.shape[1])
         size = x.shape[1] * graph.num_edges
-        _over(kernels.max_rows, graph.num_dst, size, graph.indptr, graph.indices, _array(x), out.numpy())
+        _over(kernels.max_rows, graph.num_dst, size, graph.indptr, graph.indices, array_of(x), out.numpy())
         ctx.graph = graph
         ctx.save_for_backward(x, out)
         return out
@@ -191,12 +191,12 @@ class _Max(torch.autograd.Function):
         x, best = ctx.saved_tensors
         if torch.is_grad_enabled():
             return *gradients(partial(max_by_torch, graph), (x,), ctx.needs_input_grad, grad), None
-        rows, top, size = _array(x), best.detach().numpy(), x.shape[1] * graph.num_edges
+        rows, top, size = array_of(x), best.detach().numpy(), x.shape[1] * graph.num_edges
         shared, by_x = _like(best), grad.new_empty(x.shape)
-        arguments = (rows, top, grad.contiguous().numpy(), _unit(x), shared.numpy())
+        arguments = (rows, top, grad.contiguous().numpy(), unit_of(x), shared.numpy())
         _over(kernels.share_among_ties, graph.num_dst, size, graph.indptr, graph.indices, *arguments)
         starts, _, targets = graph.by_source
-        arguments = (rows, top, shared.numpy(), _unit(x), by_x.numpy())
+        arguments = (rows, top, shared.numpy(), unit_of(x), by_x.numpy())
         _over(kernels.collect_from_maxima, graph.num_src, size, starts, targets, *arguments)
         return by_x, None
 
@@ -220,7 +220,7 @@ class _Attention(torch.autograd.Function):
                 None,
                 None,
             )
-        out, scale = _like(signed), _unit(signed).dtype.type(ctx.dropout.scale)
+        out, scale = _like(signed), unit_of(signed).dtype.type(ctx.dropout.scale)
         arguments = (signed.detach().numpy(), scale, grad.contiguous().numpy(), out.numpy())
         _over(kernels.score_gradient, graph.num_dst, 4 * signed.numel(), graph.indptr, *arguments)
         return out, None, None
@@ -300,7 +300,7 @@ class _SumScores(torch.autograd.Function):
     ) -> Tensor:
         out = source.new_empty(graph.num_edges, source.shape[1])
         slopes = _slopes(slope, source)
-        arguments = (_array(source), _array(target), _optional(edge, source), slopes, out.numpy())
+        arguments = (array_of(source), array_of(target), _optional(edge, source), slopes, out.numpy())
         _over(kernels.add_scores, graph.num_dst, 2 * out.numel(), graph.indptr, graph.indices, *arguments)
         ctx.graph, ctx.slope = graph, slope
         ctx.save_for_backward(source, target, edge, out)
@@ -337,7 +337,13 @@ class _PairScores(torch.autograd.Function):
         out = source.new_empty(graph.num_edges, source.shape[1])
         ctx.graph, ctx.slope = graph, slope
         ctx.save_for_backward(source, target, added, weight)
-        arguments = (_array(source), _array(target), _optional(added, source), _array(weight), _slopes(slope, source))
+        arguments = (
+            array_of(source),
+            array_of(target),
+            _optional(added, source),
+            array_of(weight),
+            _slopes(slope, source),
+        )
         size = graph.num_edges * weight.numel()
         _over(kernels.pair_scores, graph.num_dst, size, graph.indptr, graph.indices, *arguments, out.numpy())
         return out
@@ -349,7 +355,13 @@ class _PairScores(torch.autograd.Function):
         if torch.is_grad_enabled():
             by_torch = partial(pair_scores_by_torch, graph, ctx.slope)
             return *gradients(by_torch, (source, target, added, weight), ctx.needs_input_grad, grad), None, None
-        given = (_array(source), _array(target), _optional(added, source), _array(weight), _slopes(ctx.slope, source))
+        given = (
+            array_of(source),
+            array_of(target),
+            _optional(added, source),
+            array_of(weight),
+            _slopes(ctx.slope, source),
+        )
         change = grad.contiguous().numpy()
         by_source, by_target = _like(source), _like(target)
         by_added = None if added is None else _like(added)
@@ -370,19 +382,19 @@ _NO_SLOTS = np.empty(0, dtype=np.int32)
 def _head_sum(
     csr: tuple[NDArray[np.int32], ...], attention: Tensor, rows: Tensor, added: Tensor | None, out: Tensor
 ) -> None:
-    given = (_array(attention), _array(rows), _optional(added, rows), out.numpy())
+    given = (array_of(attention), array_of(rows), _optional(added, rows), out.numpy())
     _over(kernels.sum_heads, len(out), csr[1].size * out[:1].numel(), *csr, *given)
 
 
 def _dots(graph: EdgeGraph, left: Tensor, rows: Tensor, added: Tensor | None, scale: float, out: Tensor) -> None:
-    given = (_array(left), _array(rows), _optional(added, rows), _unit(rows).dtype.type(scale), out.numpy())
+    given = (array_of(left), array_of(rows), _optional(added, rows), unit_of(rows).dtype.type(scale), out.numpy())
     size = graph.num_edges * left[:1].numel()
     _over(kernels.dot_heads, graph.num_dst, size, graph.indptr, graph.indices, *given)
 
 
 def _spread(graph: EdgeGraph, attention: Tensor, grad: Tensor) -> Tensor:
     out = grad.new_empty(graph.num_edges, *grad.shape[1:])
-    given = (_array(attention), _array(grad), out.numpy())
+    given = (array_of(attention), array_of(grad), out.numpy())
     _over(kernels.spread_heads, graph.num_dst, out.numel(), graph.indptr, *given)
     return out
 
@@ -393,26 +405,27 @@ def _over(kernel: Callable[..., object], rows: int, entries: int, *arguments: An
         pool.in_chunks(partial(kernel, *arguments), rows, pool.grain(rows, 4 * max(entries, 1)))
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
+def array_of(tensor: Tensor) -> NDArray[Any]:
+    """Returns the entries of `tensor`; bfloat16 as its bits in int16."""
     return as_array(tensor.detach().contiguous())
 
 
 def _optional(tensor: Tensor | None, like: Tensor) -> NDArray[Any]:
     """Returns the array of `tensor`, or an empty one with as many dimensions and the dtype of `like`."""
-    return np.empty((0,) * like.ndim, dtype=_array(like[:0]).dtype) if tensor is None else _array(tensor)
+    return np.empty((0,) * like.ndim, dtype=array_of(like[:0]).dtype) if tensor is None else array_of(tensor)
 
 
 def _like(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
-def _unit(tensor: Tensor) -> Any:
-    """Returns 1 in the dtype in which rows of `tensor` are summed."""
+def unit_of(tensor: Tensor) -> Any:
+    """Returns 1 in the type in which rows of `tensor` are summed."""
     return scale_dtype(tensor).type(1)
 
 
 def _slopes(slope: float, like: Tensor) -> tuple[Any, Any]:
-    one = _unit(like)
+    one = unit_of(like)
     return one.dtype.type(slope), one
 
 

@@ -20,7 +20,7 @@ from a3gnn.features.row_kernels import settle, sum_of
 from a3gnn.models.layers.layer_kernels import random_bits
 from a3gnn.models.layers.layer_kernels import softmax as single_softmax
 from a3gnn.storage.compiled import njit
-from a3gnn.storage.intrinsics import prefetch_at, widened
+from a3gnn.storage.intrinsics import narrowed, prefetch_at, widened
 
 # Bytes of a cache line on x86-64 and most arm64 processors.
 _LINE = 64
@@ -750,3 +750,65 @@ def pair_gradient_by_source(
                     for j in range(width):
                         gate = unit if head[j] + own[j] > zero else slope
                         sums[j] += given * factors[j] * gate
+
+
+def stored(value: Any, like: Any) -> Any:
+    """Returns a number as an entry of the array `like`; for compiled code only."""
+    raise NotImplementedError
+
+
+@overload(stored, inline="always")
+def _stored(value: Any, like: Any) -> Callable[..., Any]:
+    def itself(value: Any, like: Any) -> Any:
+        return value
+
+    def shorter(value: Any, like: Any) -> Any:
+        return narrowed(value, like)
+
+    return itself if like.dtype in (types.float32, types.float64) else shorter
+
+
+@njit(cache=True, nogil=True)
+def drop_entries(
+    x: NDArray[Any],
+    rectified: bool,
+    dropping: tuple[np.uint32, np.float32, np.uint32, np.uint32],
+    unit: Any,
+    out: NDArray[Any],
+    low: int,
+    high: int,
+) -> None:
+    """Writes entries `low` to `high` of the flat `x`, dropped or scaled; NaN stays.
+
+    Args:
+        x: The entries.
+        rectified: Whether their ReLU is taken before.
+        dropping: `Dropout.arguments`.
+        unit: 1 in the dtype of sums.
+        out: Written.
+        low: First entry.
+        high: Past the last entry.
+    """
+    threshold, _, low_key, high_key = dropping
+    scale = unit * dropping[1]
+    zero = unit - unit
+    # Counts from 0 over slices, because an index with `low` prevents vectorization.
+    given, written, first = x[low:high], out[low:high], np.uint32(low)
+    if rectified:
+        for j in range(len(given)):
+            factor = zero if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
+            value = lifted(given[j])
+            written[j] = stored((zero if value <= zero else value) * factor, written)
+    else:
+        for j in range(len(given)):
+            factor = zero if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
+            written[j] = stored(lifted(given[j]) * factor, written)
+
+
+@njit(cache=True, nogil=True)
+def pass_alive(grad: NDArray[Any], alive: NDArray[Any], scale: Any, out: NDArray[Any], low: int, high: int) -> None:
+    """Writes the flat `grad` times `scale` where `alive`, the output of a rectified `drop_entries`, is positive."""
+    zero = scale - scale
+    given, passed, written = grad[low:high], alive[low:high], out[low:high]
+    for j in range(len(given)):
+        written[j] = stored(zero if lifted(passed[j]) <= zero else lifted(given[j]) * scale, written)

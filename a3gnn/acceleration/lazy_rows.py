@@ -17,6 +17,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from a3gnn.acceleration.dropping import dropped
+from a3gnn.models.layers.activation import Dropout
+
 
 class Node(ABC):
     """A matrix that is computed by its first rows.
@@ -33,7 +36,7 @@ class Node(ABC):
         nodes = [one for one in self.inputs if isinstance(one, Node)]
         tensors = [one for one in [*self.inputs, *held] if isinstance(one, Tensor)]
         self.requires_grad = torch.is_grad_enabled() and any(one.requires_grad for one in [*nodes, *tensors])
-        self._held = [(one, one._version) for one in tensors if not one.is_inference()]
+        self._held = [(one, one._version) for one in tensors if not one.is_inference()]  # those have no version
         self._grad = torch.is_grad_enabled()
         self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         self._done: Tensor | None = None
@@ -56,7 +59,11 @@ class Node(ABC):
                     "in place; read them before, or call .clone() on the output"
                 )
             on, dtype = self._autocast
-            with torch.set_grad_enabled(self._grad), torch.autocast("cpu", dtype, enabled=on):
+            with (
+                torch.inference_mode(False),
+                torch.set_grad_enabled(self._grad),
+                torch.autocast("cpu", dtype, enabled=on),
+            ):
                 found = self._compute(rows)
                 if self._done is not None and self._done._version != self._version:  # a user changed these rows
                     found = torch.cat([self._done, found[len(self._done) :]])
@@ -131,22 +138,26 @@ class RowNode(Node):
         return self._function(*(first_rows(one, rows) for one in self.inputs))
 
 
-class DropoutNode(RowNode):
-    """Dropout, which drops the same entries each time that more rows are read."""
+class ReluNode(RowNode):
+    """The ReLU of rows."""
+
+    def __init__(self, x: LazyRows) -> None:
+        super().__init__(torch.relu, [x], x.shape[1], x.dtype)
+
+
+class DropoutNode(Node):
+    """Dropout, which drops the same entries each time that more rows are read. It includes a ReLU that nobody read."""
 
     def __init__(self, x: LazyRows, probability: float) -> None:
-        self._generator = torch.Generator().manual_seed(int(torch.randint(2**62, ())))
-        super().__init__(self._dropped, [x], x.shape[1], x.dtype)
-        self._factors = torch.empty(0, x.shape[1])
-        self._probability = probability
+        super().__init__(x.node.shape, x.dtype, [x], ())
+        self._dropout = Dropout.of(probability, int(torch.randint(2**62, ())), "rows")
 
-    def _dropped(self, x: Tensor) -> Tensor:
-        missing = len(x) - len(self._factors)
-        if missing > 0:
-            kept = 1 - self._probability
-            more = torch.empty(missing, x.shape[1]).bernoulli_(kept, generator=self._generator).div_(kept)
-            self._factors = torch.cat([self._factors, more]) if len(self._factors) else more
-        return x * self._factors[: len(x)].to(x.dtype)
+    def _compute(self, rows: int) -> Tensor:
+        source = self.inputs[0]
+        rectified = isinstance(source, ReluNode) and not source.is_read
+        if rectified:
+            source = source.inputs[0]
+        return dropped(first_rows(source, rows), self._dropout, rectified=rectified)
 
 
 class LazyRows(Tensor):
@@ -175,11 +186,13 @@ class LazyRows(Tensor):
         if func in _METADATA:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
-        rule = _RULES.get(func)
-        found = NotImplemented if rule is None else rule(func, *args, **kwargs)
-        if found is not NotImplemented:
-            return found
         lazy = [one for one in tree_leaves((args, kwargs)) if isinstance(one, LazyRows)]
+        rule = _RULES.get(func)
+        # Without gradients, this may be the forward pass of a user's autograd function, whose results must not wait.
+        if rule is not None and (torch.is_grad_enabled() or not any(one.node.requires_grad for one in lazy)):
+            found = rule(func, *args, **kwargs)
+            if found is not NotImplemented:
+                return found
         if _changes_in_place(func, kwargs):
             for one in lazy:
                 one.node.before_change()
@@ -217,6 +230,8 @@ def _entrywise(func: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     in_place = kwargs.pop("inplace", False)
     if not _is_alone(x, args, kwargs):
         return NotImplemented
+    if func in _RELUS:
+        return _placed(ReluNode(x), x, in_place)
     made = RowNode(lambda rows: func(rows, *args, **kwargs), [x], x.shape[1], x.dtype)
     return _placed(made, x, in_place)
 
@@ -346,6 +361,7 @@ def _placed(node: Node, x: LazyRows, in_place: bool) -> Any:
 
 
 _F = torch.nn.functional
+_RELUS = {torch.relu, Tensor.relu, _F.relu}
 _METADATA = {
     Tensor.shape.__get__,  # type: ignore[attr-defined]
     Tensor.dtype.__get__,  # type: ignore[attr-defined]

@@ -70,7 +70,7 @@ def bipartite_graphs() -> dict[str, Edges]:
 
 def weights_of(out: Tensor) -> Tensor:
     """Returns fixed weights of a sum of all outputs, so that each output has a gradient of its own."""
-    return torch.linspace(-1, 1, max(out.numel(), 1)).view(-1)[: out.numel()].view_as(out).to(out.dtype)
+    return torch.linspace(0.5, 1, max(out.numel(), 1)).view(-1)[: out.numel()].view_as(out).to(out.dtype)
 
 
 def assert_same(found: Any, expected: Any, dtype: torch.dtype) -> None:
@@ -85,16 +85,19 @@ def assert_same(found: Any, expected: Any, dtype: torch.dtype) -> None:
 
 def compare(conv: nn.Module, dtype: torch.dtype, *inputs: Any, native: bool = True, **more: Any) -> None:
     """Checks that the accelerated `conv` has PyG's output and gradients, and that it ran natively or did not."""
-    conv = conv.to(dtype)
+    conv = copy.deepcopy(conv).to(dtype)
+    conv.zero_grad()
     ours = accelerate(copy.deepcopy(conv))
     outs, grads = [], []
     for one in (conv, ours):
         leaves: list[Tensor] = []
 
-        def leaf(value: Any, leaves: list[Tensor] = leaves) -> Any:
+        def leaf(value: Any, leaves: list[Tensor] = leaves, one: nn.Module = one) -> Any:
             if isinstance(value, Tensor) and value.is_floating_point():
                 leaves.append(value.detach().to(dtype).requires_grad_())
                 return leaves[-1]
+            if one is conv and isinstance(value, Tensor) and value.dtype is torch.int32:
+                return value.long()  # torch's gradient of scatter_add is wrong for indices of int32
             return type(value)(map(leaf, value)) if isinstance(value, tuple) else value
 
         out = one(*map(leaf, inputs), **{name: leaf(value) for name, value in more.items()})

@@ -36,6 +36,11 @@ ids = np.arange(100, dtype=np.int32)
 """,
     "docs/howto/loader.md": _DATA,
     "docs/howto/own_loop.md": _DATA,
+    "docs/reference/accelerate.md": """\
+from torch_geometric.nn import GraphSAGE
+
+model = GraphSAGE(8, 8, num_layers=2)
+""",
     "docs/concepts/coming_from.md": _DATA,
     "docs/reference/data_formats.md": _DATA,
     "docs/research/hybrid.md": "",

@@ -102,9 +102,7 @@ def test_what_one_mini_batch_costs_tells_of_others(name, own_task, small_graph) 
     assert whole.node_flops * extent.nodes + whole.edge_flops * extent.edges == pytest.approx(products, rel=0.01)
     reads = 4 * (small_graph.num_features + 32) / times  # of two layers
     assert whole.edge_reads == pytest.approx(task.own.cost.edge_reads, rel=0.01)
-    assert (
-        whole.edge_reads == pytest.approx(reads, rel=0.01) if name == "Layers" else reads < whole.edge_reads < 2 * reads
-    )
+    assert whole.edge_reads == pytest.approx(reads, rel=0.01 if name == "Layers" else 0.15)
     assert whole.parameters == sum(one.numel() for one in model.module.parameters())
 
 
