@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from a3gnn.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from a3gnn.acceleration.accelerate import accelerate
     from a3gnn.apply.predict import predict
     from a3gnn.apply.train import train
     from a3gnn.config import TrainConfig
@@ -30,6 +31,7 @@ __all__ = [
     "Task",
     "TrainConfig",
     "TunedConfig",
+    "accelerate",
     "predict",
     "recommend",
     "train",
@@ -44,6 +46,7 @@ _MODULE_OF = {
     "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",
     "TunedConfig": "a3gnn.training.tuned",
+    "accelerate": "a3gnn.acceleration.accelerate",
     "predict": "a3gnn.apply.predict",
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.apply.train",

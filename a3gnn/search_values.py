@@ -77,6 +77,8 @@ def has_a_small_table(setting: Setting) -> bool:
     graph, task = setting.graph, setting.task
     if not reads_a_table(task):
         return False
+    if task.own is not None and task.own.takes == "edge_index" and setting.hardware.has_device:
+        return False  # accelerated layers, which read it, don't run on GPUs
     return not graph.sparse_features or graph.table_bytes(task.table_model) <= MOST_TABLE_GROWTH * graph.feature_bytes
 
 

@@ -40,8 +40,8 @@ NORMS: tuple[NormName, ...] = get_args(NormName)
 
 #: Input of `forward` besides x: PyG's edge_index, or every layer's adjacency.
 Takes = Literal["edge_index", "adjs"]
-#: How the input layer reduces in-neighbors' rows before any learned operation, if the model declares it.
-Aggregates = Literal["mean"]
+#: How an input layer reduces in-neighbors' rows before any learned operation (`a3gnn.features.row_table.Aggregator`).
+Aggregates = Literal["mean", "sum", "gcn"]
 #: Which accuracies are computed from a fixed sample of in-neighbors, not from all.
 Sampled = Literal["none", "validation", "test", "all"]
 
@@ -49,6 +49,8 @@ Sampled = Literal["none", "validation", "test", "all"]
 _YOUR_OWN = "your own package.module:function"
 _FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
+#: The aggregation of the input layer, of the models whose input layer learns nothing before it aggregates.
+_TABLES: dict[str, Aggregates] = {"sage": "mean", "gcn": "gcn", "gin": "sum"}
 #: Default fanouts of one, two and three layers; further layers repeat the third's. Two layers: Hamilton et al., 2017,
 #: section 4. Three layers: OGB's examples on ogbn-products.
 _FANOUTS: tuple[tuple[int, ...], ...] = ((25,), (25, 10), (15, 10, 5))
@@ -99,12 +101,14 @@ class OwnModel:
             these import.
         shapes: Hash of the names, shapes and types of the parameters and buffers.
         takes: Input of `forward` besides x.
-        aggregates: Aggregation that the model declares for its input layer; None if it declares none.
+        aggregates: Aggregation of the input layer: the declared one if the model takes adjs, else the one whose
+            table an accelerated first layer reads; None if there is none.
         cost: Cost of a forward pass.
         repeats: Whether training the same mini-batches twice gave the same bits, as far as tried. If not,
             configurations with equal learning keys do not share curves.
         sampled: Which accuracies of trials are computed from a fixed sample of in-neighbors, not from all.
         pass_bytes: Largest bytes of an evaluation pass in trials; 0 if no trials were planned.
+        native: Convolutions that run a3gnn's kernels (`a3gnn.accelerate`).
 
     Raises:
         ConfigError: A name is not among its choices.
@@ -118,6 +122,7 @@ class OwnModel:
     repeats: bool = True
     sampled: Sampled = "none"
     pass_bytes: int = 0
+    native: int = 0
 
     def __post_init__(self) -> None:
         OneOf(get_args(Takes)).check("takes", self.takes)
@@ -127,8 +132,8 @@ class OwnModel:
 
     @property
     def reads_a_table(self) -> bool:
-        """Whether its input layer can read means of whole in-neighborhoods: it takes adjs and is declared as a mean."""
-        return self.aggregates == "mean" and self.takes == "adjs"
+        """Whether its input layer can read a table of aggregates of whole in-neighborhoods."""
+        return self.aggregates == "mean" if self.takes == "adjs" else self.native > 0 and self.aggregates is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
@@ -256,7 +261,17 @@ class Task:
     @property
     def table_model(self) -> str:
         """The built-in model whose input layer reads the same table under full aggregation."""
-        return "sage" if self.is_own else self.model
+        if not self.is_own:
+            return self.model
+        read = None if self.own is None else self.own.aggregates
+        return next((model for model, one in _TABLES.items() if one == read), "sage")
+
+    @property
+    def aggregates(self) -> Aggregates | None:
+        """The aggregation of the table that the input layer can read under full aggregation; None if it can't."""
+        if not self.is_own:
+            return _TABLES.get(self.model)
+        return self.own.aggregates if self.own is not None and self.own.reads_a_table else None
 
     def with_model(self, model: str) -> Self:
         """Returns the task with another model; for a user's model, the fields that its factory decides get defaults."""
@@ -288,6 +303,8 @@ class Task:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types, without the later ones (`later_defaults`) at their defaults."""
         fields = dataclasses.asdict(self) | {"fanouts": list(self.fanouts)}
+        if self.own is not None and not self.own.native:  # added later, too
+            del fields["own"]["native"]
         later = self.later_defaults()
         return {name: value for name, value in fields.items() if name not in later or value != later[name]}
 

@@ -10,6 +10,7 @@ from typing import Any
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, UsageError
+from a3gnn.task import Task
 
 
 def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
@@ -40,8 +41,8 @@ def read_tuned(path: Any) -> tuple[Path, dict[str, Any]]:
     return file, fields
 
 
-def tuned_config(path: Any) -> TrainConfig:
-    """Returns the configuration in the tuned.json at `path`, or in the folder `path`.
+def tuned_config(path: Any) -> tuple[TrainConfig, Task | None]:
+    """Returns the configuration in the tuned.json at `path`, or in the folder `path`, and its task if the file has one.
 
     Raises:
         UsageError: `path` is no path.
@@ -49,7 +50,8 @@ def tuned_config(path: Any) -> TrainConfig:
     """
     file, fields = read_tuned(path)
     try:
-        return TrainConfig.from_dict(fields["config"])
+        task = fields.get("task")
+        return TrainConfig.from_dict(fields["config"]), None if task is None else Task.from_dict(task)
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{file} must be a complete tuned.json, but a field is missing or has the wrong type ({error}); tune again"

@@ -41,6 +41,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "Your graph": ("a3gnn.Graph", "a3gnn.graphs.convert.convert"),
     "Your own loop": (
         "a3gnn.Loader",
+        "a3gnn.accelerate",
         "a3gnn.training.data_module.TunedDataModule",
         "a3gnn.training.batch_model.BatchModel",
     ),

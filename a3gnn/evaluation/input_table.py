@@ -17,8 +17,8 @@ from a3gnn.features.row_table import Aggregator
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside, halves_seconds
-from a3gnn.models.model import Model, build_model
-from a3gnn.task import Task
+from a3gnn.models.model import Model
+from a3gnn.task import Takes, Task
 
 
 class InputTable(NamedTuple):
@@ -50,7 +50,7 @@ def input_table(
         ConfigError: The input layer doesn't start with an aggregation without weights, or the table is too large.
         GraphError: The table is damaged, or can't be written.
     """
-    rows = table_rows(graph, _aggregator(model, task), config, on_chunk)
+    rows = table_rows(graph, _aggregator(task), config, on_chunk)
     return InputTable(rows, _around(graph.on_disk(), on_chunk).degrees() if model.needs_degrees else None)
 
 
@@ -63,14 +63,41 @@ def table_rows(
     return halves_beside(stored, rows, aggregator) if config.feature_dtype == "float16" else rows
 
 
+class FullTable(NamedTuple):
+    """The table of a user's own model, or none.
+
+    Attributes:
+        aggregator: Its aggregation; None without a table.
+        rows: A table of `a3gnn.evaluation.aggregate_table`; None without a table.
+        dtype: Type of its rows in mini-batches.
+        degrees: As in `InputTable`, for gcn only.
+    """
+
+    aggregator: Aggregator | None = None
+    rows: DenseFeatures | SparseFeatures | None = None
+    dtype: torch.dtype = torch.float32
+    degrees: Tensor | None = None
+
+
+def full_table(
+    graph: Graph, aggregator: Aggregator, config: TrainConfig, takes: Takes, on_chunk: Callable[[], None]
+) -> FullTable:
+    """Returns the table with `aggregator` for a user's own model that takes `takes`; errors as in `input_table`.
+
+    Accelerated layers read rows of `config.compute_dtype`; a model that takes adjs gets float32.
+    """
+    rows = table_rows(graph, aggregator, config, on_chunk)
+    narrow = config.compute_dtype == "bfloat16" and takes == "edge_index" and isinstance(rows, DenseFeatures)
+    degrees = _around(graph.on_disk(), on_chunk).degrees() if aggregator == "gcn" else None
+    return FullTable(aggregator, rows, torch.bfloat16 if narrow else torch.float32, degrees)
+
+
 def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
     """Returns the seconds to make a task's table; afterwards the table is stored beside `graph`, a graph on disk.
 
     It raises the same errors as `input_table`.
     """
-    aggregator: Aggregator = "mean"  # the only one that a user's model may declare
-    if not task.is_own:
-        aggregator = _aggregator(build_model(task, graph.num_features, graph.num_classes), task)
+    aggregator = _aggregator(task)
     around = _around(graph, lambda: None)
     seconds = table_seconds(graph, aggregator, around)
     if config.feature_dtype == "float16":
@@ -78,13 +105,13 @@ def input_table_seconds(graph: Graph, task: Task, config: TrainConfig) -> float:
     return seconds
 
 
-def _aggregator(model: Model, task: Task) -> Aggregator:
-    if model.aggregator is None:
+def _aggregator(task: Task) -> Aggregator:
+    if task.aggregates is None:
         raise ConfigError(
             "input_aggregation full needs an input layer that aggregates features before any learned part (sage, "
-            f"gcn, gin), got {task.model}, whose attention is learned; use sampled"
+            f"gcn, gin), got {task.model}, which learns something before it aggregates; use sampled"
         )
-    return model.aggregator
+    return task.aggregates
 
 
 def _around(graph: Graph, on_chunk: Callable[[], None]) -> Neighborhoods:

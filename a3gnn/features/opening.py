@@ -113,7 +113,7 @@ def _check_table(config: TrainConfig, table: DenseFeatures | SparseFeatures | No
     if (config.input_aggregation == "full") != (table is not None):
         raise UsageError(
             "input_aggregation must be full with a table for the input layer and sampled without, got "
-            f"{config.input_aggregation}; only a3gnn's own training makes the table, so use sampled in your own loop"
+            f"{config.input_aggregation}; `Trainer` and `Loader` make the table"
         )
 
 

@@ -30,7 +30,7 @@ _LINE = 64
 
 
 def sum_of(row: Any, scratch: Any) -> Any:
-    """Returns the memory for the sum of an output row: the row itself if it is float32, else `scratch`, float32.
+    """Returns the memory for an output row's sum: a float32 or float64 row itself, else `scratch`, float32.
 
     The result is as long as `scratch`. For compiled code only.
     """
@@ -51,7 +51,7 @@ def _sum_of(row: Any, scratch: Any) -> Callable[..., Any]:
     def apart(row: Any, scratch: Any) -> Any:
         return scratch
 
-    return itself if row.dtype == types.float32 else apart
+    return itself if row.dtype in (types.float32, types.float64) else apart
 
 
 @overload(settle, inline="always")
@@ -63,7 +63,7 @@ def _settle(total: Any, row: Any) -> Callable[..., None]:
     def as_it_is(total: Any, row: Any) -> None:
         pass
 
-    return as_it_is if row.dtype == types.float32 else rounded
+    return as_it_is if row.dtype in (types.float32, types.float64) else rounded
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -15,15 +15,9 @@ from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.pipeline.pipeline import EdgeSampling
 from a3gnn.pipeline.pyg_edges import SubgraphType
+from a3gnn.setting import Setting
+from a3gnn.task import Task
 from a3gnn.tuned_file import tuned_config
-
-#: Knobs that only the trainer applies, and their replacement in a user's own training loop.
-_OF_THE_TRAINER = {
-    "compute_dtype": "call the model under torch.autocast",
-    "input_aggregation": "mini-batches contain sampled in-neighbors for the input layer too",
-    "learning_rate_scale": "multiply the optimizer's learning rate by it, and warm up if it is above 1",
-    "trainers": "your own loop is one trainer on one device",
-}
 
 
 class HoldsConfig(Protocol):
@@ -38,36 +32,41 @@ class HoldsConfig(Protocol):
 ConfigLike: TypeAlias = TrainConfig | HoldsConfig | Mapping[str, Any] | str | Path
 
 
-def loader_config(
-    config: ConfigLike | None, batch_size: int | None, num_workers: int | None
-) -> tuple[TrainConfig, list[str]]:
-    """Returns the configuration of a loader, and a warning for each knob that only the trainer applies.
+class LoaderConfig(NamedTuple):
+    """The configuration of a loader.
 
-    `batch_size` and `num_workers` override `config` unless they are None. In-neighbors are sampled for every layer.
+    Attributes:
+        config: The configuration.
+        task: The task that it was tuned for; None if it is unknown.
+    """
+
+    config: TrainConfig
+    task: Task | None = None
+
+
+def loader_config(config: ConfigLike | None, batch_size: int | None, num_workers: int | None) -> LoaderConfig:
+    """Returns the configuration of a loader.
+
+    `batch_size` and `num_workers` override `config` unless they are None.
 
     Raises:
-        UsageError: A number is out of range.
+        UsageError: A number is out of range, or the configuration has several trainers.
         ConfigError: The configuration or its file is not valid.
     """
-    config = _config(config)
-    left = list(_left_to_the_loop(config))
-    config = config.replace(input_aggregation="sampled", trainers=1)
+    config, task = _held(config)
+    if config.trainers > 1:
+        raise UsageError(
+            f"trainers must be 1 in your own loop, which is one trainer, got {config.trainers}; train with a3gnn "
+            "train, or tune with fix={'trainers': 1}"
+        )
     if batch_size is not None:
         config = config.replace(batch_size=whole_number("batch_size", batch_size, 1, "1,024 is the default"))
     if num_workers is None:
-        return config, left
+        return LoaderConfig(config, task)
     if whole_number("num_workers", num_workers, 0, "0 loads each mini-batch on request") == 0:
-        return config.replace(parallel_mode="sequential"), left
+        return LoaderConfig(config.replace(parallel_mode="sequential"), task)
     mode = "mode1" if config.parallel_mode == "sequential" else config.parallel_mode
-    return config.replace(parallel_mode=mode, num_workers=int(num_workers)), left
-
-
-def _left_to_the_loop(config: TrainConfig) -> Iterator[str]:
-    default = TrainConfig()
-    for name, remedy in _OF_THE_TRAINER.items():
-        value = getattr(config, name)
-        if value != getattr(default, name):
-            yield f"only a3gnn's trainer applies {name}, got {value}; {remedy}"
+    return LoaderConfig(config.replace(parallel_mode=mode, num_workers=int(num_workers)), task)
 
 
 def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
@@ -89,13 +88,20 @@ def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
     return tuple(map(int, num_neighbors))
 
 
-def _config(config: ConfigLike | None) -> TrainConfig:
+def _held(config: ConfigLike | None) -> LoaderConfig:
+    """Returns the configuration in `config`, and the task that it was tuned for."""
     if config is None or isinstance(config, TrainConfig):
-        return config or TrainConfig()
+        return LoaderConfig(config or TrainConfig())
+    if isinstance(config, LoaderConfig):
+        return config
     if isinstance(config, Mapping):
-        return TrainConfig.from_dict(config)
+        return LoaderConfig(TrainConfig.from_dict(config))
     held = None if isinstance(config, type) else getattr(config, "config", None)
-    return held if isinstance(held, TrainConfig) else tuned_config(config)
+    if not isinstance(held, TrainConfig):
+        return LoaderConfig(*tuned_config(config))
+    holder = config if hasattr(config, "setting") else getattr(config, "tuned", None)
+    setting = getattr(holder, "setting", None)
+    return LoaderConfig(held, setting.task if isinstance(setting, Setting) else None)
 
 
 class LoaderArguments(NamedTuple):

@@ -20,6 +20,7 @@ from a3gnn.checks import flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, fanouts_of, loader_config, sampling_of
+from a3gnn.loader.full_table import table_for
 from a3gnn.loader.pyg_batch import PygBatches
 from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
 from a3gnn.loader.seeds import InputNodes, SeedPlan
@@ -137,8 +138,8 @@ class Loader(SeedLoader):
 
     Arguments take precedence over `config`, which sets the other knobs, such as cache and tier. Fanouts are the
     exception: `seed_fanout` and `deep_fanout` of `config` override `num_neighbors`, as they override a task's fanouts.
-    A warning lists knobs that only a3gnn's trainer applies: `compute_dtype`, `input_aggregation` and
-    `learning_rate_scale`.
+    `TunedConfig.apply` applies the knobs of the model and the optimizer. With `input_aggregation` full, `x` holds rows
+    of a table, which only an accelerated model's first layer can read.
 
     A loader can be copied and pickled, for example for `torch.multiprocessing.spawn`. The copy continues with the next
     epoch. A graph on disk is opened again from its folder; other data is pickled with the loader.
@@ -247,12 +248,12 @@ class Loader(SeedLoader):
             batch_sampler=batch_sampler,
             share=share,
         )
-        config, left = loader_config(config, batch_size, num_workers)
-        for remedy in left:
-            warnings.warn(remedy, stacklevel=2)
+        held = loader_config(config, batch_size, num_workers)
+        config = held.config
         check_together(asked, config, batch_size)
         fanouts = config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
         source = source_of(data, weight_attr, custom_cls)
+        table = table_for(data, source, asked, held, device)
         self._inputs = InputNodes.of(input_nodes, source.graph.num_nodes, input_id)
         super().__init__(len(self._inputs.nodes), asked, config)
         self.data, self.input_nodes, self.transform = data, input_nodes, transform
@@ -266,6 +267,9 @@ class Loader(SeedLoader):
                 reuse_buffers=False,
                 input_nodes=self._inputs.nodes,
                 shuffle=asked.shuffle,
+                aggregator=table.aggregator,
+                table=table.rows,
+                dtype=table.dtype,
                 sampling=sampling_of(source, asked, config, self._inputs),
                 shares=None if share is None else Shares.equal(*share),
             ),
@@ -274,12 +278,14 @@ class Loader(SeedLoader):
         self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)
         self._by_place = order is not None or not self._inputs.are_distinct
         self._single_part = config.num_partitions == 1
-        self._as_data = PygBatches(source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs)
+        self._as_data = PygBatches(
+            source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs, degrees=table.degrees
+        )
         self._epoch = self._calls = 0
         self._cores: list[frozenset[int]] = []
         # Arguments for a copy. They hold the configuration itself, whose file may change, and a copy of `data`, whose
         # attributes may be deleted later.
-        self._given = given | {"data": data_of(data, source), "config": config, "batch_size": None, "num_workers": None}
+        self._given = given | {"data": data_of(data, source), "config": held, "batch_size": None, "num_workers": None}
         self._shared_x = shared_x(data, source)
         self._graph = source.graph
         self._own = frozenset(self.__dict__) | {"_own"}

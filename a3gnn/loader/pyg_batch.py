@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from a3gnn.loader.pyg_source import Source
+from a3gnn.models.own.inputs import of_batch, table_input
 from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.known_edges import known_edges
 from a3gnn.pipeline.pyg_edges import BatchEdges, SubgraphType, adjacencies, all_between, both_ways, sampled_edges
 from a3gnn.pipeline.stages import Sampler
 from a3gnn.sampling.edge_sampler import EdgeSampler
@@ -27,16 +29,25 @@ class PygBatches:
         sampler: The mini-batches' sampler. Induced subgraphs need an `EdgeSampler`, which finds their edges.
         device: cuda moves the mini-batches there; with cpu each tensor stays on its attribute's device.
         adjs: Whether each `Data` has `adjs`.
+        degrees: Each node's number of in-neighbors other than itself, if `x` holds rows of a table for gcn.
     """
 
     def __init__(
-        self, source: Source, subgraph_type: SubgraphType, sampler: Sampler, device: str, *, adjs: bool
+        self,
+        source: Source,
+        subgraph_type: SubgraphType,
+        sampler: Sampler,
+        device: str,
+        *,
+        adjs: bool,
+        degrees: Tensor | None = None,
     ) -> None:
         self._source = source
         self._type = subgraph_type
         self._sampler = sampler
         self._device = torch.device(device)
         self._adjs = adjs
+        self._degrees = degrees
 
     def __call__(self, batch: MiniBatch, input_id: Tensor) -> Data:
         """Returns `batch` as a new `Data`; dense x shares the batch's memory.
@@ -51,6 +62,8 @@ class PygBatches:
         data = self._source.attributes(n_id, edges)
         if self._source.reads_x:  # float32, whatever the stored dtype
             data.x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+            if batch.aggregator is not None and not self._adjs:
+                data.x = table_input(batch, edges.edge_index, self._degrees)
         if "n_id" not in data:
             data.n_id = n_id
         if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in data:
@@ -64,8 +77,12 @@ class PygBatches:
         if self._type == "directional":
             data.num_sampled_nodes = _steps(subgraph.hop_sizes)
             data.num_sampled_edges = _steps([int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]])
-        if self._adjs:
+        if self._adjs and batch.aggregator is None:
             data.adjs = adjacencies(subgraph, batch.indptr, batch.indices)
+        elif self._adjs:  # sources of the input layer are twice as many as nodes, so no edge list fits them
+            data.x, data.adjs = of_batch(batch, "adjs")
+            if "edge_index" in data:
+                del data.edge_index
         return data if self._device.type == "cpu" else data.to(self._device)
 
     def _edges(self, batch: MiniBatch) -> BatchEdges:
@@ -73,6 +90,10 @@ class PygBatches:
         if self._type == "induced" and isinstance(self._sampler, EdgeSampler):
             return all_between(n_id, self._sampler, like)
         edges = sampled_edges(batch, like.dtype)
+        if self._type == "directional" and edges.edge_index.device.type == "cpu":
+            known = known_edges(edges.edge_index)
+            known.csr = batch.subgraph.indptr, batch.subgraph.indices
+            known.hop_sizes = batch.subgraph.hop_sizes
         if self._type == "bidirectional":
             edges = both_ways(edges, len(n_id))
         if self._device.type == "cpu" and like.device.type != "cpu":
@@ -81,4 +102,4 @@ class PygBatches:
 
 
 def _steps(totals: Any) -> list[int]:
-    return [totals[0], *(after - before for before, after in pairwise(totals))]
+    return [after - before for before, after in pairwise([0, *totals])]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from a3gnn.errors import ConfigError, UsageError
+from a3gnn.features.row_table import input_width
 from a3gnn.models.batch_blocks import blocks_of
 from a3gnn.models.model import build_model
 from a3gnn.pipeline.batch import MiniBatch
@@ -65,13 +66,21 @@ class BatchModel(nn.Module):
                 and index.
 
         Raises:
-            UsageError: The features have another width, or a batch norm needs other shares' rows and can't get them.
+            UsageError: The features have another width or are aggregates for another model, or a batch norm needs other
+                shares' rows and can't get them.
         """
         if self.training:
             self._prepare(batch)
         seed = derive(self._seed, "dropout", batch.epoch, batch.index)
-        _check_dtype(batch.x, torch.float32)
-        if batch.x.shape[1] != self._in_channels:
+        aggregator = batch.aggregator
+        if aggregator is None:
+            _check_dtype(batch.x, torch.float32)
+        elif aggregator != self.model.aggregator or self.model.needs_degrees:
+            raise UsageError(
+                f"input_aggregation full needs a model that reads the table of {aggregator} and no degrees, which "
+                "mini-batches lack, such as sage or gin; use sampled"
+            )
+        if batch.x.shape[1] != input_width(aggregator, self._in_channels):
             raise UsageError(
                 f"mini-batches must have the model's {self._in_channels} features, got {batch.x.shape[1]}; give the "
                 "Loader a Graph, such as Graph.from_pyg(data)"
@@ -80,7 +89,7 @@ class BatchModel(nn.Module):
         # With bfloat16, sparse features stay float32.
         keeps = batch.x.is_sparse_csr and self._dtype is torch.bfloat16
         x = batch.x if keeps else batch.x.to(self._dtype)
-        out: Tensor = self.model(x, blocks, seed=seed, dtype=self._dtype)
+        out: Tensor = self.model(x, blocks, aggregated=aggregator is not None, seed=seed, dtype=self._dtype)
         if self.training and self._statistics is not None:
             self._statistics.keep()
         return out

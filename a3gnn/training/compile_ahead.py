@@ -55,9 +55,9 @@ class KernelSet:
     def of(cls, graph: Graph, task: Task, config: TrainConfig | None = None) -> Self:
         """Returns the kernels to train `task` on a `graph` on disk with `config`, or with all that a tune may try."""
         features = graph.characteristics()
-        if task.is_own:  # its layers have no kernels; the sampler's and the store's are among GAT's
-            full = config is not None and config.input_aggregation == "full"
-            task = Task(model="sage" if full else "gat", fanouts=task.fanouts)
+        if task.is_own:  # the sampler's and the store's kernels are among those of these models
+            tabled = task.aggregates is not None and (config is None or config.input_aggregation == "full")
+            task = Task(model=task.table_model if tabled else "gat", fanouts=task.fanouts)
         return cls(
             _small_task(task),
             features.sparse_features,

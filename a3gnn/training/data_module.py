@@ -22,8 +22,8 @@ class TunedDataModule(_pytorch.LightningDataModule):  # type: ignore[misc, name-
     """Provides Lightning's Trainer with a tuned configuration's mini-batches, each a PyG `Data`.
 
     The first `batch.batch_size` nodes are the seeds. Training uses the configuration and the task's seed. Validation,
-    test and prediction use only its batch size: they sample `eval_neighbors` in-neighbors per node, uniformly. A
-    warning lists the knobs that only a3gnn's trainer applies.
+    test and prediction use only its batch size: they sample `eval_neighbors` in-neighbors per node, uniformly.
+    `module.tuned.apply(model, optimizer)` applies the knobs of the model and the optimizer.
 
     Examples:
         >>> module = TunedDataModule("runs/mine/tuned.json", data)

@@ -16,10 +16,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import ModelError, UsageError
 from a3gnn.evaluation.own_evaluator import EvaluationPlans
 from a3gnn.graphs.graph import Graph
-from a3gnn.models.own.describe import described
 from a3gnn.option_names import option
 from a3gnn.process.worker import Ended, Worker
 from a3gnn.task import Task
+from a3gnn.training.describe import described
 from a3gnn.training.trainer import Trainer
 from a3gnn.units import format_duration
 
@@ -85,6 +85,8 @@ def examine(argument: dict[str, Any]) -> dict[str, Any]:
         task = described(Task.from_dict(known), graph)
         assert task.own is not None
         plans = EvaluationPlans.of(graph, task, argument["evaluation_bytes"])
+        if task.own.native:
+            _compile(task, graph)
         own = dataclasses.replace(
             task.own, repeats=_repeats(task, graph), sampled=plans.sampled, pass_bytes=round(plans.pass_bytes)
         )
@@ -109,6 +111,13 @@ def _why_not_examined(model: str, timeout_s: float, ended: Ended) -> str:
         remedy = "end other programs" if ended.limited_by_free else "raise the memory limit"
         return f"{process} {ended.why()}; {remedy}, make the model smaller, or check whether it leaks memory"
     return f"{ended.log.strip()}\n{process} {ended.why()}".strip()
+
+
+def _compile(task: Task, graph: Graph) -> None:
+    """Trains a mini-batch in bfloat16, so that no trial compiles an accelerated layer's kernels."""
+    config = TrainConfig(batch_size=_SEEDS, compute_dtype="bfloat16")
+    with Trainer(graph, config, task) as trainer:
+        list(islice(trainer.steps(0), 1))
 
 
 def _repeats(task: Task, graph: Graph) -> bool:

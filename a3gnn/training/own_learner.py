@@ -16,10 +16,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, ModelError
-from a3gnn.evaluation.input_table import table_rows
+from a3gnn.evaluation.input_table import FullTable, full_table
 from a3gnn.evaluation.own_evaluator import OwnEvaluator
-from a3gnn.features.row_table import Aggregator
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.adam import Optimizer
 from a3gnn.models.loss import loss_of
@@ -32,6 +30,7 @@ from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.storage.host_limits import evaluation_bytes as budget_bytes
 from a3gnn.task import OwnModel, Task
+from a3gnn.training.own_loop import accelerated
 from a3gnn.units import count
 
 #: The begin of torch's error for a single row; the error has no type of its own.
@@ -46,7 +45,7 @@ class Own:
     Args:
         graph: Provides features, labels and splits.
         config: Its `compute_dtype`, `batch_size` and `input_aggregation` are used.
-        task: Must describe its model (`a3gnn.models.own.describe`).
+        task: Must describe its model (`a3gnn.training.describe`).
         device: Where the model is.
         evaluation_bytes: Memory of one evaluation pass; None for an eighth of the machine's memory.
         on_chunk: Called before each mini-batch that is evaluated; an exception that it raises ends the evaluation.
@@ -54,11 +53,8 @@ class Own:
     Raises:
         ModelError: The model can't be built, differs from the task's description, or has its own loss besides class
             weights, or its own schedule besides the task's.
-        ConfigError: `input_aggregation` is full, and the model does not declare a mean or the table is too large.
+        ConfigError: `input_aggregation` is full, and the model reads no table or the table is too large.
     """
-
-    #: Autocast reduces the precision of computations, but not of the features that are read.
-    dtype = torch.float32
 
     def __init__(
         self,
@@ -78,6 +74,7 @@ class Own:
         self._own = UserModel.of(self._factory.name, self._built())
         self._sources = Sources.of(self._factory.module)
         self._known = _checked(task, self._own, self._sources)
+        accelerated(self._own)
         self._own = self._own.with_loss(loss_of(graph, task, device), task.class_weights, graph.target)
         if task.lr_schedule != "constant" and getattr(self._own.module, "schedule", None) is not None:
             raise ModelError(
@@ -87,10 +84,10 @@ class Own:
         self.model = self._own.module.to(device)
         if min(config.batch_size, len(graph.train_ids)) > 1:  # otherwise running statistics are never updated
             take_single_rows(self.model)
-        self.aggregator: Aggregator | None = None
-        self.rows: DenseFeatures | SparseFeatures | None = None
-        if config.input_aggregation == "full":
-            self.aggregator, self.rows = "mean", self._table(config)
+        table = self._table(config) if config.input_aggregation == "full" else FullTable()
+        #: Autocast reduces the precision of computations, but not of the features that are read, unless from a table.
+        self.dtype = table.dtype
+        self.aggregator, self.rows, self._degrees = table.aggregator, table.rows, table.degrees
         self._rates: list[float] = []
 
     @property
@@ -116,7 +113,7 @@ class Own:
 
     def loss(self, batch: MiniBatch) -> Tensor:
         """Returns the model's loss for the seeds; seeds torch's generator for the mini-batch meanwhile."""
-        inputs = of_batch(batch, self._own.takes)
+        inputs = of_batch(batch, self._own.takes, self._degrees)
         seed = derive(self._task.seed, "mini-batch", batch.epoch, batch.index)
         with seeded(seed, self._device):
             try:
@@ -179,14 +176,14 @@ class Own:
     def _built(self) -> torch.nn.Module:
         return self._factory.build(self._graph.num_features, self._graph.num_classes, self._task.seed)
 
-    def _table(self, config: TrainConfig) -> DenseFeatures | SparseFeatures:
-        if not self._known.reads_a_table:
+    def _table(self, config: TrainConfig) -> FullTable:
+        aggregator = self._task.aggregates
+        if aggregator is None:
             raise ConfigError(
-                'input_aggregation full needs a model with aggregates = "mean" and forward(x, adjs), got '
-                f"{self._task.model} with aggregates = {self._known.aggregates!r} and forward(x, "
-                f"{self._known.takes}); use sampled"
+                "input_aggregation full needs a model whose input layer reads a table (docs/reference/own_models.md), "
+                f"got {self._task.model} with forward(x, {self._known.takes}); use sampled"
             )
-        return table_rows(self._graph, "mean", config, self._on_chunk)
+        return full_table(self._graph, aggregator, config, self._known.takes, self._on_chunk)
 
 
 def take_single_rows(module: nn.Module) -> None:
@@ -237,7 +234,8 @@ def _checked(task: Task, model: UserModel, sources: Sources) -> OwnModel:
         raise ConfigError(
             f"the task's own must describe the model to train {task.model}, got None; call described(task, graph)"
         )
-    found = (sources.hash, model.shapes, model.takes, model.aggregates)
+    declared = model.aggregates if known.takes == "adjs" else known.aggregates
+    found = (sources.hash, model.shapes, model.takes, declared)
     if found != (known.sources, known.shapes, known.takes, known.aggregates):
         raise ModelError(
             f"{task.model} must not change during a run, but its files, packages or parameters have changed. In a "

@@ -20,12 +20,12 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import Metrics
 from a3gnn.metric import AUTO
-from a3gnn.models.own.describe import described
 from a3gnn.notify import waiting
 from a3gnn.parts.graph import check_over_parts
 from a3gnn.parts.opening import graph_of
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
+from a3gnn.training.describe import described
 from a3gnn.training.tuned import TunedConfig
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
@@ -16,6 +16,11 @@ from a3gnn.measurement import Failure, Metrics
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuned_file import read_tuned
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LambdaLR
 
 
 class Trained(NamedTuple):
@@ -143,6 +148,38 @@ class TunedConfig:
             left_out=tuple(fields.get("left_out", ())),
             no_gain=fields.get("no_gain"),
         )
+
+    def apply(self, model: nn.Module, optimizer: Optimizer, *, batches_per_epoch: int | None = None) -> LambdaLR:
+        """Applies the knobs of the model and the optimizer in your own loop. `Loader(..., config=...)` does the rest.
+
+        It accelerates `model` in place (`a3gnn.accelerate`), in the tuned `compute_dtype`. The schedule multiplies the
+        optimizer's learning rates by `learning_rate_scale`, with its warm-up, and by the task's schedule.
+
+        Examples:
+            >>> schedule = tuned.apply(model, optimizer)
+            >>> loader = Loader(data, [25, 10], data.train_mask, shuffle=True, config=tuned)
+            >>> for batch in loader:
+            ...     optimizer.zero_grad()
+            ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]
+            ...     criterion(out, batch.y[: batch.batch_size]).backward()
+            ...     optimizer.step()
+            ...     schedule.step()
+
+        Args:
+            model: Any module, called as PyG's are.
+            optimizer: Over the model's parameters. Its learning rates correspond to the task's.
+            batches_per_epoch: `len(loader)`; by default the tune's number.
+
+        Returns:
+            The schedule. Call its `step` after each mini-batch.
+
+        Raises:
+            UsageError: An argument has another type; the number of mini-batches is unknown, because there are parts; or
+                no layer of `model` reads the table of `input_aggregation` full.
+        """
+        from a3gnn.training.own_loop import applied  # imports torch
+
+        return applied(self.config, self.setting, model, optimizer, batches_per_epoch)
 
     def write(self, path: str | Path) -> None:
         """Writes tuned.json to `path`, atomically."""

@@ -44,6 +44,11 @@ def train_epoch(loader):
 def validate():
     return 0.5
 """,
+    "docs/reference/accelerate.md": """\
+from torch_geometric.nn import GraphSAGE
+
+model = GraphSAGE(8, 8, num_layers=2)
+""",
     "docs/concepts/coming_from.md": _DATA,
     "docs/reference/data_formats.md": _DATA,
     "docs/research/hybrid.md": "",

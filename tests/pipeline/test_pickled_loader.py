@@ -66,7 +66,6 @@ _OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:only a3gnn's trainer applies compute_dtype")
 @pytest.mark.parametrize("options", _OPTIONS, ids=lambda options: ",".join(options) or "none")
 @pytest.mark.parametrize("copied", [_pickled, copy.deepcopy, copy.copy])
 def test_a_copy_goes_on_with_the_next_epoch(

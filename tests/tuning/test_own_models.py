@@ -35,6 +35,15 @@ SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 MUCH = 2**34
 #: Seconds.
 BUDGET_S = 40.0
+#: A model whose input layer reads no table.
+_ATTENTION = """
+import torch
+from torch_geometric.nn import GAT
+
+
+def Attention(in_channels, out_channels):
+    return GAT(in_channels, 8, 2, out_channels, heads=2)
+"""
 
 
 def found(package: Package, graph: Graph, name: str = "Edges", room: int = MUCH) -> OwnModel:
@@ -49,7 +58,7 @@ def found(package: Package, graph: Graph, name: str = "Edges", room: int = MUCH)
 
 def setting_of(package: Package, graph: Graph, hardware: Hardware, name: str = "Edges", **changes: bool) -> Setting:
     own = dataclasses.replace(found(package, graph, name), **changes)
-    task = Task(model=package.factory(name), fanouts=(5, 3), own=own)
+    task = Task(model=name if ":" in name else package.factory(name), fanouts=(5, 3), own=own)
     return Setting(task, graph.characteristics(), hardware)
 
 
@@ -176,16 +185,22 @@ def test_knobs_that_do_not_apply_leave_the_space_and_it_is_said(package, tiny_fo
     fast = dataclasses.replace(hardware.profile, bf16_gemm_flops_per_s=9 * hardware.profile.gemm_flops_per_s)
     machine = dataclasses.replace(hardware, profile=fast)
     values, lines = {}, {}
-    for name in ("Edges", "Layers"):
+    package.write("attention", _ATTENTION)
+    for name in ("Edges", "Layers", f"{package.name}.attention:Attention"):
         setting = setting_of(package, tiny_folder_graph, machine, name)
         space = SearchSpace.of(setting)
         values[name] = [space.knob(knob).values for knob in ("input_aggregation", "compute_dtype")]
         lines[name] = "\n".join(model_lines(setting, tiny_folder_graph, MUCH))
         assert "accuracy is computed from the whole graph at once" in lines[name]
-    assert values["Edges"] == [("sampled",), ("float32", "bfloat16")]
+    attention = f"{package.name}.attention:Attention"
+    assert values[attention] == [("sampled",), ("float32", "bfloat16")]
+    assert values["Edges"] == [("sampled", "full"), ("float32", "bfloat16")]
     assert values["Layers"] == [("sampled", "full"), ("float32",)]
-    assert "input_aggregation is left out" in lines["Edges"]
-    assert "compute_dtype is left out" not in lines["Edges"]
+    assert "input_aggregation is left out: this model has no accelerated first layer of a mean" in lines[attention]
+    assert "compute_dtype is left out" not in lines["Edges"] + lines[attention]
+    assert "input_aggregation is left out" not in lines["Edges"]
+    assert "2 convolutions run on a3gnn's kernels" in lines["Edges"]
+    assert "kernels" not in lines["Layers"]
     assert "input_aggregation is left out" not in lines["Layers"]
     assert "compute_dtype is left out" in lines["Layers"]
     built_in = Setting(Task(), tiny_folder_graph.characteristics(), machine)

@@ -11,7 +11,9 @@ from torch import Tensor
 from a3gnn.features.tensors import csr
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.feature_rows import FeatureRows
+from a3gnn.models.input_rows import InputRows
 from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.known_edges import known_edges
 from a3gnn.pipeline.pyg_edges import adjacencies, edge_index
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.task import Takes
@@ -36,18 +38,41 @@ class Extent(NamedTuple):
     edges: int
 
 
-def of_batch(batch: MiniBatch, takes: Takes) -> Inputs:
-    """Returns the inputs for a mini-batch of training.
+def of_batch(batch: MiniBatch, takes: Takes, degrees: Tensor | None = None) -> Inputs:
+    """Returns the inputs for a mini-batch of training; `degrees` as for `table_input`.
 
-    If its `x` holds rows of a table of means, the input layer's block has one edge per destination, from a source whose
-    row is the mean: the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
+    If its `x` holds rows of a table, a model that takes edge_index gets `InputRows`. For a model that takes adjs, it
+    is a table of means, and the input layer's block has one edge per destination, from a source whose row is the mean:
+    the mean over one row is the row itself. Sources are the destinations' own rows, then the means.
     """
     x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
     if batch.aggregator is None:
         return Inputs(x, _structure(batch.subgraph, batch.indptr, batch.indices, takes))
+    if takes == "edge_index":
+        edges = edge_index(batch.indptr, batch.indices)
+        return Inputs(table_input(batch, edges, degrees), edges)
     mean, own = x.chunk(2, dim=1)
     layers = adjacencies(batch.subgraph, batch.indptr, batch.indices)
     return Inputs(torch.cat([own, mean]), [_one_edge_each(len(x), x.device), *layers])
+
+
+def table_input(batch: MiniBatch, edges: Tensor, degrees: Tensor | None) -> InputRows:
+    """Returns the `x` of a mini-batch with rows of a table, and notes the mini-batch's structure with its edges.
+
+    Args:
+        batch: Its `x` holds the rows.
+        edges: Its `edge_index`.
+        degrees: Each node's number of in-neighbors other than itself in the whole graph, if the table is for gcn. Nodes
+            without sampled in-neighbors have these degrees, as if their in-neighbors had been sampled in full.
+    """
+    assert batch.aggregator is not None
+    _note(edges, batch.subgraph)
+    known = known_edges(edges)
+    known.hop_sizes = (*batch.subgraph.hop_sizes, batch.subgraph.num_nodes)  # the input layer's hop adds no nodes
+    if degrees is not None:
+        last = batch.subgraph.n_id[len(batch.subgraph.indptr) - 1 :]
+        known.last_degrees = degrees[torch.from_numpy(last).long()].numpy()
+    return InputRows.of(batch.x.to_dense() if batch.x.is_sparse_csr else batch.x, batch.aggregator, edges)
 
 
 def of_subgraph(graph: Graph, subgraph: Subgraph, takes: Takes, device: torch.device) -> Inputs:
@@ -96,7 +121,18 @@ def extent_of(subgraph: Subgraph, takes: Takes) -> Extent:
 
 
 def _structure(subgraph: Subgraph, indptr: Tensor, indices: Tensor, takes: Takes) -> Any:
-    return edge_index(indptr, indices) if takes == "edge_index" else adjacencies(subgraph, indptr, indices)
+    if takes == "adjs":
+        return adjacencies(subgraph, indptr, indices)
+    edges = edge_index(indptr, indices)
+    _note(edges, subgraph)
+    return edges
+
+
+def _note(edges: Tensor, subgraph: Subgraph) -> None:
+    """Notes the CSR and the hops of `edges` for accelerated layers."""
+    if edges.device.type == "cpu":
+        known = known_edges(edges)
+        known.csr, known.hop_sizes = (subgraph.indptr, subgraph.indices), subgraph.hop_sizes
 
 
 def _one_edge_each(count: int, device: torch.device) -> Tensor:

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import sys
+import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -82,11 +83,16 @@ class Sources:
         """
         for name in sorted(set(sys.modules) - set(before) - set(self.files) - _AT_START):
             path = _user_file(name, self.top)
-            if path is not None:
+            if path is not None and not _is_of_pyg(name, path):
                 raise ModelError(
                     f"the model must import {name} ({path}) by an import statement, because results depend on its "
                     f"content; add 'import {name}' to {self.top}"
                 )
+
+
+def _is_of_pyg(name: str, path: Path) -> bool:
+    """Whether PyG wrote module `name` from the source of a message passing class, which its file defines."""
+    return name.endswith(("_propagate", "_edge_updater")) and Path(tempfile.gettempdir()) in path.parents
 
 
 def _with_parents(name: str) -> Iterator[str]:

@@ -136,14 +136,23 @@ class UserModel:
 
     def factor(self, batch: int, batches_per_epoch: int) -> float:
         """Returns the learning rate's factor for mini-batch `batch`, counted over all epochs."""
-        schedule = getattr(self.module, "schedule", None)
-        factor = 1.0 if schedule is None else float(schedule(batch, batches_per_epoch))
-        if not factor >= 0:
-            raise ModelError(
-                f"{self.name}: schedule(batch, batches_per_epoch) must return a factor >= 0, got {factor} for "
-                f"({batch}, {batches_per_epoch})"
-            )
-        return factor
+        return schedule_factor(self.name, self.module, batch, batches_per_epoch)
+
+
+def schedule_factor(name: str, module: nn.Module, batch: int, batches_per_epoch: int) -> float:
+    """Returns the factor by the module's own `schedule`, or 1 without one; see `UserModel.factor`.
+
+    Raises:
+        ModelError: The factor is negative or not a number.
+    """
+    schedule = getattr(module, "schedule", None)
+    factor = 1.0 if schedule is None else float(schedule(batch, batches_per_epoch))
+    if not factor >= 0:
+        raise ModelError(
+            f"{name}: schedule(batch, batches_per_epoch) must return a factor >= 0, got {factor} for "
+            f"({batch}, {batches_per_epoch})"
+        )
+    return factor
 
 
 @contextmanager

@@ -26,6 +26,9 @@ from a3gnn.units import count, format_duration
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+    from torch import nn
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LambdaLR
 
     from a3gnn.tuning.outcome.picked import Pick
 
@@ -100,6 +103,10 @@ class TuneResult:
             "seconds": self.seconds,
             "folder": str(self.folder),
         }
+
+    def apply(self, model: nn.Module, optimizer: Optimizer, *, batches_per_epoch: int | None = None) -> LambdaLR:
+        """Applies the choice to a model and its optimizer in your own loop, as `TunedConfig.apply` does."""
+        return self.tuned.apply(model, optimizer, batches_per_epoch=batches_per_epoch)
 
     def to_dataframe(self) -> DataFrame:
         """Returns all measured configurations as a pandas DataFrame, a row each (`Front.to_dataframe`).

@@ -206,7 +206,8 @@ def refuse_impossible(space: SearchSpace, engine: str, setting: Setting) -> None
     if not reads_a_table(setting.task) and space.knob("input_aggregation").values == ("full",):
         raise UsageError(
             "input_aggregation=full needs a model whose input layer learns nothing before it aggregates "
-            "(sage, gcn, gin, or one of your own that takes adjs and declares aggregates = 'mean'), got "
+            "(sage, gcn, gin, or one of your own with such a first layer that is accelerated, or with adjs and "
+            "aggregates = 'mean'), got "
             f"{setting.task.model}; leave it out, or fix it to sampled"
         )
     if engine == "exhaustive":

@@ -26,6 +26,12 @@ _GOALS = {
     "balanced": "speed, memory and {} alike",
 }
 
+#: Why an own model has no table for a full input aggregation, by what it takes.
+_WITHOUT_TABLE = {
+    "edge_index": "has no accelerated first layer of a mean, a GCNConv or a GINConv that reads x itself",
+    "adjs": 'does not declare aggregates = "mean"',
+}
+
 
 def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     """Yields lines about the graph, the machine, the goal and the limits."""
@@ -84,6 +90,8 @@ def model_lines(setting: Setting, graph: Graph, evaluation_bytes: int) -> Iterat
             "mini-batches that were trained twice gave different weights: configurations that sample alike do not "
             "share learning curves, each trains its own"
         )
+    if own.native:
+        yield f"{count(own.native, 'convolution')} run on a3gnn's kernels, as after accelerate(model)"
     yield from _left_out(setting, own)
 
 
@@ -91,9 +99,6 @@ def _left_out(setting: Setting, own: OwnModel) -> Iterator[str]:
     """Yields why knobs are left out that the space would contain for a built-in model."""
     built_in = dataclasses.replace(setting, task=Task(fanouts=setting.task.fanouts))
     if has_a_small_table(built_in) and not has_a_small_table(setting):
-        yield (
-            'input_aggregation is left out: full needs a model that declares aggregates = "mean" and takes adjs, this '
-            f"one takes {own.takes} and declares {own.aggregates!r}"
-        )
+        yield (f"input_aggregation is left out: this model {_WITHOUT_TABLE[own.takes]}")
     if gains_by_bfloat16(built_in) and not gains_by_bfloat16(setting):
         yield "compute_dtype is left out: this model takes adjs, and torch has no such products in bfloat16 on the CPU"

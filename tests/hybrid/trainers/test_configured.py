@@ -117,9 +117,10 @@ def test_a_tuned_json_is_trained_by_its_trainers(write_tuned, small_folder_graph
 
 def test_a_loop_of_ones_own_is_one_trainer_and_is_told_so(tiny_graph):
     config = TWO.replace(prefetch_depth=1)
-    with pytest.warns(UserWarning, match="only a3gnn's trainer applies trainers, got 2"):
-        loader = Loader(tiny_graph, [4, 3], config=config)
-    assert len(list(loader)) == len(loader)
+    with pytest.raises(
+        UsageError, match="trainers must be 1 in your own loop, which is one trainer, got 2; train with"
+    ):
+        Loader(tiny_graph, [4, 3], config=config)
 
 
 class Ranks(Alone):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.models.own.describe import described
 from a3gnn.task import Task
+from a3gnn.training.describe import described
 from tests.own_models import Package
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from a3gnn.errors import A3GNNError, ModelError, UsageError
-from a3gnn.models.own.describe import described
 from a3gnn.models.own.factory import Factory, model_name
 from a3gnn.models.own.sources import Sources
 from a3gnn.task import Task
+from a3gnn.training.describe import described
 
 
 def test_a_function_is_known_by_its_name(package) -> None:
@@ -129,9 +129,10 @@ def test_a_task_is_another_one_when_its_model_changes(package, own_task, tiny_gr
     task = own_task(tiny_graph)
     assert Task.from_dict(task.to_dict()) == task == own_task(tiny_graph)
     assert own_task(small_graph).own.shapes != task.own.shapes
-    assert (task.own.takes, task.own.aggregates, task.own.reads_a_table) == ("edge_index", None, False)
+    assert (task.own.takes, task.own.aggregates, task.own.reads_a_table) == ("edge_index", "mean", True)
+    assert (task.own.native, task.aggregates, task.table_model) == (2, "mean", "sage")
     layers = own_task(tiny_graph, "make_layers").own
-    assert (layers.takes, layers.aggregates, layers.reads_a_table) == ("adjs", "mean", True)
+    assert (layers.takes, layers.aggregates, layers.reads_a_table, layers.native) == ("adjs", "mean", True, 0)
     assert layers.shapes == task.own.shapes
     package.write("widths", "HIDDEN = 32  # as before\n")
     changed = own_task(tiny_graph)

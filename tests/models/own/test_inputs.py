@@ -13,12 +13,12 @@ from a3gnn.evaluation import own_evaluator as evaluation_plan
 from a3gnn.evaluation.evaluate import validated
 from a3gnn.evaluation.own_evaluator import EvaluationPlan, EvaluationPlans, OwnEvaluator
 from a3gnn.graphs.graph import Graph
-from a3gnn.models.own.describe import counted
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.training.describe import by_kernels, counted
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CPU = torch.device("cpu")
@@ -95,12 +95,14 @@ def test_what_one_mini_batch_costs_tells_of_others(name, own_task, small_graph) 
     extent = Extent(times * small_graph.num_nodes, times * small_graph.num_edges)
     inputs = of_graph(small_graph, task.own.takes, 2, CPU)
     whole = counted(model, inputs, extent, small_graph.num_nodes, small_graph.num_classes)
+    whole = by_kernels(whole) if name == "Edges" else whole
     predicted, found = (one.bytes(*extent) for one in (task.own.cost, whole))
     assert 0.7 < predicted / found < 1.4
     products = 2 * 2 * small_graph.num_nodes * 32 * (small_graph.num_features + small_graph.num_classes)
     assert whole.node_flops * extent.nodes + whole.edge_flops * extent.edges == pytest.approx(products, rel=0.01)
-    reads = 0 if name == "Edges" else 4 * (small_graph.num_features + 32) / 2  # of two layers
-    assert [whole.edge_reads, task.own.cost.edge_reads] == [pytest.approx(reads)] * 2
+    reads = 4 * (small_graph.num_features + 32) / times  # of two layers
+    assert whole.edge_reads == pytest.approx(task.own.cost.edge_reads, rel=0.01)
+    assert whole.edge_reads == pytest.approx(reads, rel=0.01 if name == "Layers" else 0.15)
     assert whole.parameters == sum(one.numel() for one in model.module.parameters())
 
 
@@ -123,7 +125,7 @@ def test_the_whole_graph_and_full_mini_batches_agree(name, spec, own_task, reque
     monkeypatch.setattr(evaluation_plan, "_MOST_REPEATED", 1000)
     once = evaluator_of(graph, task, int(whole_bytes(graph, task)) - 1).plan
     assert once.text == "all in-neighbors, in one mini-batch"
-    budget = int(0.8 * task.own.cost.bytes(*extents_of(graph, task, once)[0]))
+    budget = int(0.95 * task.own.cost.bytes(*extents_of(graph, task, once)[0]))
     full_plan, same, full = outputs_of(graph, task, budget)
     assert full_plan.text == f"all in-neighbors, in {len(full_plan.batches)} mini-batches"
     assert len(full_plan.batches) > 1

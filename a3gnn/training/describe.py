@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -13,24 +14,31 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from a3gnn.errors import ModelError
+from a3gnn.errors import ModelError, UsageError
+from a3gnn.features.row_table import AGGREGATORS, input_width
 from a3gnn.features.tensors import csr
 from a3gnn.graphs.graph import Graph
+from a3gnn.models.input_rows import InputRows
 from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, Inputs, squared
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.sampling.sampler import NeighborSampler
-from a3gnn.task import OwnCost, OwnModel, Task
+from a3gnn.task import Aggregates, OwnCost, OwnModel, Task
+from a3gnn.training.own_loop import accelerated
 
 #: Bytes of an edge in edge_index: two int64. An adjacency takes about as many: one int64 and a float32.
 _EDGE_BYTES = 16
+#: Bytes of an edge for kernels: edge_index, and two int32 of its CSR.
+_KERNEL_EDGE_BYTES = 24.0
+#: Accelerated convolutions that only sum rows over edges.
+_SUMS = ("SAGEConv", "GraphConv", "GINConv", "GCNConv")
 #: Seeds of the mini-batch for the cost counts. Guess.
 _SEEDS = 256
 
 
 def described(task: Task, graph: Graph) -> Task:
-    """Returns `task` with a current `own`: imports and builds the model, and calls it twice on a mini-batch.
+    """Returns `task` with a current `own`: imports, builds and accelerates the model, and calls it on a mini-batch.
 
     A task of a built-in model is returned unchanged.
 
@@ -49,6 +57,10 @@ def described(task: Task, graph: Graph) -> Task:
     try:
         with torch.random.fork_rng(devices=[]):
             cost = counted(model, inputs, extent, subgraph.num_seeds, graph.num_classes)
+            found = accelerated(model)
+            if found and all(layer.reason is None and layer.layer in _SUMS for layer in found):
+                cost = by_kernels(cost)
+            aggregates = _table(model, inputs, subgraph.num_seeds, graph.num_classes)
     except ModelError:
         raise
     except Exception as error:
@@ -56,7 +68,36 @@ def described(task: Task, graph: Graph) -> Task:
         raise ModelError(f"{factory.name}: calling forward(x, {model.takes}) raised an exception:\n{trace}") from error
     sources = Sources.of(factory.module)
     sources.check(imported)
-    return dataclasses.replace(task, own=OwnModel(sources.hash, model.shapes, model.takes, model.aggregates, cost))
+    native = sum(layer.reason is None for layer in found)
+    own = OwnModel(sources.hash, model.shapes, model.takes, aggregates, cost, native=native)
+    return dataclasses.replace(task, own=own)
+
+
+def by_kernels(cost: OwnCost) -> OwnCost:
+    """Returns the cost of a model all of whose convolutions are sums by kernels, from its cost by PyG's code.
+
+    Kernels read the rows that PyG's code writes for each edge.
+    """
+    read = max(cost.edge_bytes - _KERNEL_EDGE_BYTES, 0)
+    return dataclasses.replace(
+        cost, edge_bytes=min(cost.edge_bytes, _KERNEL_EDGE_BYTES), edge_reads=round(cost.edge_reads + read, 3)
+    )
+
+
+def _table(model: UserModel, inputs: Inputs, seeds: int, classes: int) -> Aggregates | None:
+    """Returns the aggregation of the table that the model can read in place of `x`, by a trial; None if it can't.
+
+    A model that takes adjs declares it.
+    """
+    if model.takes == "adjs":
+        return model.aggregates
+    nodes, features = inputs.x.shape
+    for aggregator in AGGREGATORS:
+        rows = InputRows.of(torch.zeros(nodes, input_width(aggregator, features)), aggregator, inputs.structure)
+        with suppress(UsageError):
+            model.outputs(rows, inputs.structure, seeds, classes)
+            return aggregator
+    return None
 
 
 def counted(model: UserModel, inputs: Inputs, extent: Extent, seeds: int, classes: int) -> OwnCost:

@@ -1,0 +1,1 @@
+"""`accelerate`: a user's PyG model, whose convolutions run on compiled kernels."""

@@ -1,0 +1,94 @@
+"""`accelerate`: computes the PyG layers of a user's model by compiled kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from torch import nn
+
+from a3gnn.errors import UsageError
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class LayerReport(NamedTuple):
+    """Where a layer is computed.
+
+    Attributes:
+        name: The layer's name in the model; empty for the model itself.
+        layer: The name of its class.
+        reason: Why PyG computes it; None if the kernels do.
+    """
+
+    name: str
+    layer: str
+    reason: str | None
+
+
+def accelerate(model: Model, dtype: Literal["float32", "bfloat16"] | None = None, report: bool = False) -> Model:
+    """Returns `model` itself, changed so that compiled kernels compute its PyG convolutions.
+
+    Parameters, names, hooks and the state dict stay. Outputs and gradients equal PyG's up to rounding. Layers and calls
+    that the kernels don't support still run PyG's code. `print(model)` marks each layer.
+
+    Examples:
+        >>> model = accelerate(model)
+        >>> out = model(batch.x, batch.edge_index)[: batch.batch_size]
+
+    Args:
+        model: A module with PyG's convolutions, on the CPU.
+        dtype: bfloat16 computes under `torch.autocast` and returns float32; parameters stay float32. None or float32
+            computes in the parameters' type.
+        report: Whether to print where each convolution is computed, and why not by kernels.
+
+    Raises:
+        UsageError: `model` is no module, or there is no such dtype.
+    """
+    from a3gnn.acceleration import convs
+    from a3gnn.acceleration.autocast import set_autocast
+
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"model must be a torch.nn.Module, got {model!r}")
+    if dtype not in (None, "float32", "bfloat16"):
+        raise UsageError(f"dtype must be 'bfloat16', 'float32' or None, got {dtype!r}")
+    for _, layer, compiled in _convolutions(model):
+        if not compiled and type(layer) in convs.NATIVE:
+            layer.__class__ = convs.NATIVE[type(layer)]
+    set_autocast(model, dtype == "bfloat16")
+    if report:
+        for one in layers(model):
+            print(f"{one.name or 'model'}: {one.layer}: {'native' if one.reason is None else f'PyG, {one.reason}'}")
+    return model
+
+
+def layers(model: nn.Module) -> list[LayerReport]:
+    """Returns where each convolution of `model` is computed."""
+    return [
+        LayerReport(name, type(one).__name__, _reason(one, compiled)) for name, one, compiled in _convolutions(model)
+    ]
+
+
+def _reason(layer: Any, compiled: bool) -> str | None:
+    """Returns why PyG computes `layer`, or None."""
+    from a3gnn.acceleration.calls import Accelerated
+    from a3gnn.acceleration.convs import NATIVE
+
+    if compiled:
+        return "a module compiled by torch.compile"
+    if isinstance(layer, Accelerated):
+        return layer.unsupported()
+    base = next((one.__name__ for one in NATIVE if isinstance(layer, one)), None)
+    return "no native form of this class" if base is None else f"a subclass of {base}"
+
+
+def _convolutions(model: nn.Module) -> Iterator[tuple[str, nn.Module, bool]]:
+    """Yields the name and module of each PyG convolution in `model`, and whether torch.compile runs it."""
+    from torch_geometric.nn import MessagePassing
+
+    compiled: list[str] = []
+    for name, module in model.named_modules():
+        if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
+            compiled.append(name)
+        if isinstance(module, MessagePassing):
+            yield name, module, any(not one or name == one or name.startswith(f"{one}.") for one in compiled)

@@ -1,0 +1,321 @@
+"""`Accelerated`: decides whether kernels support a call of a convolution, and `Call`, its checked arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+from torch_geometric.nn import aggr as pyg_aggr
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.dense.linear import Linear
+
+from a3gnn.acceleration.dropping import split
+from a3gnn.acceleration.graph import EdgeGraph, graph_of
+from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
+from a3gnn.pipeline.known_edges import known_edges
+
+_FLOATS = (torch.float32, torch.float64)
+_AGGREGATIONS = {
+    "mean": pyg_aggr.MeanAggregation,
+    "sum": pyg_aggr.SumAggregation,
+    "add": pyg_aggr.SumAggregation,
+    "max": pyg_aggr.MaxAggregation,
+}
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+#: Methods of `MessagePassing` that a user can replace on one layer.
+_METHODS = {
+    "aggregate",
+    "edge_update",
+    "edge_updater",
+    "explain_message",
+    "forward",
+    "message",
+    "message_and_aggregate",
+    "propagate",
+    "update",
+}
+_MESSAGE_HOOKS = [
+    f"_{part}_forward{kind}hooks"
+    for part in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
+    for kind in ("_", "_pre_")
+]
+
+Rows = Callable[[EdgeGraph, Tensor, Tensor | None, torch.dtype], Tensor]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """The arguments of a convolution, checked.
+
+    Attributes:
+        graph: The edges.
+        x: The sources' rows, shape (num_src, width).
+        own: The targets' rows, or None.
+        dtype: Type of the output: of the rows, or bfloat16 under autocast.
+        lazy: Whether only the rows that are read are computed. Sources and targets are then the same nodes.
+    """
+
+    graph: EdgeGraph
+    x: Tensor
+    own: Tensor | None
+    dtype: torch.dtype
+    lazy: bool = False
+
+    @classmethod
+    def of(cls, edge_index: Tensor, x: Tensor, own: Tensor | None, num_dst: int, dtype: torch.dtype) -> Call | None:
+        """Returns the call, or None if `edge_index` has nodes out of range."""
+        graph = graph_of(edge_index, len(x), num_dst)
+        if graph is None:
+            return None
+        hop_sizes = known_edges(edge_index).hop_sizes
+        waits = isinstance(x, LazyRows) or (hop_sizes and hop_sizes[-1] == len(x) and not x.is_inference())
+        if waits and own is x and not torch.is_inference_mode_enabled():
+            return cls(graph, x, own, dtype, lazy=True)
+        whole = computed(x)
+        return cls(graph, whole, whole if own is x else computed(own), dtype)
+
+    @property
+    def num_src(self) -> int:
+        """Number of sources."""
+        return self.graph.num_src
+
+    @property
+    def weight_dtype(self) -> torch.dtype:
+        """Type of edge weights: float32 for bfloat16."""
+        return torch.float32 if self.dtype is torch.bfloat16 else self.dtype
+
+    def looped(self) -> Call:
+        """Returns the call with exactly one self loop per node."""
+        return replace(self, graph=self.graph.looped)
+
+    def run(self, rows: Rows, width: int, held: Iterable[Any]) -> Tensor:
+        """Returns the output of `rows(graph, x, own, dtype)`, shape (num_dst, width).
+
+        Args:
+            rows: Returns the output of the targets of a graph, which may be the first of all.
+            width: Columns of the output.
+            held: Tensors that `rows` reads beside its arguments, and others.
+        """
+        if self.lazy:
+            return LazyRows(_ConvNode(self, rows, width, held))
+        with torch.autocast("cpu", enabled=False):
+            return rows(self.graph, self.x, self.own, self.dtype)
+
+
+class _ConvNode(Node):
+    """The output of a convolution of a mini-batch."""
+
+    def __init__(self, call: Call, rows: Rows, width: int, held: Iterable[Any]) -> None:
+        super().__init__((call.graph.num_dst, width), call.dtype, [call.x], held)
+        self._graph = call.graph
+        self._rows = rows
+
+    def _compute(self, rows: int) -> Tensor:
+        graph = self._graph.first(rows)
+        x = first_rows(self.inputs[0], graph.num_src)
+        with torch.autocast("cpu", enabled=False):
+            return self._rows(graph, *split(x, rows), self.dtype)
+
+
+class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
+    """A convolution of PyG whose calls run natively where they can.
+
+    Attributes:
+        linear_names: Attributes with the linear maps that kernels apply themselves.
+        source_maps: Those that are applied to rows of sources, or to their sums.
+        target_maps: Those that are applied to rows of targets.
+        aggregations: PyG's names of supported aggregations.
+    """
+
+    linear_names: ClassVar[tuple[str, ...]] = ()
+    source_maps: ClassVar[tuple[str, ...]] = ()
+    target_maps: ClassVar[tuple[str, ...]] = ()
+    aggregations: ClassVar[tuple[str, ...]] = ()
+
+    def unsupported(self) -> str | None:
+        """Returns why no call can run natively, or None."""
+        return next(_reasons(self), None)
+
+    def refuse(self, reason: str) -> None:
+        """Notes why a call runs PyG's code."""
+        self.__dict__["_a3gnn_refused"] = reason
+
+    def call(self, x: Any, edge_index: Any, size: Any = None, *, weights: Any = None) -> Call | None:
+        """Returns the checked arguments of a call, or None if PyG's code must run it.
+
+        Args:
+            x: PyG's `x`: rows, or a pair of the sources' and the targets' rows.
+            edge_index: PyG's `edge_index`.
+            size: PyG's `size`.
+            weights: A weight per edge, or None.
+        """
+        if _is_traced():
+            return None
+        reason = self.unsupported()
+        found = reason or _checked(self, x, edge_index, size, weights)
+        if isinstance(found, str):
+            self.refuse(found)
+            return None
+        self.__dict__.pop("_a3gnn_refused", None)
+        return found
+
+    def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
+        # PyG generates code for a class. A copy must find the code of PyG's class, which its explainers replace.
+        mine = type(self)
+        self.__class__ = pyg_class(mine)
+        try:
+            MessagePassing._set_jittable_templates(self, raise_on_error)
+        finally:
+            self.__class__ = mine
+
+    @property
+    def refused(self) -> str | None:
+        """Why the last call ran PyG's code; None if it ran natively or there was none."""
+        found: str | None = self.__dict__.get("_a3gnn_refused")
+        return found
+
+    def __repr__(self) -> str:
+        reason = self.unsupported() or self.refused
+        return f"{super().__repr__()}  # {'native' if reason is None else f'PyG: {reason}'}"
+
+
+def pyg_class(native: type) -> type:
+    """Returns the class of PyG that `native` replaces."""
+    return next(one for one in native.__mro__ if not issubclass(one, Accelerated))
+
+
+def is_plain(lin: nn.Module) -> bool:
+    """Returns whether `lin` is a linear map without hooks or parametrizations, whose weight exists."""
+    if type(lin) not in (Linear, nn.Linear) or "forward" in lin.__dict__:
+        return False
+    return not _has_hooks(lin)
+
+
+def _is_traced() -> bool:
+    """Returns whether torch records or transforms operators instead of only running them."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch.jit.is_scripting()
+        or torch.jit.is_tracing()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
+
+
+def _reasons(conv: Accelerated) -> Iterator[str]:
+    """Yields why no call of `conv` can run natively."""
+    if conv.flow != "source_to_target":
+        yield f"flow={conv.flow!r}"
+    if conv.node_dim not in (-2, 0):
+        yield f"node_dim={conv.node_dim}"
+    if conv.aggr not in conv.aggregations:
+        yield f"aggr={conv.aggr!r}"
+    elif type(conv.aggr_module) is not _AGGREGATIONS[conv.aggr] or _has_hooks(conv.aggr_module):
+        yield "a changed aggregation"
+    if conv.explain:
+        yield "explain=True"
+    if conv.decomposed_layers > 1:
+        yield f"decomposed_layers={conv.decomposed_layers}"
+    yield from _replaced_parts(conv)
+
+
+def _replaced_parts(conv: Accelerated) -> Iterator[str]:
+    """Yields what a user has replaced or hooked inside `conv`."""
+    mine = conv.__dict__
+    for name in _METHODS & mine.keys():
+        # PyG itself replaces `propagate` of one layer during and after explanations.
+        known = getattr(type(conv), "_jinja_propagate", None)
+        if name != "propagate" or getattr(mine[name], "__func__", None) is not known:
+            yield f"a method {name} of its own"
+    for name in _MESSAGE_HOOKS:
+        if mine[name]:
+            yield "hooks of message passing"
+    if torch_module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        yield "global hooks of modules"
+    for name in conv.linear_names:
+        lin = getattr(conv, name, None)
+        if lin is not None and not is_plain(lin):
+            yield f"{name} has hooks, or is no plain linear map"
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return any(getattr(module, hooks) for hooks in _HOOKS)
+
+
+def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any) -> Call | str:
+    """Returns the call, or why PyG's code must run it."""
+    pair = isinstance(x, tuple | list)
+    if pair and len(x) != 2:
+        return "x of another form"
+    source, own = x if pair else (x, x)
+    reason = _rows_reason(source) or (None if own is None else _rows_reason(own)) or _edges_reason(edge_index)
+    if reason is not None:
+        return reason
+    if not (_fit(conv, conv.source_maps, source) and (own is None or _fit(conv, conv.target_maps, own))):
+        return f"x has {source.shape[1]} columns"
+    dtype = _compute_dtype(conv, source, own)
+    if dtype is None:
+        return f"x of {source.dtype} with other parameters, or under autocast"
+    num_dst = _num_targets(source, own, size)
+    if num_dst is None:
+        return f"size={size!r}"
+    found = Call.of(edge_index, source, own, num_dst, dtype)
+    if found is None:
+        return "edge_index is out of range"
+    if weights is not None and not _are_weights(weights, edge_index, found.weight_dtype):
+        return "edge_weight of another type or shape"
+    return found
+
+
+def _rows_reason(x: Any) -> str | None:
+    if type(x) not in (Tensor, nn.Parameter, LazyRows) or x.layout is not torch.strided or x.device.type != "cpu":
+        return "x is no dense tensor on the CPU"
+    return None if x.ndim == 2 else f"x has {x.ndim} dimensions"
+
+
+def _fit(conv: Accelerated, names: tuple[str, ...], rows: Tensor) -> bool:
+    """Returns whether the linear maps called `names` take `rows`."""
+    maps = [getattr(conv, name, None) for name in names]
+    return all(lin is None or lin.weight.shape[1] == rows.shape[1] for lin in maps)
+
+
+def _edges_reason(edge_index: Any) -> str | None:
+    if type(edge_index) is not Tensor or edge_index.layout is not torch.strided or edge_index.device.type != "cpu":
+        return "edge_index is no dense tensor on the CPU"
+    right = edge_index.dtype in (torch.int64, torch.int32) and edge_index.ndim == 2 and edge_index.shape[0] == 2
+    return None if right else "edge_index has another dtype or shape"
+
+
+def _are_weights(weights: Any, edge_index: Tensor, dtype: torch.dtype) -> bool:
+    """Returns whether `weights` are one number of `dtype` per edge."""
+    if type(weights) not in (Tensor, nn.Parameter) or weights.dtype is not dtype or weights.layout is not torch.strided:
+        return False
+    return weights.shape == edge_index.shape[1:] and weights.device.type == "cpu"
+
+
+def _num_targets(source: Tensor, own: Tensor | None, size: Any) -> int | None:
+    """Returns the number of targets, or None if `size` contradicts the rows."""
+    num_src, num_dst = (None, None) if size is None else size
+    if num_src is not None and num_src != len(source):
+        return None
+    if own is None:
+        return len(source) if num_dst is None else int(num_dst)
+    return len(own) if num_dst is None or num_dst == len(own) else None
+
+
+def _compute_dtype(conv: Accelerated, source: Tensor, own: Tensor | None) -> torch.dtype | None:
+    """Returns the output's type, or None if kernels don't support the rows' and parameters' types."""
+    found = {one.dtype for one in (source, own) if one is not None}
+    weights = {one.dtype for one in conv.parameters()}
+    if torch.is_autocast_enabled("cpu"):
+        narrow = torch.get_autocast_dtype("cpu") is torch.bfloat16
+        fits = found <= {torch.float32, torch.bfloat16} and weights <= {torch.float32}
+        return torch.bfloat16 if narrow and fits else None
+    if len(found) != 1 or not found <= set(_FLOATS) or not weights <= found:
+        return None
+    return found.pop()

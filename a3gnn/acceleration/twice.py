@@ -1,0 +1,77 @@
+"""`twice_differentiable`: a function with a fast gradient, whose second derivatives are left to torch's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from a3gnn.models.layers.layer import linear
+
+
+def twice_differentiable(
+    fast: Callable[..., Tensor], by_torch: Callable[..., Tensor], *inputs: Tensor | None
+) -> Tensor:
+    """Returns `fast(*inputs)`.
+
+    Args:
+        fast: Its gradient may be differentiable only once.
+        by_torch: Computes the same by operators that can be differentiated any number of times.
+        inputs: Arguments of both.
+    """
+    if not torch.is_grad_enabled():
+        return fast(*inputs)
+    out: Tensor = _Twice.apply(fast, by_torch, *inputs)  # type: ignore[no-untyped-call]
+    return out
+
+
+def gradients(
+    by_torch: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], needed: tuple[bool, ...], grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Returns the gradients of `by_torch` by the needed inputs, which can be differentiated again.
+
+    `needed` has an entry per input; further entries don't count.
+    """
+    asked = [one is not None and one_needed for one, one_needed in zip(inputs, needed, strict=False)]
+    wanted = [one for one, is_asked in zip(inputs, asked, strict=True) if one is not None and is_asked]
+    out = by_torch(*inputs)
+    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=True))
+    return tuple(next(found) if is_asked else None for is_asked in asked)
+
+
+def mapped(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Returns `x @ weight.T + bias`, of the dtype of `x`; bfloat16 by the trainer's product."""
+    if x.dtype is not torch.bfloat16:
+        return functional.linear(x, weight, bias)
+    return twice_differentiable(linear, _rounded, x, weight, bias)
+
+
+def _rounded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+
+
+class _Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, fast: Any, by_torch: Any, *inputs: Tensor | None) -> Tensor:
+        needed = ctx.needs_input_grad[2:]
+        ctx.by_torch = by_torch
+        ctx.save_for_backward(*inputs)
+        with torch.enable_grad():
+            held = [None if one is None else one.detach() for one in inputs]
+            ctx.held = [
+                one.requires_grad_() for one, asked in zip(held, needed, strict=True) if one is not None and asked
+            ]
+            ctx.out = fast(*held)
+        out: Tensor = ctx.out.detach()
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled():
+            return None, None, *gradients(ctx.by_torch, inputs, needed, grad)
+        found = iter(torch.autograd.grad(ctx.out, ctx.held, grad, retain_graph=True))
+        return None, None, *(next(found) if asked else None for asked in needed)

@@ -1,0 +1,216 @@
+"""A PyG user's own loop: as written, with two lines changed, and with a tuned configuration; seconds to its accuracy.
+
+    python -m benchmarks.own_loop [GRAPH ...] [--seeds 3] [--epochs 10] [--budget 3min] [--json FILE]
+
+The script is PyG's GraphSAGE with NeighborLoader, in PyG's form: every layer on the whole mini-batch. Where neither
+pyg-lib nor torch-sparse is installed, which NeighborLoader needs, a3gnn's Loader takes its place, and the gains are
+lower bounds. The accuracy to reach is the best one on validation nodes that the script reaches in its epochs with the
+same seed, less --drop points. Sides take turns within a seed. Seconds count the loader's construction and training, and
+not evaluation, which all sides do after each epoch, from all neighbors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.nn.functional import cross_entropy
+from torch_geometric.data import Data
+from torch_geometric.nn import GraphSAGE
+
+from a3gnn import Graph, Loader, Task, TunedConfig, accelerate, tune
+from a3gnn.report.text import describe_config
+from a3gnn.units import parse_budget
+from benchmarks.engine.graphs import spec_of
+from benchmarks.report import median_and_range, write_report
+
+#: Graphs that are compared without arguments: one of ogbn-arxiv's size, and two real ones.
+_GRAPHS = (
+    "synthetic:nodes=169343,degree=14,features=128,classes=40,noise=3",
+    "amazon_computers",
+    "tolokers",
+)
+#: A side may take this many times the script's epochs; larger mini-batches take more epochs.
+_MORE_EPOCHS = 6
+
+Batches = Callable[[Data, int], Any]
+Prepare = Callable[[torch.nn.Module, torch.optim.Optimizer], Any]
+
+
+class Side(NamedTuple):
+    """One way to run the loop.
+
+    Attributes:
+        name: For people.
+        loader: Makes the loader from the data and a seed.
+        prepare: Prepares the model; returns the schedule, or None.
+    """
+
+    name: str
+    loader: Batches
+    prepare: Prepare
+
+
+class Curve(NamedTuple):
+    """The seconds of training, and the accuracy on validation nodes in [0, 1], after each epoch."""
+
+    seconds: list[float]
+    accuracy: list[float]
+
+    def reaching(self, target: float) -> float | None:
+        """Returns the seconds to `target`; None if it was not reached."""
+        pairs = zip(self.seconds, self.accuracy, strict=True)
+        return next((seconds for seconds, accuracy in pairs if accuracy >= target), None)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("graphs", nargs="*", default=_GRAPHS, metavar="GRAPH", help="a real graph, or any --dataset")
+    made.add_argument("--seeds", type=int, default=3)
+    made.add_argument("--epochs", type=int, default=10, help="of the script")
+    made.add_argument("--hidden", type=int, default=256)
+    made.add_argument("--fanouts", type=int, nargs="+", default=[25, 10])
+    made.add_argument("--learning-rate", type=float, default=0.003)
+    made.add_argument("--drop", type=float, default=0.5, help="points below the script's best accuracy")
+    made.add_argument("--budget", default="3min", help="of the tune")
+    made.add_argument("--folder", type=Path, help="where tunes are kept; by default a temporary folder")
+    made.add_argument("--json", type=Path, help="write the result to this file")
+    return made
+
+
+def script_loader() -> tuple[str, Callable[..., Any]]:
+    """Returns the name and the class of the script's loader."""
+    if any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse")):
+        from torch_geometric.loader import NeighborLoader
+
+        return "PyG as written", NeighborLoader
+    return "PyG's layers on a3gnn's Loader (no pyg-lib)", Loader
+
+
+def sides_of(options: argparse.Namespace, tuned: TunedConfig) -> list[Side]:
+    """Returns the script, the script with two lines changed, and with the tuned configuration."""
+    name, script = script_loader()
+
+    def plain(made: Callable[..., Any]) -> Batches:
+        asked = {"batch_size": 1024, "shuffle": True}
+        return lambda data, _: made(data, options.fanouts, data.train_mask, **asked)
+
+    return [
+        Side(name, plain(script), lambda model, optimizer: None),
+        Side("two lines", plain(Loader), lambda model, optimizer: accelerate(model) and None),
+        Side(
+            "tuned",
+            lambda data, seed: Loader(data, options.fanouts, data.train_mask, shuffle=True, seed=seed, config=tuned),
+            tuned.apply,
+        ),
+    ]
+
+
+def train(side: Side, data: Data, options: argparse.Namespace, seed: int, epochs: int, target: float | None) -> Curve:
+    """Returns the curve of one training of at most `epochs` epochs, which ends at `target`."""
+    torch.manual_seed(seed)
+    model = GraphSAGE(data.num_features, options.hidden, len(options.fanouts), int(data.y.max()) + 1, dropout=0.5)
+    optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
+    taken, curve = 0.0, Curve([], [])
+    begin = time.perf_counter()
+    schedule, loader = side.prepare(model, optimizer), side.loader(data, seed)
+    for _ in range(epochs):
+        model.train()
+        for batch in loader:
+            optimizer.zero_grad()
+            out = model(batch.x, batch.edge_index)[: batch.batch_size]
+            cross_entropy(out, batch.y[: batch.batch_size]).backward()
+            optimizer.step()
+            if schedule is not None:
+                schedule.step()
+        taken += time.perf_counter() - begin
+        curve.seconds.append(taken)
+        curve.accuracy.append(_accuracy(model, data))
+        if target is not None and curve.accuracy[-1] >= target:
+            break
+        begin = time.perf_counter()
+    return curve
+
+
+@torch.no_grad()
+def _accuracy(model: torch.nn.Module, data: Data) -> float:
+    model.eval()
+    right = model(data.x, data.edge_index).argmax(dim=1) == data.y
+    return right[data.val_mask].float().mean().item()
+
+
+def compare(data: Data, tuned: TunedConfig, options: argparse.Namespace) -> dict[str, list[float | None]]:
+    """Returns each side's seconds to the script's accuracy, by seed; None if it was not reached."""
+    script, *others = sides_of(options, tuned)
+    for side in (script, *others):
+        train(side, data, options, 0, 1, None)  # compiles and warms up
+    found: dict[str, list[float | None]] = {side.name: [] for side in (script, *others)}
+    for seed in range(options.seeds):
+        own = train(script, data, options, seed, options.epochs, None)
+        target = max(own.accuracy) - options.drop / 100
+        found[script.name].append(own.reaching(target))
+        for side in others:
+            curve = train(side, data, options, seed, _MORE_EPOCHS * options.epochs, target)
+            found[side.name].append(curve.reaching(target))
+    return found
+
+
+def gains(found: dict[str, list[float | None]]) -> dict[str, list[float]]:
+    """Returns each other side's gain over the script, by seed; 0 if it missed the accuracy."""
+    script = next(iter(found.values()))
+    assert all(seconds is not None for seconds in script)
+    pairs = {name: zip(script, found[name], strict=True) for name in list(found)[1:]}
+    return {name: [own / seconds if own and seconds else 0.0 for own, seconds in both] for name, both in pairs.items()}
+
+
+def data_of(spec: str) -> Data:
+    """Returns the graph as a `Data` with dense features."""
+    data = Graph.load(spec_of(spec)).to_pyg()
+    data.x = data.x.to_dense() if data.x.is_sparse_csr else data.x
+    return data
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures and prints a table."""
+    options = parser().parse_args(arguments)
+    console, results = Console(), {}
+    table = Table("graph", "side", "seconds to the script's accuracy", "gain", "configuration")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        for number, spec in enumerate(options.graphs):
+            data = data_of(spec)
+            task = Task(
+                hidden_channels=options.hidden, fanouts=tuple(options.fanouts), learning_rate=options.learning_rate
+            )
+            out = folder / f"{number}-{spec.partition(':')[0]}"
+            given = {"task": task, "priority": "time", "budget": parse_budget(options.budget), "out": out}
+            tuned = tune(data, **given, resume=out.exists(), notify=lambda line: None).tuned
+            found = compare(data, tuned, options)
+            gained = gains(found)
+            for name, seconds in found.items():
+                reached = [one for one in seconds if one is not None]
+                text = (
+                    median_and_range(reached)
+                    if len(reached) == len(seconds)
+                    else f"missed {len(seconds) - len(reached)} times"
+                )
+                what = describe_config(tuned.config) if name == "tuned" else ""
+                table.add_row(spec, name, text, median_and_range(gained.get(name, [1.0]), 1), what)
+            results[spec] = {"seconds": found, "gains": gained, "config": tuned.config.to_dict()}
+            console.print(f"{spec}: {gained}")
+    console.print(table)
+    if options.json:
+        write_report(options.json, options={"seeds": options.seeds, "epochs": options.epochs}, graphs=results)
+
+
+if __name__ == "__main__":
+    main()

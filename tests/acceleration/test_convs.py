@@ -1,0 +1,234 @@
+"""Accelerated convolutions against PyG's: outputs and all gradients, over arguments, types and graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch_geometric.nn import (
+    MLP,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    GINConv,
+    GraphConv,
+    SAGEConv,
+    TransformerConv,
+)
+
+from tests.acceleration.graphs import bipartite_graphs, compare, random_edges, square_graphs
+
+SQUARE, BIPARTITE = square_graphs(), bipartite_graphs()
+TYPES = [torch.float64, torch.float32]
+
+
+def rows(count: int, width: int, seed: int = 1) -> torch.Tensor:
+    """Returns rows, half of whose entries are 0, as after ReLU, so that maxima have ties."""
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(seed)).relu()
+
+
+SAGE = [
+    {"aggr": aggr, "root_weight": root, "normalize": normalize, "project": project}
+    for aggr in ("mean", "sum", "add", "max")
+    for root in (True, False)
+    for normalize, project in ((False, False), (True, False), (False, True))
+]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", SQUARE)
+@pytest.mark.parametrize("options", [SAGE[0], SAGE[9], SAGE[18], {"bias": False}], ids=str)
+@pytest.mark.parametrize("widths", [(6, 4), (4, 7)])
+def test_sage_on_graphs(graph: str, options: dict[str, Any], widths: tuple[int, int], dtype: torch.dtype) -> None:
+    edges = SQUARE[graph]
+    compare(SAGEConv(*widths, **options), dtype, rows(edges.num_src, widths[0]), edges.edge_index)
+
+
+@pytest.mark.parametrize("options", SAGE, ids=str)
+def test_sage_arguments(options: dict[str, Any]) -> None:
+    compare(SAGEConv(6, 4, **options), torch.float64, rows(30, 6), SQUARE["random"].edge_index)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", BIPARTITE)
+@pytest.mark.parametrize("conv", [SAGEConv((6, 5), 4), GraphConv((6, 5), 4), SAGEConv((6, 5), 4, aggr="max")], ids=str)
+def test_pairs(conv: nn.Module, graph: str, dtype: torch.dtype) -> None:
+    edges = BIPARTITE[graph]
+    x = rows(edges.num_src, 6), rows(edges.num_dst, 5)
+    compare(conv, dtype, x, edges.edge_index)
+    compare(conv, dtype, x, edges.edge_index, size=(edges.num_src, edges.num_dst))
+    compare(conv, dtype, (x[0], None), edges.edge_index, size=(edges.num_src, edges.num_dst))
+
+
+GCN = [
+    {},
+    {"add_self_loops": False},
+    {"improved": True},
+    {"normalize": False, "add_self_loops": False},
+    {"bias": False},
+]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", SQUARE)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("options", GCN, ids=str)
+def test_gcn(graph: str, options: dict[str, Any], weighted: bool, dtype: torch.dtype) -> None:
+    edges = SQUARE[graph]
+    weights = torch.rand(edges.edge_index.shape[1]) + 0.1 if weighted else None
+    for widths in ((6, 4), (4, 7)):
+        conv = GCNConv(*widths, **options)
+        compare(conv, dtype, rows(edges.num_src, widths[0]), edges.edge_index, edge_weight=weights)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", SQUARE)
+@pytest.mark.parametrize("aggr", ["add", "mean", "max"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_graph_conv(graph: str, aggr: str, weighted: bool, dtype: torch.dtype) -> None:
+    edges = SQUARE[graph]
+    weights = torch.rand(edges.edge_index.shape[1]) if weighted else None
+    native = not (weighted and aggr == "max")
+    if not native and graph == "int32":
+        pytest.skip("torch's gradient of PyG's code is wrong")
+    for widths in ((6, 4), (4, 7)):
+        conv = GraphConv(*widths, aggr=aggr)
+        compare(conv, dtype, rows(edges.num_src, widths[0]), edges.edge_index, edge_weight=weights, native=native)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", SQUARE)
+@pytest.mark.parametrize("options", [{}, {"eps": 0.5, "train_eps": True}, {"aggr": "max"}, {"aggr": "mean"}], ids=str)
+def test_gin(graph: str, options: dict[str, Any], dtype: torch.dtype) -> None:
+    edges = SQUARE[graph]
+    conv = GINConv(MLP([6, 8, 4], norm=None), **options)
+    compare(conv, dtype, rows(edges.num_src, 6), edges.edge_index)
+
+
+ATTENTION = [
+    {},
+    {"heads": 3},
+    {"heads": 2, "concat": False},
+    {"heads": 2, "edge_dim": 2},
+    {"bias": False},
+]
+GAT = [
+    *ATTENTION,
+    {"add_self_loops": False, "heads": 2},
+    {"residual": True},
+    {"negative_slope": 0.05},
+    {"edge_dim": 2, "add_self_loops": False},
+    {"edge_dim": 2, "fill_value": 0.3},
+    {"edge_dim": 2, "fill_value": "add"},
+]
+TRANSFORMER = [
+    *ATTENTION,
+    {"heads": 2, "beta": True},
+    {"heads": 2, "concat": False, "beta": True},
+    {"root_weight": False},
+]
+
+
+def attention_cases() -> list[Any]:
+    """Returns classes with their options."""
+    cases = [(kind, options) for kind in (GATConv, GATv2Conv) for options in GAT]
+    cases += [(GATv2Conv, {"share_weights": True}), *((TransformerConv, options) for options in TRANSFORMER)]
+    return [pytest.param(*one, id=f"{one[0].__name__} {one[1]}") for one in cases]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", SQUARE)
+@pytest.mark.parametrize(("kind", "options"), attention_cases())
+def test_attention(kind: Any, options: dict[str, Any], graph: str, dtype: torch.dtype) -> None:
+    edges = SQUARE[graph]
+    attributes = torch.randn(edges.edge_index.shape[1], 2) if "edge_dim" in options else None
+    x = rows(edges.num_src, 6)
+    compare(kind(6, 4, **options), dtype, x, edges.edge_index, edge_attr=attributes)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("graph", BIPARTITE)
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("kind", [GATConv, GATv2Conv, TransformerConv])
+def test_attention_of_pairs(kind: Any, graph: str, loops: bool, dtype: torch.dtype) -> None:
+    edges = BIPARTITE[graph]
+    more = {} if kind is TransformerConv else {"add_self_loops": loops}
+    x = rows(edges.num_src, 6), rows(edges.num_dst, 5)
+    compare(kind((6, 5), 4, heads=2, **more), dtype, x, edges.edge_index)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_gat_before_the_map(heads: int) -> None:
+    """A narrow input and many sources per target, where sums come first."""
+    edges = random_edges(3000, 3000, 6000)
+    edges = torch.cat([edges[:1], edges[1:] % 40], dim=0)
+    for concat in (True, False):
+        compare(GATConv(3, 64, heads=heads, concat=concat), torch.float32, rows(3000, 3), edges)
+
+
+def test_one_column_of_edge_attributes() -> None:
+    edges = SQUARE["random"].edge_index
+    attributes = torch.rand(edges.shape[1])
+    for kind in (GATConv, GATv2Conv):
+        compare(kind(6, 4, edge_dim=1), torch.float64, rows(30, 6), edges, edge_attr=attributes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    nodes=st.integers(1, 12),
+    ends=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=40),
+    which=st.integers(0, 9),
+)
+def test_any_small_graph(nodes: int, ends: list[tuple[int, int]], which: int) -> None:
+    edges = torch.tensor([[a % nodes, b % nodes] for a, b in ends], dtype=torch.int64).view(-1, 2).t().contiguous()
+    conv = [
+        SAGEConv(3, 4),
+        SAGEConv(3, 2, aggr="max"),
+        GCNConv(3, 4),
+        GCNConv(3, 2, add_self_loops=False),
+        GraphConv(3, 2),
+        GINConv(nn.Linear(3, 2), train_eps=True),
+        GATConv(3, 2, heads=2),
+        GATv2Conv(3, 2, heads=2),
+        TransformerConv(3, 2, heads=2),
+        GATConv(3, 2, add_self_loops=False),
+    ][which]
+    compare(conv, torch.float64, rows(nodes, 3), edges)
+
+
+@pytest.mark.parametrize("kind", [SAGEConv, GCNConv, GraphConv, GATConv, GATv2Conv, TransformerConv])
+def test_second_derivatives(kind: Any) -> None:
+    from a3gnn import accelerate
+
+    edges, conv = SQUARE["random"].edge_index, accelerate(kind(3, 2).double())
+    x = torch.randn(30, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda one: conv(one, edges).sin(), (x,))
+
+
+@pytest.mark.parametrize("kind", [GATConv, GATv2Conv, TransformerConv])
+def test_dropout_of_attention(kind: Any) -> None:
+    from a3gnn import accelerate
+
+    edges = random_edges(200, 200, 4000)
+    conv = accelerate(kind(3, 2, heads=2, dropout=0.4, bias=False).double())
+    x = torch.ones(200, 3, dtype=torch.float64)
+    conv.eval()
+    whole = conv(x, edges)
+    conv.train()
+    torch.manual_seed(5)
+    once = conv(x, edges)
+    torch.manual_seed(5)
+    assert torch.equal(once, conv(x, edges))
+    assert not torch.equal(once, conv(x, edges))
+    many = torch.stack([conv(x, edges) for _ in range(300)]).mean(dim=0)
+    torch.testing.assert_close(many.mean(), whole.mean(), rtol=0.02, atol=1e-3)
+
+    def of(values: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(5)
+        return conv(values, edges)
+
+    assert torch.autograd.gradcheck(of, (torch.randn(200, 3, dtype=torch.float64, requires_grad=True),), fast_mode=True)

@@ -1,0 +1,223 @@
+"""`LazyRows`: rows that are read equal those of all rows, whatever a user does with them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+from a3gnn import accelerate
+from a3gnn.acceleration.lazy_rows import LazyRows, RowNode
+from tests.acceleration.graphs import assert_same, batches
+
+BATCH = next(iter(batches()))
+NODES, SEEDS = BATCH.num_nodes, BATCH.batch_size
+
+
+def lazy(log: list[int] | None = None, width: int = 4, grad: bool = True) -> tuple[LazyRows, Tensor]:
+    """Returns lazy rows of `x * 2` and the leaf `x`; `log` gets the numbers of rows that are computed."""
+    x = torch.linspace(-1, 1, 10 * width, dtype=torch.float64).view(10, width).requires_grad_(grad)
+
+    def double(rows: Tensor) -> Tensor:
+        if log is not None:
+            log.append(len(rows))
+        return rows * 2
+
+    return LazyRows(RowNode(double, [x], width, torch.float64)), x
+
+
+class Net(nn.Module):
+    """Two convolutions with `between` in between."""
+
+    def __init__(self, kind: Any, between: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.first, self.second = kind(6, 8), kind(8, 3)
+        self.between = between
+        self.norm = nn.LayerNorm(8)
+        self.batch_norm = nn.BatchNorm1d(8)
+        self.lin = nn.Linear(8, 8)
+        self.bias = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        return self.second(self.between(self, self.first(x, edges), x), edges)
+
+
+BETWEEN: dict[str, Callable[..., Tensor]] = {
+    "relu": lambda net, h, x: h.relu(),
+    "relu_": lambda net, h, x: h.relu_(),
+    "F.relu": lambda net, h, x: functional.relu(h),
+    "F.relu in place": lambda net, h, x: functional.relu(h, inplace=True),
+    "module in place": lambda net, h, x: nn.ReLU(inplace=True)(h),
+    "elu": lambda net, h, x: functional.elu(h, 0.5),
+    "leaky_relu": lambda net, h, x: functional.leaky_relu(h, 0.1),
+    "tanh": lambda net, h, x: h.tanh(),
+    "layer norm": lambda net, h, x: net.norm(h).relu(),
+    "batch norm": lambda net, h, x: net.batch_norm(h).relu(),
+    "linear": lambda net, h, x: net.lin(h).relu() + h,
+    "residual": lambda net, h, x: h + x.repeat(1, 2)[:, :8],
+    "bias": lambda net, h, x: (h + net.bias) * 2 - 1,
+    "minus": lambda net, h, x: 1 / (2 + h.sigmoid()) - h,
+    "normalize": lambda net, h, x: functional.normalize(h, dim=-1),
+    "cat": lambda net, h, x: torch.cat([h[:, :4], h.relu()[:, 4:]], dim=-1),
+    "cat lazily": lambda net, h, x: net.lin(torch.cat([h, h.relu()], dim=1)[:, :8]),
+    "mean of all": lambda net, h, x: h - h.mean(dim=0),
+    "in place": lambda net, h, x: h.add_(1),
+    "augmented": lambda net, h, x: _augmented(h),
+    "set": lambda net, h, x: _set(h),
+    "clone": lambda net, h, x: h.clone().mul_(2),
+    "softmax": lambda net, h, x: h.log_softmax(dim=-1) + torch.softmax(h, 1),
+    "numpy": lambda net, h, x: h + float(h.detach().numpy().max()),
+    "own function": lambda net, h, x: Halved.apply(h),
+    "checkpoint": lambda net, h, x: torch.utils.checkpoint.checkpoint(torch.tanh, h, use_reentrant=True),
+}
+
+
+def _augmented(h: Tensor) -> Tensor:
+    before = h.relu()
+    h += 1
+    return before + h
+
+
+def _set(h: Tensor) -> Tensor:
+    h[3:5] = 0
+    return h
+
+
+class Halved(torch.autograd.Function):
+    """A user's autograd function."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x / 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad / 2
+
+
+READ: dict[str, Callable[[Tensor], Tensor]] = {
+    "seeds": lambda out: out[:SEEDS],
+    "all": lambda out: out,
+    "mask": lambda out: out[torch.arange(NODES) % 2 == 0],
+    "narrow": lambda out: out.narrow(0, 0, SEEDS),
+    "seeds, then all": lambda out: torch.cat([out[:SEEDS], out]),
+    "log_softmax": lambda out: functional.log_softmax(out, dim=-1)[:SEEDS],
+    "chunks": lambda out: torch.cat(out.split(7)),
+}
+
+
+@pytest.mark.parametrize("kind", [SAGEConv, GCNConv, GATConv])
+@pytest.mark.parametrize("read", READ)
+@pytest.mark.parametrize("between", BETWEEN)
+def test_outputs_and_gradients_equal_pygs(between: str, read: str, kind: Any) -> None:
+    torch.manual_seed(0)
+    theirs = Net(kind, BETWEEN[between]).double()
+    ours = accelerate(copy.deepcopy(theirs))
+    outs = []
+    for net in (ours, theirs):
+        x = BATCH.x.double().requires_grad_()
+        outs.append(READ[read](net(x, BATCH.edge_index)))
+        outs[-1].square().sum().backward()
+        outs.append(x.grad)
+    assert type(outs[0]) in (Tensor, LazyRows)
+    assert_same(outs[0].clone(), outs[2], torch.float64)
+    assert_same(outs[1], outs[3], torch.float64)
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert_same(one.grad, other.grad, torch.float64)
+
+
+def test_only_the_rows_that_are_read_are_computed() -> None:
+    log: list[int] = []
+    rows, _ = lazy(log)
+    out = functional.dropout(rows.relu() + 1, 0.0)
+    assert out.shape == (10, 4)
+    assert log == []
+    assert out[:3].shape == (3, 4)
+    assert log == [3]
+    out[:2]
+    assert log == [3]
+    out.sum()
+    assert log == [3, 10]
+
+
+def test_a_model_computes_few_rows() -> None:
+    net = accelerate(Net(SAGEConv, lambda net, h, x: h.relu()))
+    out = net(BATCH.x, BATCH.edge_index)
+    first = out.node.inputs[0].inputs[0]
+    out[:SEEDS]
+    assert len(first._done) == BATCH.num_sampled_nodes[0] + BATCH.num_sampled_nodes[1] < NODES
+
+
+def test_dropout_is_the_same_for_later_rows() -> None:
+    torch.manual_seed(0)
+    rows, _ = lazy(width=50)
+    out = functional.dropout(rows, 0.5)
+    few = out[:4].clone()
+    assert torch.equal(out.clone()[:4], few)
+    kept = (out.clone() / rows.clone()).detach()
+    assert set(kept.unique().tolist()) == {0.0, 2.0}
+    assert abs(float(kept.detach().mean()) - 1) < 0.2
+    torch.manual_seed(0)
+    assert torch.equal(functional.dropout(lazy(width=50)[0], 0.5)[:4], few)
+    assert functional.dropout(rows, 0.5, training=False) is rows
+
+
+def test_inputs_that_change_before_rows_are_read() -> None:
+    rows, x = lazy(grad=False)
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="must be read before its inputs or parameters are changed in place"):
+        rows.sum()
+
+
+def test_rows_that_a_user_changes() -> None:
+    rows, x = lazy(grad=False)
+    rows[:3].add_(1)
+    expected = x * 2
+    expected[:3] += 1
+    assert torch.equal(rows.clone(), expected)
+
+
+def test_a_change_beside_a_slice_in_use() -> None:
+    rows, _ = lazy(grad=False)
+    part = rows[:3]
+    with pytest.raises(RuntimeError, match=r"call \.clone\(\) on the output first"):
+        rows.add_(1)
+    del part
+    rows.add_(1)
+
+
+def test_readers_keep_the_values_before_a_change() -> None:
+    rows, x = lazy(grad=False)
+    before = rows.relu()
+    rows.add_(1)
+    assert torch.equal(before.clone(), (x * 2).relu())
+    assert torch.equal(rows.clone(), x * 2 + 1)
+
+
+def test_modes_at_the_call_decide() -> None:
+    rows, _ = lazy()
+    with torch.no_grad():
+        assert rows.relu().requires_grad is False
+        assert rows[:2].requires_grad
+    with torch.no_grad():
+        rows, _ = lazy()
+    assert not rows[:2].requires_grad
+    with torch.inference_mode():
+        out = accelerate(SAGEConv(6, 3))(BATCH.x, BATCH.edge_index)
+    assert type(out) is Tensor
+
+
+def test_what_needs_no_rows() -> None:
+    log: list[int] = []
+    rows, _ = lazy(log)
+    facts = rows.shape, rows.size(0), len(rows), rows.dtype, rows.device.type, rows.ndim, rows.requires_grad
+    assert facts == ((10, 4), 10, 10, torch.float64, "cpu", 2, True)
+    assert log == []
+    assert "tensor" in repr(rows)
+    assert torch.equal(copy.deepcopy(rows.detach()), rows.detach())
