@@ -192,9 +192,9 @@ class QueueWorker(threading.Thread):
         for running in self._running.values():
             running.interrupt()
         end = time.monotonic() + _LEAVE_S
-        for job, outcome in self._ended.values():
+        for job, ended in self._ended.values():
             with suppress(SQLAlchemyError, OSError):
-                self._end(job, outcome)
+                self._end(job, ended)
         for running in self._running.values():
             while (outcome := running.outcome()) is None and time.monotonic() < end:
                 time.sleep(_POLL_S)

@@ -176,7 +176,7 @@ def _resume(form: Mapping[str, str]) -> ResumeOrder:
     """Returns the order of a form whose budget may be empty."""
     budget = form.get("budget", "").strip()[:200]
     try:
-        return ResumeOrder(budget=parse_budget(budget) if budget.isdecimal() else budget or None)
+        return ResumeOrder(budget=int(parse_budget(budget)) if budget.isdecimal() else budget or None)
     except ValidationError as error:
         raise ProblemDetails(422, "usage", named_faults(error.errors())[0]) from error
 
