@@ -1,6 +1,8 @@
-"""Checks of the address and the token of a server that other machines may reach."""
+"""Checks of the address and the token of a server that other machines may reach; addresses without passwords."""
 
 from __future__ import annotations
+
+import re
 
 from a3gnn.errors import UsageError
 
@@ -61,3 +63,9 @@ def cannot_listen(host: str, port: int, error: Exception) -> UsageError:
 def shown(host: str, port: int) -> str:
     """Returns the address as in a URL, with IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def without_password(text: str) -> str:
+    """Returns `text` with *** in the place of the passwords of URLs and of connection options in it."""
+    text = re.sub(r"(://[^\s:/@]*:)[^\s]*(@)", r"\1***\2", text)
+    return re.sub(r"(?i)(password\s*=\s*)('[^']*'|[^\s&'\"]+)", r"\1***", text)

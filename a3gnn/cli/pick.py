@@ -15,7 +15,7 @@ from a3gnn.cli.output import show_written
 
 
 @click.command(cls=Command)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("place", metavar="DIR|URL")
 @click.option(
     "--priority",
     type=PRIORITY,
@@ -50,24 +50,36 @@ from a3gnn.cli.output import show_written
     metavar="PLACE",
     help="New FILE.json, or folder for tuned.json. Default: DIR/picked.json, which the next pick replaces.",
 )
+@click.option(
+    "--token", envvar="A3GNN_TOKEN", show_envvar=True, metavar="TEXT", help="Access token of the server of URL."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def pick(folder: Path, out: Path | None, as_json: bool, **asked: Any) -> None:
+def pick(place: str, out: Path | None, as_json: bool, token: str | None, **asked: Any) -> None:
     """Pick another configuration from the measurements of the tune in the folder DIR, without a trial.
+
+    URL is the address of a study on a server, such as http://127.0.0.1:8642/studies/1; its files are fetched first,
+    and the file is then picked-study-1.json.
 
     Options that you leave out stay as in the tune. Shows the configuration beside the baseline, lists its
     uncertainties, and writes a file for a3gnn train. The tune's own tuned.json stays. If no measured configuration
     keeps the limits, the command names the closest one and exits with 3.
     """
+    from a3gnn.service.client import local_study
     from a3gnn.tuning.outcome.pick import pick as run
     from a3gnn.tuning.outcome.picked import file_at, pick_lines
 
     if out is not None:
         file_at(out)
-    found = run(folder, **asked)
-    file = found.write(out)
-    if as_json:
-        click.echo(json.dumps(found.to_dict() | {"file": str(file)}, indent=2))
-        return
-    for line in pick_lines(found):
-        click.echo(line)
+    with local_study(place, token) as (folder, number):
+        found = run(folder, **asked)
+        if out is None and number is not None:
+            file = Path(f"picked-study-{number}.json")
+            found.tuned.write(file)
+        else:
+            file = found.write(out)
+        if as_json:
+            click.echo(json.dumps(found.to_dict() | {"file": str(file)}, indent=2))
+            return
+        for line in pick_lines(found):
+            click.echo(line)
     show_written(file, file)

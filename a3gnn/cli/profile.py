@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from a3gnn.addresses import without_password
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE
@@ -179,7 +180,7 @@ def _measure(
         except KeyboardInterrupt as interrupt:
             bar.stop()
             verb = "is" if len(found) == 1 else "are"
-            done = f"{len(found)} of {count(len(configs), 'configuration')} {verb} in {place}"
+            done = f"{len(found)} of {count(len(configs), 'configuration')} {verb} in {without_password(str(place))}"
             raise KeyboardInterrupt(f"{done}; run the same command to continue") from interrupt
     return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from a3gnn.addresses import without_password
 from a3gnn.cli.help import Command
 from a3gnn.cli.output import show
 from a3gnn.errors import StoreError, UsageError
@@ -126,7 +127,7 @@ def import_(file: Path, store: str | None) -> None:
     place = store or str(DEFAULT_STORE)
     added, rows = import_rows(file, place)
     left_out = f"; left out {rows - added:,} configurations that it has already" if rows > added else ""
-    show(f"added {added:,} of {count(rows, 'row')} to {place}{left_out}")
+    show(f"added {added:,} of {count(rows, 'row')} to {without_password(place)}{left_out}")
 
 
 def _need_suffix(file: Path) -> None:
@@ -162,7 +163,7 @@ def _listed(found: dict[str, list[Holding]]) -> Iterator[str]:
     letters = {machine: _letter(i) for i, machine in enumerate(machines)}
     for place, own in found.items():
         rows, failed = sum(one.rows for one in own), sum(one.failed for one in own)
-        yield f"{place}: {count(rows, 'measurement')}, {failed:,} failed{_origin(own)}"
+        yield f"{without_password(place)}: {count(rows, 'measurement')}, {failed:,} failed{_origin(own)}"
         if own:
             yield f"  {'rows':>5} {'failed':>6}  {'model':<5}  {'machine':<7}  graph"
         for one in own:

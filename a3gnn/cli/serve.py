@@ -41,6 +41,9 @@ from a3gnn.cli.options import SIZE, address_options, import_from_here
     "--max-upload", type=SIZE, default="2GiB", show_default=True, help="Largest uploaded graph, packed and unpacked."
 )
 @click.option(
+    "--max-uploads", type=SIZE, default="20GiB", show_default=True, help="Most bytes of all uploaded graphs together."
+)
+@click.option(
     "--max-nodes", type=click.IntRange(1), default=50_000_000, show_default=True, help="Most nodes of a graph."
 )
 @click.option(
@@ -76,6 +79,7 @@ def serve(**options: Any) -> None:
         allowed_models=options["allow_model"],
         database=options["database"],
         max_upload_bytes=options["max_upload"],
+        max_uploads_bytes=options["max_uploads"],
         max_nodes=options["max_nodes"],
         max_edges=options["max_edges"],
         max_queued=options["max_queued"],

@@ -99,6 +99,9 @@ def open_folder(path: Path) -> GraphArrays:
     meta = _read_meta(path)
     try:
         kinds = {name: (str(kind), tuple(shape)) for name, (kind, shape) in meta["arrays"].items()}
+        for name in kinds:
+            if not name.isidentifier():  # it may name another folder
+                raise GraphError(f"{path / _META} is damaged: no array is called {name!r}; convert the graph again")
         known = GraphCharacteristics.from_dict(meta["characteristics"])
         arrays = {name: _opened(path / f"{name}.npy", *kind) for name, kind in kinds.items()}
         graph = _graph(arrays, meta["name"], meta["num_classes"], tuple(meta["notes"]), path, known)

@@ -12,9 +12,10 @@ from importlib import resources
 from typing import Any
 
 from a3gnn._imports import optional
+from a3gnn.errors import MissingDependencyError
 
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
-_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "summary", "study")
+_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "head", "summary", "study")
 #: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
@@ -48,7 +49,13 @@ _PAGE = (
 )
 
 
-def study_html(views: Mapping[str, Any], live: str | None = None, before: str = "", static: str = "/static") -> str:
+def study_html(
+    views: Mapping[str, Any],
+    live: str | None = None,
+    before: str = "",
+    static: str = "/static",
+    head: Mapping[str, Any] | None = None,
+) -> str:
     """Returns the page of `study_views`.
 
     Args:
@@ -56,9 +63,10 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
         live: None for a self-contained page, which can be mailed. Otherwise the URL of a study on a server, such as
             /studies/7. The page then takes its scripts and style from `static`. It reads `live`/views again at each
             server-sent event of the type trial or status from `live`/events, until a status is finished, stopped or
-            failed.
+            failed. Without Plotly the page has no figures, and says what they need.
         before: HTML that stands above the page, such as a server's navigation.
         static: The URL under which a server serves the files of `static_file`.
+        head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head.
 
     Raises:
         MissingDependencyError: The page is self-contained, and Plotly is not installed.
@@ -66,22 +74,36 @@ def study_html(views: Mapping[str, Any], live: str | None = None, before: str = 
     if live is None:
         scripts = [static_file("plotly.min.js"), static_file("study.js")]
         policy = _POLICY.format(scripts=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts))
-        head = (
+        top = (
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             f"<style>\n{static_file('study.css')}</style>"
         )
         tags = [f"<script>{script}</script>" for script in scripts]
     else:
-        head = f'<link rel="stylesheet" href="{escape(static)}/study.css">'
-        tags = [f'<script src="{escape(static)}/{name}"></script>' for name in ("plotly.min.js", "study.js")]
+        top = f'<link rel="stylesheet" href="{escape(static)}/study.css">'
+        names = ("plotly.min.js", "study.js") if has_plotly() else ("study.js",)
+        tags = [f'<script src="{escape(static)}/{name}"></script>' for name in names]
     return _PAGE.format(
         title=escape(f"{views['title']}: a3gnn study"),
-        head=head,
-        live="" if live is None else f' data-live="{escape(live)}"',
+        head=top,
+        live="" if live is None else f' data-live="{escape(live)}"' + _head_data(head),
         body=before + read_part("study.html"),
         views=_as_json(views),
         scripts="\n".join(tags),
     )
+
+
+def _head_data(head: Mapping[str, Any] | None) -> str:
+    return "" if head is None else f' data-head="{escape(json.dumps(head))}"'
+
+
+def has_plotly() -> bool:
+    """Returns whether Plotly is installed, which figures need."""
+    try:
+        _plotly()
+    except MissingDependencyError:
+        return False
+    return True
 
 
 def _as_json(views: Mapping[str, Any]) -> str:

@@ -78,10 +78,13 @@ def take_order() -> dict[str, Any] | None:
     return order if os.getppid() == order["parent"] else None
 
 
-def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent ends, however it ends (Linux)."""
+def die_with_parent(wanted: bool = True) -> None:
+    """Asks the kernel to kill this process when its parent ends, however it ends (Linux); False takes that back.
+
+    For the kernel the parent is the thread that started this process.
+    """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if wanted else 0, 0, 0, 0)
 
 
 def interrupt_by_sigterm() -> None:

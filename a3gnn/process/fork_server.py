@@ -1,4 +1,4 @@
-"""The server process that forks trials: `python -m a3gnn.process.fork_server`, started by `a3gnn.process.worker`.
+"""The server process that forks trials: `python -m a3gnn.process.fork_server PID`, started by `a3gnn.process.worker`.
 
 It imports what trials need once, stays single-threaded, touches no device, and forks a child for each line on stdin:
 
@@ -13,7 +13,8 @@ Compiling leaves memory behind, which would show in every child. A server that h
 therefore starts again as a new program, which finds all kernels in numba's cache.
 
 On stdout the server answers {"ready": THREADS} once, and {"pid": PID} and {"exit": STATUS} for each child (a negative
-status is the signal that ended it). When its stdin is closed, it ends and kills a running child.
+status is the signal that ended it). When its stdin is closed, it ends and kills a running child. Until it
+is ready it ends with the process PID.
 """
 
 from __future__ import annotations
@@ -59,16 +60,20 @@ _NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
 
 def main() -> NoReturn:
     """Serves until stdin is closed."""
+    die_with_parent()  # nothing reads stdin while modules are imported
+    if os.getppid() != int(sys.argv[1]):
+        os._exit(0)
     wait_policy.adopt()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     compilations = _preload()
     if compilations.happened and _AGAIN not in sys.argv:
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "a3gnn.process.fork_server", _AGAIN])
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "a3gnn.process.fork_server", sys.argv[1], _AGAIN])
     wake, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _freeze()
+    die_with_parent(False)  # the thread that started this process may end before the process does
     _say({"ready": _threads()})
     for line in iter(sys.stdin.buffer.readline, b""):
         order = json.loads(line)

@@ -222,7 +222,8 @@ class Worker:
 
     def _start(self) -> None:
         with open(self.folder / "server.log", "wb") as log:
-            self._server = as_program("a3gnn.process.fork_server").start(log)
+            program = as_program("a3gnn.process.fork_server")
+            self._server = program._replace(command=[*program.command, str(os.getpid())]).start(log)
         self._unread = b""
         ready = self._answer(Deadline(_START_SECONDS))
         if ready is None:

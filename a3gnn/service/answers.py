@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from fastapi import Depends, Request, Response
 from fastapi import Path as InPath
+from pydantic import BaseModel
 
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
@@ -27,7 +28,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"description": "The request is too large.", **_PROBLEM},
     422: {"description": "A field of the request is not valid.", **_PROBLEM},
     429: {"description": "Too many requests or studies wait already.", **_PROBLEM},
-    503: {"description": "The database does not answer.", **_PROBLEM},
+    408: {"description": "The request's body takes too long.", **_PROBLEM},
+    421: {"description": "The server is addressed by another name.", **_PROBLEM},
+    403: {"description": "The request comes from a page of another site.", **_PROBLEM},
+    500: {"description": "The server failed.", **_PROBLEM},
+    501: {"description": "The server lacks a package.", **_PROBLEM},
+    503: {"description": "The database does not answer, or the server is busy or ending.", **_PROBLEM},
+    507: {"description": "The disk has no room.", **_PROBLEM},
 }
 #: The schema of a problem (RFC 9457).
 PROBLEM_SCHEMA = {
@@ -39,6 +46,18 @@ PROBLEM_SCHEMA = {
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "The rule, the value and the remedy."},
     },
+}
+
+
+def answers(model: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Returns the description of a route's answers, whose content is the same for each status; 200 if none is given."""
+    texts = {200: "Done.", 201: "Created; `Location` has its path.", 202: "Accepted: it is not done yet."}
+    return {status: {"model": model, "description": texts[status]} for status in statuses or (200,)}
+
+
+#: The description of an answer that is an object of a page of the docs.
+OBJECT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}}
 }
 
 

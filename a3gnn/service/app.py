@@ -11,20 +11,25 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 
 from a3gnn.errors import A3GNNError
 from a3gnn.service.answers import PROBLEM_SCHEMA
-from a3gnn.service.home import Places
-from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
+from a3gnn.service.database import disk_is_full
+from a3gnn.service.faults import named_faults
+from a3gnn.service.frame import POLICY, problem_page
+from a3gnn.service.home import Home
+from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails, no_room
 from a3gnn.service.routers import events, graphs, measurements, pages, studies, suggestions, system, trainings
-from a3gnn.service.security import Guard
+from a3gnn.service.security import Guard, wants_page
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.version import __version__
 
 _ROUTERS = (pages, system, graphs, studies, suggestions, events, trainings, measurements)
-#: Most faults of a request named in the answer. Guess.
-_NAMED = 5
+#: The status of an answer that nobody reads, because the client has left; nginx's.
+_LEFT = 499
 
 
 def make_app(settings: ServiceSettings) -> FastAPI:
@@ -53,8 +58,9 @@ def make_app(settings: ServiceSettings) -> FastAPI:
         app.include_router(module.router)
     for kind in (ProblemDetails, A3GNNError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(ClientDisconnect, _no_answer)
     _describe_problems(app)
-    app.state.guard = Guard(app, settings)
+    app.state.guard = Guard(app, settings, service.sessions)
     return app
 
 
@@ -70,13 +76,34 @@ def _describe_problems(app: FastAPI) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    """Turns `error` into a response."""
-    problem = _problem(error, request.app.state.service.home.places)
-    headers = getattr(error, "headers", None)
+    """Turns `error` into a response: a page for browsers, else JSON."""
+    service = request.app.state.service
+    problem = _problem(error, service.home)
+    headers = dict(getattr(error, "headers", None) or problem.headers or {})
+    if problem.status == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+    if wants_page(request.scope):
+        text = problem_page(problem, service.settings.token is not None)
+        shown = {"Content-Security-Policy": POLICY, **headers}
+        return Response(text, problem.status, shown, media_type="text/html")
     return Response(json.dumps(problem.to_dict()), problem.status, headers, media_type=MEDIA_TYPE)
 
 
-def _problem(error: Exception, places: Places) -> ProblemDetails:
+async def _no_answer(request: Request, error: Exception) -> Response:
+    """Ends a request whose client left before it had sent all of it."""
+    return Response(status_code=_LEFT)
+
+
+def _methods(request: Request) -> list[str]:
+    """Returns the methods that the request's path takes."""
+    path = request.scope["path"]
+    known = (*request.app.routes, *(route for module in _ROUTERS for route in module.router.routes))
+    routes = [route for route in known if isinstance(route, Route) and route.path_regex.match(path)]
+    found = {method for route in routes for method in route.methods or ()}
+    return sorted(found | {"HEAD"} if "GET" in found else found)
+
+
+def _problem(error: Exception, home: Home) -> ProblemDetails:
     """Turns `error` into a problem. The server's paths are shortened, except those that the request itself named."""
     if isinstance(error, ProblemDetails):
         return error
@@ -86,21 +113,17 @@ def _problem(error: Exception, places: Places) -> ProblemDetails:
         detail = f"{error.detail}; GET /docs lists the server's routes"
         return ProblemDetails(error.status_code, "http", detail)
     if isinstance(error, SQLAlchemyError):
+        if disk_is_full(error, home.folder):
+            return no_room("the database")
         return ProblemDetails(503, "store", "the database does not answer, so nothing was changed; ask again later")
     problem = ProblemDetails.of(error)
-    problem.detail = places.shown(problem.detail)
+    problem.detail = home.places.shown(problem.detail)
     return problem
 
 
 def _invalid(error: RequestValidationError) -> ProblemDetails:
     """Lists the faults of a request, each with its place, the rule and the value."""
-    faults = []
-    for fault in error.errors():
-        place = ".".join(str(part) for part in fault["loc"] if part != "body") or "the body"
-        faults.append({"where": place, "rule": fault["msg"], "got": repr(fault.get("input"))[:100]})
-    named = "; ".join(f"{one['where']}: {one['rule']}, got {one['got']}" for one in faults[:_NAMED])
-    more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
-    unread = any(fault["type"] == "json_invalid" for fault in error.errors())
-    return ProblemDetails(
-        400 if unread else 422, "request", f"{named}{more}; GET /docs describes the requests", faults=faults[:_NAMED]
-    )
+    found = error.errors()
+    line, faults = named_faults(found)
+    unread = any(fault["type"] == "json_invalid" for fault in found)
+    return ProblemDetails(400 if unread else 422, "request", f"{line}; GET /docs describes the requests", faults=faults)

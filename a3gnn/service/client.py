@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
+import re
 import ssl
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -24,6 +26,8 @@ from a3gnn.units import format_size, printable
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
 
+#: The address of a study, and of its page.
+_STUDY_ADDRESS = re.compile(r"(?P<url>https?://.+?)/studies/(?P<number>[0-9]{1,10})(/page)?/?")
 #: Bytes per read of a download.
 _PIECE = 1 << 20
 #: Seconds for which `wait` retries while the server restarts. Guess.
@@ -287,6 +291,28 @@ class Client:
         """
         found: dict[str, int] = self._http.upload("/profiles", Path(path))
         return found
+
+
+@contextmanager
+def local_study(place: str, token: str | None = None) -> Iterator[tuple[Path, int | None]]:
+    """Yields the folder of a tune, and None; or a copy of a study's folder, removed at the end, and its number.
+
+    Args:
+        place: A folder, or the address of a study on a server: URL/studies/N, or that of its page.
+        token: The server's token, if it has one.
+
+    Raises:
+        A3GNNError: The study can't be fetched.
+    """
+    found = _STUDY_ADDRESS.fullmatch(place)
+    if found is None:
+        yield Path(place), None
+        return
+    number = int(found["number"])
+    with tempfile.TemporaryDirectory(prefix="a3gnn-study-") as scratch:
+        folder = Path(scratch) / f"study-{number}"
+        Client(found["url"], token).study(number).save(folder, notify=lambda line: None)
+        yield folder, number
 
 
 class RemoteStudy:

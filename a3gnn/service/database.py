@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from a3gnn._imports import optional
+from a3gnn.addresses import without_password
 from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
 
@@ -68,6 +71,18 @@ JOBS = sa.Table(
     sqlite_autoincrement=True,
 )
 
+#: Sessions of browsers: the hash of each secret, and its end in seconds since 1970.
+SESSIONS = sa.Table(
+    "a3gnn_sessions",
+    TABLES,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("expires", sa.Float, nullable=False),
+)
+#: SQLite's primary result codes, and PostgreSQL's SQLSTATE, for a full disk. Other I/O errors have the first, too.
+_IO_ERROR, _FULL, _DISK_FULL = sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, "53100"
+#: A disk with less free bytes is full. Guess.
+_LEAST_FREE = 1 << 16
+
 
 def open_service_database(place: str) -> sa.Engine:
     """Opens the database at `place`, a path or an SQLAlchemy URL, and brings its tables to this version.
@@ -100,7 +115,7 @@ def _upgrade(connection: sa.Connection) -> None:
     try:
         command.upgrade(config, "head")
     except failure as error:
-        place = connection.engine.url.render_as_string(hide_password=True)
+        place = without_password(connection.engine.url.render_as_string(hide_password=True))
         raise StoreError(
             f"the service's tables in {place} must have the schema of this a3gnn or an older one: {error}; use the "
             "a3gnn that wrote them, or another database"
@@ -113,3 +128,13 @@ def inserted_id(result: sa.CursorResult[Any]) -> int:
     assert key is not None, "the table has one"
     number: int = key[0]
     return number
+
+
+def disk_is_full(error: SQLAlchemyError, folder: Path) -> bool:
+    """Returns whether `error` comes from a full disk; `folder` is on the disk of an SQLite database."""
+    cause = getattr(error, "orig", None)
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is None:
+        return getattr(cause, "sqlstate", None) == _DISK_FULL
+    primary = code & 0xFF
+    return primary == _FULL or (primary == _IO_ERROR and shutil.disk_usage(folder).free < _LEAST_FREE)

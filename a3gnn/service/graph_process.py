@@ -1,4 +1,4 @@
-"""The process that examines a graph: `python -m a3gnn.service.graph_process`, started by `a3gnn.service.graph_shelf`.
+"""The process that examines a graph: `python -m a3gnn.service.graph_process`, started by `a3gnn.service.examiner`.
 
 It reads one JSON object from stdin:
 
@@ -6,17 +6,13 @@ It reads one JSON object from stdin:
 
 It validates the graph, and converts it once, into the folder or else into the cache folder. It writes the result to
 stdout: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. The headers of a file's
-arrays are checked before the arrays are read. For an upload, the process's memory is limited to a multiple of
-max_bytes.
+arrays are checked before the arrays are read. The process's memory is limited to a multiple of max_bytes for an upload,
+and to the free memory for a synthetic graph. A graph below the data root is mapped, so its size is no limit.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import resource
-import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
@@ -27,8 +23,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from a3gnn.errors import GraphError
-from a3gnn.process.child import take_order, take_stdout
-from a3gnn.service.problems import ProblemDetails
+from a3gnn.service.examiner import answer_order, limit_memory
 from a3gnn.units import format_size
 
 #: Most members of a graph's file: its arrays, and some that are not read.
@@ -40,29 +35,25 @@ _MOST_BYTES, _TIMES = 2 << 30, 4
 
 def main() -> None:
     """Examines the graph named on stdin."""
-    order = take_order()
-    if order is None:
-        return
-    os.nice(10)
-    if order["max_bytes"] is not None:
-        most = _MOST_BYTES + _TIMES * order["max_bytes"]
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    answer = take_stdout()
+    answer_order(_named, "graph", "graph")
+
+
+def _named(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the examined graph; errors have its file's name in place of its path, which is private."""
     try:
-        found = _examined(order)
-    except Exception as error:
-        problem = ProblemDetails.of(error)
-        if problem.kind == "internal":
-            traceback.print_exc()
-        problem.detail = problem.detail.replace(order["spec"], Path(order["spec"]).name)  # the path is private
-        found = {"error": problem.to_dict()}
-    os.write(answer, json.dumps(found).encode())
+        return _examined(order)
+    except GraphError as error:
+        raise GraphError(str(error).replace(order["spec"], Path(order["spec"]).name)) from error
 
 
 def _examined(order: Mapping[str, Any]) -> dict[str, Any]:
     from a3gnn.graphs.graph import Graph
 
     spec = str(order["spec"])
+    if order["max_bytes"] is not None:
+        limit_memory(_MOST_BYTES + _TIMES * order["max_bytes"])
+    elif spec.startswith("synthetic:"):
+        limit_memory(None)
     if spec.endswith(".npz"):
         check_npz(Path(spec), order["max_bytes"], order["max_nodes"], order["max_edges"])
     graph = Graph.load(spec)

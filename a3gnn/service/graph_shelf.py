@@ -7,9 +7,10 @@ import os
 import re
 import secrets
 import shutil
-import subprocess
+import stat
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,13 +19,15 @@ import sqlalchemy as sa
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.synthetic_recipe import Recipe
-from a3gnn.process.child import as_program
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import GRAPHS, JOBS, inserted_id
+from a3gnn.service.examiner import Examiner
 from a3gnn.service.home import Home
 from a3gnn.service.problems import ProblemDetails, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.turns import Turns
+from a3gnn.storage.atomic import try_lock
+from a3gnn.units import format_size
 
 #: Seconds that the examination of a graph may take. Guess.
 _MOST_SECONDS = 3600.0
@@ -36,6 +39,8 @@ _REFUSED = {
     "pyg:": "they are downloaded and unpickled",
     "ogb:": "they are downloaded and unpickled",
 }
+#: A file in the folder of an uploaded graph that the database does not have yet. A server that was killed leaves it.
+_DRAFT = "draft"
 _CONVERT = "convert it with a3gnn graph convert SPEC FOLDER, and put the folder below the data root"
 
 
@@ -83,10 +88,11 @@ class GraphShelf:
         engine: The service's database.
         home: Keeps uploads.
         settings: Limits of what may be registered.
+        examiner: Runs the processes that read graphs.
     """
 
-    def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings) -> None:
-        self._engine, self._home, self._settings = engine, home, settings
+    def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings, examiner: Examiner) -> None:
+        self._engine, self._home, self._settings, self._examiner = engine, home, settings, examiner
         self._turns = Turns("examine graphs", _AT_ONCE, _WAITING)
 
     def get(self, number: int) -> KnownGraph:
@@ -135,27 +141,79 @@ class GraphShelf:
         return self._first(same) or self._add(found, name, origin, source, home)
 
     def adopt(self, upload: Path, name: str) -> KnownGraph:
-        """Registers the .npz file `upload`, which is converted; then removes it and its folder.
+        """Registers the .npz file `upload`, which is converted, and returns it. A known upload is returned as it is.
 
         Raises:
             GraphError: The graph is not valid or too large.
+            ProblemDetails: The uploads would take more than `max_uploads_bytes`.
         """
-        folder = self._home.graphs / secrets.token_hex(8)
-        try:
+        with self._draft(self._home.graphs) as folder:
             found = self._examined(str(upload), folder / upload.stem)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        finally:
-            shutil.rmtree(upload.parent, ignore_errors=True)
-        return self._add(found, name, "upload", upload.name, self._home.id)
+            upload.unlink()
+            self.room()
+            same = sa.and_(
+                GRAPHS.c.origin == "upload",
+                GRAPHS.c.home == self._home.id,
+                GRAPHS.c.fingerprint == found["fingerprint"],
+            )
+            with writing(self._engine).begin() as connection:
+                row = connection.execute(sa.select(GRAPHS).where(same)).mappings().first()
+                if row is not None and Path(row["spec"]).exists():
+                    return KnownGraph.of_row(row)
+                number = self._insert(connection, found, name, "upload", upload.name, self._home.id)
+            (folder / _DRAFT).unlink()
+        return self.get(number)
 
-    def place_for_upload(self, name: str) -> Path:
-        """Returns the path, in a new folder, to which an uploaded graph called `name` may be written."""
+    @contextmanager
+    def place_for_upload(self, name: str) -> Iterator[Path]:
+        """Yields the path, in a new folder, to which an uploaded file called `name` may be written; then removes it."""
         stem = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:60] or "upload"
-        folder = self._home.uploads / secrets.token_hex(8)
+        with self._draft(self._home.uploads) as folder:
+            yield folder / f"{stem}.npz"
+
+    def room(self) -> int:
+        """Returns how many bytes further uploads may have.
+
+        Raises:
+            ProblemDetails: There is no room.
+        """
+        most = self._settings.max_uploads_bytes
+        left = most - sum(_size(folder) for folder in (self._home.uploads, self._home.graphs))
+        if left <= 0:
+            raise ProblemDetails(
+                507,
+                "no-room",
+                f"all uploaded graphs together may have at most {most:,} bytes ({format_size(most)}) here; delete one "
+                "that no study uses; a3gnn serve --max-uploads sets the limit",
+            )
+        return left
+
+    def remove_leftovers(self) -> None:
+        """Removes what servers that were killed left of uploads. Folders that a server still uses are locked."""
+        its = sa.and_(GRAPHS.c.origin == "upload", GRAPHS.c.home == self._home.id)
+        with self._engine.connect() as connection:
+            known = {Path(spec).parent for spec in connection.execute(sa.select(GRAPHS.c.spec).where(its)).scalars()}
+        for folder in (*self._home.uploads.iterdir(), *self._home.graphs.iterdir()):
+            if folder.parent == self._home.graphs and not (folder / _DRAFT).exists():
+                continue  # it is complete, even if another database has it
+            with suppress(OSError), _lock(folder) as locked:
+                if locked and folder in known:
+                    (folder / _DRAFT).unlink(missing_ok=True)
+                elif locked:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def _draft(self, place: Path) -> Iterator[Path]:
+        """Yields a new folder in `place`, locked; it is removed at the end if it is still a draft."""
+        folder = place / secrets.token_hex(8)
         folder.mkdir()
-        return folder / f"{stem}.npz"
+        with _lock(folder):
+            try:
+                (folder / _DRAFT).touch()
+                yield folder
+            finally:
+                if (folder / _DRAFT).exists():
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def delete(self, number: int) -> None:
         """Removes a graph, and its files if it was uploaded.
@@ -178,6 +236,19 @@ class GraphShelf:
         return None if row is None else KnownGraph.of_row(row)
 
     def _add(self, found: Mapping[str, Any], name: str, origin: str, source: str, home: str | None) -> KnownGraph:
+        with writing(self._engine).begin() as connection:
+            number = self._insert(connection, found, name, origin, source, home)
+        return self.get(number)
+
+    def _insert(
+        self,
+        connection: sa.Connection,
+        found: Mapping[str, Any],
+        name: str,
+        origin: str,
+        source: str,
+        home: str | None,
+    ) -> int:
         values = {
             "name": name or found["name"][:200],
             "origin": origin,
@@ -188,43 +259,19 @@ class GraphShelf:
             "created": time.time(),
             "about": json.dumps({**found["about"], "notes": found["notes"]}),
         }
-        with writing(self._engine).begin() as connection:
-            number = inserted_id(connection.execute(sa.insert(GRAPHS).values(values)))
-        return self.get(number)
+        return inserted_id(connection.execute(sa.insert(GRAPHS).values(values)))
 
     def _examined(self, spec: str, folder: Path | None) -> dict[str, Any]:
         """Examines a graph in a process of its own, because the file may be damaged or malicious."""
-        settings, program = self._settings, as_program("a3gnn.service.graph_process")
+        settings = self._settings
         order = {
-            "parent": os.getpid(),
             "spec": spec,
             "folder": None if folder is None else str(folder),
             **{f"max_{what}": getattr(settings, f"max_{what}") for what in ("nodes", "edges")},
             "max_bytes": None if folder is None else settings.max_upload_bytes,
         }
-        try:
-            with self._turns.one():
-                ended = subprocess.run(
-                    program.command,
-                    input=json.dumps(order) + "\n",
-                    env=program.environment | {"OPENBLAS_NUM_THREADS": "1"},  # each thread takes memory
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    timeout=_MOST_SECONDS,
-                    start_new_session=True,
-                    check=True,
-                )
-            found: dict[str, Any] = json.loads(ended.stdout)
-        except (subprocess.SubprocessError, ValueError) as error:
-            raise ProblemDetails(
-                422,
-                "graph",
-                "the graph can't be read: the process that examines it ended without an answer; it may have run out "
-                "of memory or time; register a smaller graph",
-            ) from error
-        if "error" in found:
-            raise ProblemDetails.from_dict(self._home.places.shown_in(found["error"]))
-        return found
+        with self._turns.one():
+            return self._examiner.run("a3gnn.service.graph_process", order, "graph", "graph", _MOST_SECONDS)
 
 
 def admitted(spec: str, settings: ServiceSettings) -> str:
@@ -279,9 +326,46 @@ def _below(spec: str, root: Path | None) -> Path:
             f"{spec!r} does not exist below the data root; paths are relative to it, and GET /graphs lists the "
             "registered graphs"
         )
-    if path.is_file() and path.suffix != ".npz":
+    if path.is_dir():
+        _check_folder(path, root, spec)
+    elif not path.is_file() or path.suffix != ".npz":
         raise GraphError(
-            "the server opens only .npz files and converted folders, because other files may be pickles, got "
-            f"{spec!r}; {_CONVERT}"
+            "the server opens only .npz files and converted folders, because other files may be pickles or never end, "
+            f"got {spec!r}; {_CONVERT}"
         )
     return path
+
+
+def _check_folder(path: Path, root: Path, spec: str) -> None:
+    """Checks that a folder of arrays has only files below `root`, with links resolved."""
+    for entry in path.iterdir():
+        try:
+            found = entry.resolve(strict=True)
+            kind = found.stat().st_mode
+        except (OSError, RuntimeError):
+            kind = 0
+        if not ((stat.S_ISREG(kind) or stat.S_ISDIR(kind)) and found.is_relative_to(root)):
+            raise GraphError(
+                f"a graph's folder must have only files below the data root, got {entry.name!r} in {spec!r}, which is "
+                "a link to another place, or no file; copy the file itself there"
+            )
+
+
+def _size(folder: Path) -> int:
+    """Returns the bytes of the files below `folder`, some of which may go away meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[bool]:
+    """Locks `folder` unless another process has, and yields whether it did. The lock ends with the process."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield try_lock(file)
+    finally:
+        os.close(file)

@@ -92,6 +92,7 @@ class JobFolder:
         log: The stderr of the job's process.
         retries: While this file exists, the study forgets its failed trials before it goes on.
         hurry: This file exists if a stop was requested more than once.
+        phase: The phase of a study: baseline, search or verify. Missing before the first.
         asked: The folder of suggested trials and their figures, if the client runs them.
         places: Shortens the server's paths in texts that leave it.
     """
@@ -100,6 +101,7 @@ class JobFolder:
         self.places = places
         self.path, self.run, self.log = path, path / "run", path / "process.log"
         self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
+        self.phase = path / "phase"
         self.events = EventLog(path / "events.jsonl")
 
     def ask_for_retries(self) -> None:
@@ -161,8 +163,8 @@ class LogLine(NamedTuple):
 
     Attributes:
         id: The byte at which the next line begins, from which a reader continues.
-        kind: line (of output), trial (one has ended) or status.
-        data: The text, the trial's number or the status; and the time in seconds since 1970.
+        kind: line (of output), trial (one has ended), phase or status.
+        data: The text, the trial's number, the phase or the status; and the time in seconds since 1970.
     """
 
     id: int

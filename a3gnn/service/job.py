@@ -15,6 +15,8 @@ JobKind = Literal["study", "training"]
 #: best so far if anything was measured. failed: `error` says why.
 Status = Literal["queued", "running", "finished", "stopped", "failed"]
 STATUSES: tuple[Status, ...] = ("queued", "running", "finished", "stopped", "failed")
+#: The argument of a study in the queue whose failed trials are to be forgotten. Its process does not get it.
+RETRY = "retry"
 #: Statuses that a job leaves by itself.
 ACTIVE: tuple[Status, ...] = ("queued", "running")
 

@@ -9,9 +9,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from a3gnn.notify import shown, with_details
 from a3gnn.process.child import described_status, interrupt_by_sigterm, start_program, take_order, take_stdout
 from a3gnn.process.machine_turn import machine_turn
 from a3gnn.service.home import JobFolder, Places
@@ -78,7 +80,9 @@ class RunningJob:
         except (ValueError, TypeError):
             if self._told is not None:
                 return Outcome("stopped")
-            text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
+            text = ""
+            with suppress(OSError):
+                text = self.folder.log.read_text(encoding="utf-8", errors="replace")[-_DETAIL_CHARACTERS:]
             ended = described_status(status)
             detail = (
                 f"the job's process ended with {ended}; POST .../resume continues after its last trial; its log ends "
@@ -94,10 +98,13 @@ class RunningJob:
         if self._told is None:
             self._told = time.monotonic()
             if self.job.kind == "study" and _has_lines(self.folder.run / "probes.jsonl"):
-                self._chooses = True
-                ask_to_stop(self.folder.run)
-            else:
-                self._process.terminate()
+                try:
+                    ask_to_stop(self.folder.run)
+                    self._chooses = True
+                    return
+                except OSError:  # a full disk: it ends without a choice
+                    pass
+            self._process.terminate()
 
     def interrupt(self) -> None:
         """Ends the process now, so that the job can continue later as if it had not been interrupted."""
@@ -164,6 +171,7 @@ def _tune(folder: JobFolder, arguments: dict[str, Any]) -> bool:
     from a3gnn.tuning.study.folder import forget_failures
     from a3gnn.tuning.tune import tune
 
+    folder.phase.unlink(missing_ok=True)
     resume = _goes_on(folder, "probes.jsonl")
     task = Task.from_dict(arguments.pop("task"))
     choice, notify = ExecutorChoice(**arguments.pop("trials")), _listener(folder)
@@ -202,18 +210,25 @@ def _goes_on(folder: JobFolder, name: str) -> bool:
 
 
 def _listener(folder: JobFolder) -> Callable[[str], None]:
-    """Returns a function that logs each line, and logs an event for each trial that has ended since."""
+    """Returns a function that logs each line and each phase, and an event for each trial that has ended since."""
+    from a3gnn.tuning.tell.events import PhaseEvent
+
     journal, seen = folder.run / "probes.jsonl", _trials(folder.run / "probes.jsonl")
 
     def listen(line: str) -> None:
         nonlocal seen
-        folder.events.append("line", text=folder.places.shown(line))
+        event = getattr(line, "event", None)
+        if isinstance(event, PhaseEvent):
+            folder.phase.write_text(event.phase, encoding="ascii")
+            folder.events.append("phase", phase=event.phase)
+        if text := shown(line):
+            folder.events.append("line", text=folder.places.shown(text))
         trials = _trials(journal)
         for number in range(seen, trials):
             folder.events.append("trial", trial=number)
         seen = trials
 
-    return listen
+    return with_details(listen)
 
 
 def _trials(journal: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import JOBS, inserted_id
-from a3gnn.service.job import Job, JobKind
+from a3gnn.service.job import ACTIVE, RETRY, Job, JobKind
 from a3gnn.service.problems import conflict, not_found, too_many
 
 #: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
@@ -180,7 +180,8 @@ class Jobs:
         its = sa.and_(JOBS.c.id == number, JOBS.c.kind == kind)
         waits, runs = (sa.and_(its, JOBS.c.status == status) for status in ("queued", "running"))
         with self._changing() as connection:
-            ended = {"status": "stopped", "ended": time.time()}
+            now = time.time()  # not before it was created, even if the clock was set back
+            ended = {"status": "stopped", "ended": sa.case((JOBS.c.started > now, JOBS.c.started), else_=now)}
             done = connection.execute(sa.update(JOBS).where(waits).values(ended)).rowcount
             done += connection.execute(sa.update(JOBS).where(runs).values(stop_asked=True)).rowcount
         job = self.get(number, kind)
@@ -188,37 +189,40 @@ class Jobs:
             raise conflict(f"only a waiting or running {kind} can be stopped, but {kind} {number} is {job.status}")
         return job
 
-    def requeue(
-        self, job: Job, arguments: Mapping[str, Any] | None = None, prepare: Callable[[], None] = lambda: None
-    ) -> Job:
+    def requeue(self, job: Job, arguments: Mapping[str, Any] | None = None, *, forget: bool = False) -> Job:
         """Puts an ended job back to its place in the queue, and returns it.
 
         Args:
             job: A job that has ended.
             arguments: Its new arguments; None keeps the old ones.
-            prepare: Called if the job may be queued, before any server can begin it.
+            forget: Whether the study forgets its failed trials first. An earlier request that is open still counts.
 
         Raises:
             ProblemDetails: The job waits or runs.
         """
         values = {"status": "queued", "stop_asked": False, "ended": None, "error": None}
-        if arguments is not None:
-            values["arguments"] = json.dumps(arguments)
         same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
         with self._changing() as connection:
+            text = connection.execute(sa.select(JOBS.c.arguments).where(JOBS.c.id == job.id)).scalar()
+            old = {} if text is None else json.loads(text)
+            due = {RETRY: True} if forget or old.get(RETRY) else {}
+            values["arguments"] = json.dumps({**(old if arguments is None else arguments), **due})
             if not connection.execute(sa.update(JOBS).where(same).values(values)).rowcount:
                 raise conflict(f"{job.kind} {job.id} waits or runs already; stop it first")
-            prepare()
         return self.get(job.id)
 
     def delete(self, job: Job) -> None:
         """Removes the row of `job`, which must have ended.
 
         Raises:
-            ProblemDetails: The job waits or runs.
+            ProblemDetails: The job, or a training of the study, waits or runs.
         """
         same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
+        trains = sa.and_(JOBS.c.study == job.id, JOBS.c.status.in_(ACTIVE))
         with self._changing() as connection:
+            training = connection.execute(sa.select(JOBS.c.id).where(trains).limit(1)).scalar()
+            if training is not None:
+                raise conflict(f"training {training} needs the choice of study {job.id}; stop the training first")
             if not connection.execute(sa.delete(JOBS).where(same)).rowcount:
                 raise conflict(f"{job.kind} {job.id} waits or runs; stop it, then delete it")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO, checked_metric
@@ -21,12 +21,38 @@ GraphNumber = Annotated[int, Field(ge=1, le=MOST)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, le=MOST)]
 Bytes = Annotated[int, Field(ge=1, le=2**62)]
+_SIZE = "must be a size such as 4GiB, a number of bytes, or null"
+_VALUE = "must have values that are numbers, text, true, false or null"
+#: The rule of each field that takes several types of values, for errors.
+UNIONS = {
+    "memory_limit": _SIZE,
+    "host_memory_limit": _SIZE,
+    "budget": "must be a duration such as 10min, or a number of trials from 1 to 1,000,000",
+    "fix": _VALUE,
+    "ranges": _VALUE,
+}
+#: Most fields of an object in a request: more than any has. Each costs time, even if it is refused.
+_MOST_FIELDS = 64
+
+
+def _few(found: Any) -> Any:
+    """Returns `found`, unless it is an object with too many fields: pydantic would check each before it counts them."""
+    if isinstance(found, dict) and len(found) > _MOST_FIELDS:
+        raise ValueError(f"must have at most {_MOST_FIELDS} fields")
+    return found
+
+
 #: A knob's value.
 Value = bool | Annotated[int, Field(ge=-(2**62), le=2**62)] | Annotated[float, Field(ge=-1e15, le=1e15)] | Word | None
 
 
 class _Order(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, found: Any) -> Any:
+        return _few(found)
 
 
 class GraphOrder(_Order):
@@ -58,10 +84,19 @@ class Question(_Order):
         Bytes | Word | None, Field(description="Host memory limit on a machine with a GPU.")
     ] = None
     max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Most points below the baseline.")] = 1.0
-    fix: Annotated[dict[Word, Value], Field(max_length=64, description="Knobs fixed at a value.")] = {}
+    fix: Annotated[
+        dict[Word, Value],
+        BeforeValidator(_few),
+        Field(max_length=_MOST_FIELDS, description="Knobs fixed at a value.", examples=[{"batch_size": 512}]),
+    ] = {}
     ranges: Annotated[
         dict[Word, Annotated[list[Value], Field(min_length=2, max_length=2)]],
-        Field(max_length=64, description="Knobs restricted to [low, high]."),
+        BeforeValidator(_few),
+        Field(
+            max_length=_MOST_FIELDS,
+            description="Knobs restricted to [low, high].",
+            examples=[{"batch_size": [64, 512]}],
+        ),
     ] = {}
     seed: Seed = 0
     model: Word = "sage"
@@ -155,7 +190,7 @@ class TellOrder(_Order):
 
     throughput_epochs_per_s: Annotated[
         list[Annotated[float, Field(gt=0, le=1e12)]],
-        Field(max_length=1000, description="Speed of each repetition, without evaluation."),
+        Field(max_length=1000, fail_fast=True, description="Speed of each repetition, without evaluation."),
     ] = []
     peak_host_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
     peak_device_bytes: Annotated[int, Field(ge=0, le=2**62)] = 0
@@ -163,11 +198,19 @@ class TellOrder(_Order):
     batches_per_epoch: Annotated[Count | None, Field(description="Default: by the batch size.")] = None
     batches: Annotated[
         list[Annotated[int, Field(ge=1, le=2**40)]],
-        Field(max_length=10_000, description="Learning curve: mini-batches before each evaluation, ascending."),
+        Field(
+            max_length=10_000,
+            fail_fast=True,
+            description="Learning curve: mini-batches before each evaluation, ascending.",
+        ),
     ] = []
     val_accuracy: Annotated[
         list[Annotated[float, Field(ge=-1e15, le=1e15)]],
-        Field(max_length=10_000, description="Learning curve: validation quality at each evaluation, in [0, 1]."),
+        Field(
+            max_length=10_000,
+            fail_fast=True,
+            description="Learning curve: validation quality at each evaluation, in [0, 1].",
+        ),
     ] = []
     test_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
     failure: Literal["out_of_memory", "timeout", "invalid", "crashed"] | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import http
 from collections.abc import Mapping
 from typing import Any
 
+from a3gnn.addresses import without_password
 from a3gnn.errors import (
     A3GNNError,
     DeviceError,
@@ -20,6 +22,9 @@ from a3gnn.errors import (
 MEDIA_TYPE = "application/problem+json"
 #: Seconds after which a client may ask a busy server again. Guess.
 _AGAIN_S = 5
+
+#: Errors of a disk, or of a user's share of it, that is full.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 #: For each class of errors, the kind in the problem's type, and the HTTP status. The first matching class counts.
 _KINDS: tuple[tuple[type[Exception], str, int], ...] = (
@@ -54,11 +59,15 @@ class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
     @classmethod
     def of(cls, error: Exception) -> ProblemDetails:
         """Returns `error` as users see it. An error that a3gnn did not raise on purpose shows no details."""
+        if isinstance(error, cls):
+            return error
         for kind, name, status in _KINDS:
             if isinstance(error, kind):
                 smallest = getattr(error, "smallest_limit_bytes", None)
                 more = {} if smallest is None else {"smallest_limit_bytes": smallest}
-                return cls(status, name, str(error), **more)
+                return cls(status, name, without_password(str(error)), **more)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            return no_room("the server's files")
         return cls(500, "internal", "the server failed at this request; its log has the details")
 
     @classmethod
@@ -100,3 +109,20 @@ def busy(detail: str) -> ProblemDetails:
     problem = ProblemDetails(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as in Retry-After")
     problem.headers = {"Retry-After": str(_AGAIN_S)}
     return problem
+
+
+def leaving() -> ProblemDetails:
+    """Returns the problem for a request that the end of the server cuts short."""
+    problem = ProblemDetails(503, "ending", "the server is ending; ask again once it has been started again")
+    problem.headers = {"Retry-After": str(_AGAIN_S)}
+    return problem
+
+
+def no_room(what: str) -> ProblemDetails:
+    """Returns the problem for a full disk; `what` needs room there."""
+    return ProblemDetails(
+        507,
+        "no-room",
+        f"the disk has no room left for {what}, so nothing was changed; free space on the server's disk, or delete "
+        "studies and graphs that are no longer needed",
+    )

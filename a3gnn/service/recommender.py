@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Any
 
 from a3gnn.process.child import as_program, described_status, take_stdout
 from a3gnn.service.home import Places
-from a3gnn.service.problems import ProblemDetails
+from a3gnn.service.problems import ProblemDetails, leaving
 from a3gnn.service.turns import Turns
 from a3gnn.threads import wait_policy
 
@@ -21,6 +23,8 @@ from a3gnn.threads import wait_policy
 _KEPT = 256
 #: Problems that last as long as the measurements do. Any other, such as a folder that is not mounted, may pass.
 _LASTING = ("infeasible", "usage")
+#: Seconds between two looks of the process at whether its server still runs. Guess.
+_LOOK_S = 0.1
 #: Questions that may wait for the one process. Guess.
 _WAITING = 6
 
@@ -37,6 +41,7 @@ class Recommender:
         self._store, self._places = store, places
         self._mutex, self._turns = threading.Lock(), Turns("predict", 1, _WAITING)
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
         self._answers: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
 
     def ask(self, dataset: str, arguments: dict[str, Any], stand: str) -> dict[str, Any]:
@@ -62,11 +67,22 @@ class Recommender:
         return answer
 
     def close(self) -> None:
-        """Ends the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        """Ends the process; questions that wait, and later ones, get an error."""
+        with self._mutex:
+            self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        with self._mutex:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
 
     def _kept(self, key: tuple[str, str]) -> dict[str, Any] | None:
         with self._mutex:
@@ -83,7 +99,7 @@ class Recommender:
 
     def _answered(self, order: dict[str, Any]) -> dict[str, Any]:
         """Returns the process's answer. If the process has died, the next question starts another."""
-        process = self._process = self._process or self._start()
+        process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -91,27 +107,43 @@ class Recommender:
             process.stdin.flush()
             answer: dict[str, Any] = self._places.shown_in(json.loads(process.stdout.readline()))
         except (OSError, ValueError):
-            self.close()
-            ended = described_status(process.returncode)
+            if self._closed:
+                raise leaving() from None
+            self._end()
+            ended = described_status(process.wait())
             raise ProblemDetails(
                 500, "failed", f"the prediction process ended with {ended}; ask again to start another"
             ) from None
         return answer
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return as_program("a3gnn.service.recommender").start()
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._mutex:
+            if self._closed:
+                raise leaving()
+            if self._process is None:
+                program = as_program("a3gnn.service.recommender")
+                self._process = program._replace(command=[*program.command, str(os.getpid())]).start()
+            return self._process
 
 
 def main() -> None:
-    """Answers until stdin is closed: `python -m a3gnn.service.recommender`.
+    """Answers until stdin is closed, or the process PID ends: `python -m a3gnn.service.recommender PID`.
 
     Each line on stdin has the arguments of `recommend` as a JSON object. For each, it writes a line to stdout: the JSON
     of `a3gnn recommend --json`, or {"error": PROBLEM}.
     """
+    threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     wait_policy.adopt()
     answers = os.fdopen(take_stdout(), "w", encoding="utf-8")
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process soon after its parent. The signal of the parent's end would come with the thread that asked."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)
 
 
 def _answer(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,35 +1,38 @@
-"""`Guard`: checks the host, origin, token and size of every request first."""
+"""`Guard`: checks the host, origin, token and size of every request first, and how long its body takes."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from anyio import to_thread
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import cookie_parser
 
 from a3gnn.addresses import ANY_ADDRESS, LOOPBACK
+from a3gnn.service.frame import POLICY, problem_page
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
+from a3gnn.service.sessions import GuessLimit, Sessions
 from a3gnn.service.settings import ServiceSettings
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from a3gnn.service.transfer import App, Message, Receive, Scope, Send, Transfer
 
 #: Most bytes of a request that is no upload.
 MAX_BODY_BYTES = 1 << 20
 #: Paths that take uploads. Their handlers limit the size.
 UPLOADS = ("/graphs/upload", "/profiles")
-#: Name of the cookie that holds the token.
-COOKIE = "a3gnn_token"
+#: Name of the cookie that holds a session, before the server's port: browsers send a cookie to all ports of a host.
+_COOKIE = "a3gnn_session"
+#: Seconds that a request's body may take, and the bytes that earn another second; as Apache's mod_reqtimeout.
+_BODY_S, _LEAST_RATE = 20.0, 500
+#: The status in the counters of requests whose client left before the answer; nginx's.
+_LEFT = 499
 _SAFE = ("GET", "HEAD", "OPTIONS")
-#: Paths that answer without a token: the health check, and the page that takes the token.
-_OPEN = ("/healthz", "/login")
+#: Paths that answer without a token: the health check, and the page that takes the token with its style.
+_OPEN = ("/healthz", "/login", "/static/study.css")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -45,14 +48,17 @@ class Guard:
     Args:
         app: The application.
         settings: The token and the names by which the server may be addressed.
+        sessions: The sessions of browsers.
 
     Attributes:
+        guesses: Bounds wrong tokens.
         requests: Number of requests by method and status.
         seconds: Total time of all requests.
     """
 
-    def __init__(self, app: App, settings: ServiceSettings) -> None:
-        self._app, self._token = app, settings.token
+    def __init__(self, app: App, settings: ServiceSettings, sessions: Sessions) -> None:
+        self._app, self._token, self._sessions = Transfer(app), settings.token, sessions
+        self.guesses = GuessLimit()
         names = {settings.host, *settings.allowed_hosts} - ANY_ADDRESS
         self._hosts = {name.lower().strip("[]") for name in names | LOOPBACK}
         self.requests: Counter[tuple[str, int]] = Counter()
@@ -63,18 +69,20 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, body = time.perf_counter(), 500, _Body(receive, scope["method"] in _SAFE)
+        begun, status = time.perf_counter(), 500
+        most = None if scope["path"] in UPLOADS else MAX_BODY_BYTES
+        body = _Body(receive, most, scope["method"] in _SAFE)
 
-        async def checked(message: MutableMapping[str, Any]) -> None:
-            if not body.too_large:
+        async def checked(message: Message) -> None:
+            if body.problem is None:
                 await noted(message)
             elif message["type"] == "http.response.start":  # replaces the application's own answer to the error
-                await _answer(_too_large(), noted)
+                await self._answer(scope, body.problem, noted)
 
-        async def noted(message: MutableMapping[str, Any]) -> None:
+        async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status = _LEFT if body.has_left else message["status"]
                 have = {name for name, _ in message.get("headers", ())}
                 message["headers"] = [
                     *message.get("headers", ()),
@@ -83,23 +91,19 @@ class Guard:
             await send(message)
 
         try:
-            self._check(scope)
-            if scope["path"] in UPLOADS:
-                await self._app(scope, receive, noted)
-            else:
-                await self._app(scope, body.receive, checked)
+            await self._check(scope)
+            await self._app(scope, body.receive, checked)
         except ProblemDetails as problem:
-            wants_page = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-            if problem.status == 401 and wants_page and scope["method"] == "GET":
-                await _see(b"/login", noted)
+            if problem.status == 401 and wants_page(scope) and scope["method"] == "GET":
+                await _see(_login(scope), noted)
             else:
-                await _answer(problem, noted)
+                await self._answer(scope, problem, noted)
         finally:
             method = scope["method"] if scope["method"] in (*_SAFE, "POST", "DELETE", "PUT", "PATCH") else "other"
             self.requests[method, status] += 1
             self.seconds += time.perf_counter() - begun
 
-    def _check(self, scope: Scope) -> None:
+    async def _check(self, scope: Scope) -> None:
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
             if name in (b"host", b"authorization", b"origin", b"content-length") and name.decode() in headers:
@@ -115,7 +119,7 @@ class Guard:
             )
         self._check_origin(scope["method"], headers, host)
         if self._token is not None and scope["path"] not in _OPEN:
-            self._check_token(headers)
+            await self._check_token(scope, headers)
         length = headers.get("content-length", "0")
         if scope["path"] not in UPLOADS and length.isdecimal() and int(length) > MAX_BODY_BYTES:
             raise _too_large()
@@ -132,43 +136,130 @@ class Guard:
                 "server's own page",
             )
 
-    def _check_token(self, headers: dict[str, str]) -> None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            given = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    async def _check_token(self, scope: Scope, headers: dict[str, str]) -> None:
         assert self._token is not None, "there is one"
-        if not hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token.encode()):
-            raise ProblemDetails(
-                401,
-                "token",
-                "a request must carry the server's token in the header Authorization: Bearer TOKEN; a browser gets it "
-                "at /login",
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and (given := given.strip()):
+            self.take_guess(scope, given, anew=False)
+        elif not await self._has_session(cookie_parser(headers.get("cookie", "")).get(cookie_name(scope), "")):
+            raise _no_token()
+
+    def take_guess(self, scope: Scope, given: str, *, anew: bool = True) -> None:
+        """Checks a token that a request gives.
+
+        Args:
+            scope: The request.
+            given: The token.
+            anew: Whether the same wrong token counts again, as if a person tries.
+
+        Raises:
+            ProblemDetails: It is wrong, or too many others were.
+        """
+        address = (scope.get("client") or ("", 0))[0]
+        if wait_s := self.guesses.wait_s(address):
+            problem = ProblemDetails(
+                429, "guesses", f"too many wrong tokens came from your address; try again in {wait_s} seconds"
             )
+            problem.headers = {"Retry-After": str(wait_s)}
+            raise problem
+        if not hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode()):
+            self.guesses.add(address, "" if anew else given)
+            raise _no_token()
+
+    async def _has_session(self, secret: str) -> bool:
+        if not secret:
+            return False
+        try:
+            return self._sessions.is_fresh(secret) or await to_thread.run_sync(self._sessions.holds, secret)
+        except SQLAlchemyError as error:
+            raise ProblemDetails(503, "store", "the database does not answer; ask again later") from error
+
+    async def _answer(self, scope: Scope, problem: ProblemDetails, send: Send) -> None:
+        """Sends `problem`, as a page to browsers."""
+        more = [(name.lower().encode(), value.encode()) for name, value in (problem.headers or {}).items()]
+        if problem.status == 401:
+            more.append((b"www-authenticate", b'Bearer realm="a3gnn"'))
+        if problem.status == 408:
+            more.append((b"connection", b"close"))  # the rest of the body is not read
+        if wants_page(scope):
+            kind, body = "text/html; charset=utf-8", problem_page(problem, self._token is not None).encode()
+            more.append((b"content-security-policy", POLICY.encode()))
+        else:
+            kind, body = MEDIA_TYPE, json.dumps(problem.to_dict()).encode()
+        headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
+        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 class _Body:
-    """Counts a request's body as it is read, and stops one that is too large."""
+    """Counts a request's body as it is read, and stops one that is too large or too slow.
 
-    def __init__(self, receive: Receive, safe: bool) -> None:
-        self._receive, self._safe, self._bytes = receive, safe, 0
+    Attributes:
+        problem: What is wrong with it; None if nothing is.
+        has_left: Whether the client left before its end.
+    """
 
-    @property
-    def too_large(self) -> bool:
-        return self._bytes > MAX_BODY_BYTES
+    def __init__(self, receive: Receive, most: int | None, safe: bool) -> None:
+        self._receive, self._most, self._safe = receive, most, safe
+        self._bytes, self._ended = 0, False
+        self._begun: float | None = None
+        self.problem: ProblemDetails | None = None
+        self.has_left = False
 
-    async def receive(self) -> MutableMapping[str, Any]:
+    async def receive(self) -> Message:
         """Returns the next part.
 
         Raises:
-            ProblemDetails: The body has too many bytes.
+            ProblemDetails: The body has too many bytes, or takes too long.
         """
-        message = await self._receive()
+        if self._ended:  # what follows is that the client leaves, for which an event stream waits
+            return await self._receive()
+        if self.problem is not None:
+            return self._stopped(self.problem)
+        try:
+            async with asyncio.timeout(self._left_s()):
+                message = await self._receive()
+        except TimeoutError:
+            return self._stopped(_too_slow())
+        self._ended = not message.get("more_body", False)
+        self.has_left = message["type"] == "http.disconnect"
         self._bytes += len(message.get("body", b""))
-        if not self.too_large:
-            return message
-        if self._safe:  # no route reads this body, but an event stream waits here for its reader to leave
+        if self._most is not None and self._bytes > self._most:
+            return self._stopped(_too_large())
+        return message
+
+    def _left_s(self) -> float:
+        self._begun = self._begun or time.monotonic()
+        return max(0.0, self._begun + _BODY_S + self._bytes / _LEAST_RATE - time.monotonic())
+
+    def _stopped(self, problem: ProblemDetails) -> Message:
+        self.problem = problem
+        if self._safe:  # no route reads this body
             return {"type": "http.disconnect"}
-        raise _too_large()
+        raise problem
+
+
+def cookie_name(scope: Scope) -> str:
+    """Returns the name of the cookie with the session of the server that got the request."""
+    return f"{_COOKIE}_{(scope.get('server') or ('', 0))[1]}"
+
+
+def is_encrypted(scope: Scope) -> bool:
+    """Returns whether the browser came by TLS, if only as far as a proxy."""
+    headers = {name: value.decode("latin-1").lower() for name, value in scope["headers"]}
+    first = headers.get(b"x-forwarded-proto", "").partition(",")[0].strip()
+    return "https" in (scope["scheme"], first) or "proto=https" in headers.get(b"forwarded", "")
+
+
+def wants_page(scope: Scope) -> bool:
+    """Returns whether the request comes from a browser that shows pages."""
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def _login(scope: Scope) -> bytes:
+    """Returns the path of the login page that leads back to the request's page."""
+    asked = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+    return b"/login" if asked == "/" else f"/login?next={quote(asked)}".encode()
 
 
 def _name(host: str) -> str:
@@ -193,16 +284,24 @@ def _too_large() -> ProblemDetails:
     )
 
 
+def _too_slow() -> ProblemDetails:
+    return ProblemDetails(
+        408,
+        "too-slow",
+        f"a request's body must arrive within {_BODY_S:g} seconds, or at {_LEAST_RATE} bytes per second; send it again",
+    )
+
+
+def _no_token() -> ProblemDetails:
+    return ProblemDetails(
+        401,
+        "token",
+        "a request must carry the server's token in the header Authorization: Bearer TOKEN; a browser gets a session "
+        "for it at /login",
+    )
+
+
 async def _see(path: bytes, send: Send) -> None:
     headers = [(b"location", path), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _answer(problem: ProblemDetails, send: Send) -> None:
-    body = json.dumps(problem.to_dict()).encode()
-    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-    if problem.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="a3gnn"'))
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

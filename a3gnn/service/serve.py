@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -19,8 +21,11 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _MAPPED_BYTES = 128 << 10
 #: Seconds that open requests get to end when the server ends. Guess.
 _LEAVE_S = 3
-#: Most connections that wait to be accepted; uvicorn's default.
-_BACKLOG = 2048
+#: Seconds after which the process ends, however busy its threads are. Guess: requests get 3 and jobs 5.
+_MOST_END_S = 12.0
+#: Most connections that wait to be accepted (uvicorn's default), and that are accepted at once. The second is a guess:
+#: each takes a file before it can be refused.
+_BACKLOG, _ACCEPTED = 2048, 64
 
 
 def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
@@ -35,20 +40,44 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     uvicorn = optional("uvicorn", "serve", "a3gnn serve")
     optional("fastapi", "serve", "a3gnn serve")
     from a3gnn.service.app import make_app
+    from a3gnn.service.connections import BoundedProtocol, Bounds, most_connections, raise_file_limit, watch_accepts
+
+    class Connection(BoundedProtocol):
+        """A connection of this server."""
+
+        bounds = Bounds(most_connections(raise_file_limit()))
 
     listening = _listen(settings)
     app = make_app(settings)
+    app.state.service.streams.most_readers = max(1, Connection.bounds.most // 2)
 
     class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
-        """Ends event streams at the signal, because they would not end by themselves."""
+        """Ends at the signal what would not end by itself."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """Begins to listen."""
+            watch_accepts(notify)
+            await super().startup(sockets)
+            listening.listen(_BACKLOG)  # asyncio has set it to `_ACCEPTED`
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """Ends event streams, then handles the signal as uvicorn does."""
+            """Ends event streams and processes that examine files, then handles the signal as uvicorn does."""
+            last = threading.Timer(_MOST_END_S, os._exit, (1,))
+            last.daemon = True
+            last.start()
             app.state.service.streams.close()
+            threading.Thread(target=app.state.service.leave, daemon=True).start()  # it takes locks
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
-        app.state.guard, log_level="warning", access_log=False, timeout_graceful_shutdown=_LEAVE_S, server_header=False
+        app.state.guard,
+        http=Connection,
+        backlog=_ACCEPTED,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=_LEAVE_S,
+        server_header=False,
+        proxy_headers=False,
     )
     host, port = listening.getsockname()[:2]
     notify(

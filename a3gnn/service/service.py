@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import sqlalchemy as sa
 from anyio import to_thread
+from sqlalchemy.exc import SQLAlchemyError
 
-from a3gnn.profiling.store.check import import_rows
+from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
-from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.service.database import open_service_database
+from a3gnn.service.examiner import Examiner
 from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
 from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import conflict
 from a3gnn.service.recommender import Recommender
+from a3gnn.service.sessions import Sessions
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.turns import Turns
 from a3gnn.service.worker import QueueWorker
 
 #: Seconds between two looks at a log that has readers, and seconds of silence before a keep-alive message. Guesses.
 _STREAM_POLL_S, _SILENT_S = 0.2, 15.0
+#: Most open event streams, unless the server lowers it to what its limit of files allows.
+_MOST_READERS = 1000
+#: Seconds that measurements of a request may take to be checked and stored. Guess.
+_MOST_ROWS_S = 600.0
+#: Measurements that are read together. Guess: each takes some 5 KB.
+_ROWS_AT_ONCE = 200
+#: Bytes that their process may take. Guess: 64 MiB of measurements take some 1 GiB.
+_ROWS_BYTES = 3 << 30
 #: Seconds for which a stop request waits for the job to end, and seconds between two looks at it.
 _STOP_S, _POLL_S = 2.0, 0.05
 
@@ -45,23 +57,31 @@ class Service:
         self.settings = settings
         self.home = Home(settings.folder, settings.data_root)
         self._engine = open_service_database(settings.place)
+        self.sessions = Sessions(self._engine, settings.token)
         self.jobs = Jobs(self._engine, self.home.id, settings.max_queued)
-        self.graphs = GraphShelf(self._engine, self.home, settings)
+        self.examiner = Examiner(self.home.places)
+        self.graphs = GraphShelf(self._engine, self.home, settings, self.examiner)
         self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials)
         self.recommender = Recommender(settings.place, self.home.places)
-        self.profiles = Profiles(self._engine, settings.place)
+        self.profiles = Profiles(self._engine, settings.place, self.examiner)
         self.streams = EventStreams()
 
     def __enter__(self) -> Self:
+        self.graphs.remove_leftovers()
         self.worker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.leave()
         self.worker.close()
-        self.recommender.close()
         self._engine.dispose()
+
+    def leave(self) -> None:
+        """Ends the processes whose answers requests wait for; these requests, and later ones of their kind, fail."""
+        self.examiner.close()
+        self.recommender.close()
 
     def job(self, kind: JobKind, number: int) -> tuple[Job, JobFolder]:
         """Returns a job, and the folder to read its files from.
@@ -98,12 +118,7 @@ class Service:
         Raises:
             ProblemDetails: The job waits or runs.
         """
-
-        def prepare() -> None:
-            if forget and job.home in (None, self.home.id):
-                self.home.of(job).ask_for_retries()
-
-        return self._tell(self.jobs.requeue(job, arguments, prepare))
+        return self._tell(self.jobs.requeue(job, arguments, forget=forget))
 
     def stop(self, kind: JobKind, number: int) -> Job:
         """Asks a job to stop, and returns it once it has ended, or as it is after two seconds.
@@ -115,7 +130,13 @@ class Service:
         """
         end = time.monotonic() + _STOP_S
         again = self.jobs.get(number, kind).stop_asked
-        job = self.jobs.ask_to_stop(number, kind)
+        try:
+            job = self.jobs.ask_to_stop(number, kind)
+        except SQLAlchemyError:  # a full disk: what runs here can be stopped nevertheless
+            job = self.jobs.get(number, kind)
+            if not self.worker.stop(number):
+                raise
+            return dataclasses.replace(job, stop_asked=True)
         if again and job.active and job.home == self.home.id:
             self.home.of(job).hurry.touch()
         if not job.active:
@@ -151,10 +172,11 @@ class EventStreams:
 
     Attributes:
         readers: Number of open streams.
+        most_readers: Most open streams.
     """
 
     def __init__(self) -> None:
-        self.readers = 0
+        self.readers, self.most_readers = 0, _MOST_READERS
         self._closed = asyncio.Event()
 
     def close(self) -> None:
@@ -202,10 +224,12 @@ class Profiles:
     Args:
         engine: The service's database.
         place: Its path or SQLAlchemy URL.
+        examiner: Runs the processes that read measurements.
     """
 
-    def __init__(self, engine: sa.Engine, place: str) -> None:
-        self._engine, self._place = engine, place
+    def __init__(self, engine: sa.Engine, place: str, examiner: Examiner) -> None:
+        self._engine, self._place, self._examiner = engine, place, examiner
+        self._turns = Turns("add measurements", 1, 3)
         self._held: tuple[str, list[Holding]] = ("", [])
 
     def count(self) -> int:
@@ -223,13 +247,15 @@ class Profiles:
             number, payload = connection.execute(newest).first() or (0, "")
         return f"{self.count()} {number} {payload}"
 
-    def add(self, path: Path) -> tuple[int, int]:
-        """Adds the rows of a file written by `a3gnn profiles export`; returns the number of new rows, and of all.
+    def add(self, path: Path) -> dict[str, Any]:
+        """Adds the rows of a file written by `a3gnn profiles export`; returns the numbers of new rows and of all.
 
         Raises:
-            StoreError: A row is not valid; none is added.
+            ProblemDetails: A row is not valid; none is added.
         """
-        return import_rows(path, self._place)
+        order = {"path": str(path), "store": self._place, "most_bytes": _ROWS_BYTES}
+        with self._turns.one():
+            return self._examiner.run("a3gnn.service.rows_process", order, "rows", "file of measurements", _MOST_ROWS_S)
 
     def held(self) -> list[dict[str, Any]]:
         """Returns the stored measurements of each graph, model and machine."""
@@ -240,8 +266,15 @@ class Profiles:
         found = {one.hardware.fingerprint: one.hardware for one in self._holdings()}
         return [machine.to_dict() for machine in found.values()]
 
+    def _rows(self) -> Iterator[Measurement]:
+        """Yields all measurements, a few at a time: together they may take more memory than the server should."""
+        query = sa.select(ROWS.c.payload).order_by(ROWS.c.id).execution_options(yield_per=_ROWS_AT_ONCE)
+        with self._engine.connect() as connection:
+            for payload in connection.execute(query).scalars():
+                yield Measurement.from_dict(json.loads(payload))
+
     def _holdings(self) -> list[Holding]:
         stand = self.stand()
         if self._held[0] != stand:
-            self._held = stand, holdings(ProfileStore(self._engine).rows(version=None))
+            self._held = stand, holdings(self._rows())
         return self._held[1]

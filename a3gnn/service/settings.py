@@ -15,6 +15,7 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 _LEAST = {
     "port": (0, "0 takes a free port"),
     "max_upload_bytes": (1, "2 GiB is the default"),
+    "max_uploads_bytes": (1, "20 GiB is the default"),
     "max_nodes": (1, "50,000,000 is the default"),
     "max_edges": (1, "2,000,000,000 is the default"),
     "max_queued": (1, "100 is the default"),
@@ -37,6 +38,7 @@ class ServiceSettings:
         allowed_models: The user's models, package.module:function, that may be trained. Importing one runs its code.
         database: A path or an SQLAlchemy URL, for studies and measurements; `folder`/service.sqlite by default.
         max_upload_bytes: Most bytes of an upload, and of its unpacked arrays.
+        max_uploads_bytes: Most bytes of all uploaded graphs together.
         max_nodes: Most nodes of a graph.
         max_edges: Most directed edges of a graph.
         max_queued: Most jobs that may wait.
@@ -57,6 +59,7 @@ class ServiceSettings:
     allowed_models: tuple[str, ...] = ()
     database: str | None = None
     max_upload_bytes: int = 2 << 30
+    max_uploads_bytes: int = 20 << 30
     max_nodes: int = 50_000_000
     max_edges: int = 2_000_000_000
     max_queued: int = 100

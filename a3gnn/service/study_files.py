@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -140,6 +141,24 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
 
     with _one_makes_views:
         return _kept.get("views", folder.events.path, make, Journal(folder.run).timings_path)
+
+
+def phase(folder: JobFolder) -> str:
+    """Returns the phase of a study: baseline, search or verify; "" before the first."""
+    try:
+        return folder.phase.read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def elapsed_s(folder: JobFolder, running: bool) -> float | None:
+    """Returns the seconds that the tune has taken, those since its last trial included; None before it has begun."""
+    path = folder.run / "state.json"
+    try:
+        found = float(json.loads(path.read_bytes())["elapsed_s"])
+        return found + max(0.0, time.time() - path.stat().st_mtime if running else 0.0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def has_begun(folder: JobFolder) -> bool:

@@ -15,7 +15,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
-from a3gnn.service.job import Job
+from a3gnn.service.job import RETRY, Job
 from a3gnn.service.job_process import Outcome, RunningJob
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import ProblemDetails
@@ -25,6 +25,8 @@ from a3gnn.tuning.study.budget import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5
+#: Seconds for which the same failure is not printed again, such as while a disk is full. Guess.
+_SILENT_S = 60.0
 #: Most studies at once whose trials the client runs; each takes the memory of a process. Guess.
 _TOLD_AT_ONCE = 4
 #: Seconds that jobs get to end when the server ends. Guess.
@@ -50,6 +52,8 @@ class QueueWorker(threading.Thread):
         self._jobs, self._graphs, self._home, self._store, self._at_once = jobs, graphs, home, store, at_once
         self._trials = trials
         self._running: dict[int, RunningJob] = {}
+        self._ended: dict[int, tuple[Job, Outcome]] = {}  # the database does not have it yet
+        self._printed = ("", -_SILENT_S)
         self._wake, self._closing = threading.Event(), threading.Event()
         self._sizes: dict[int, int] = {}
         self.failures = 0
@@ -62,7 +66,15 @@ class QueueWorker(threading.Thread):
         """Interrupts running jobs, puts them back into the queue, and ends the thread."""
         self._closing.set()
         self._wake.set()
-        self.join()
+        self.join(2 * _LEAVE_S)
+
+    def stop(self, number: int) -> bool:
+        """Stops a job that runs here, even if the database can't be written; returns whether it runs here."""
+        running = self._running.get(number)
+        if running is None:
+            return False
+        running.stop()
+        return True
 
     def run(self) -> None:
         """Looks at processes and at the queue until `close` is called."""
@@ -74,8 +86,9 @@ class QueueWorker(threading.Thread):
                     self._wake.clear()
                     looked = time.monotonic()
                     self._look()
-            except Exception:  # such as a lost database or a full disk: the queue goes on once that is over
-                traceback.print_exc()
+                self._record_ends()
+            except Exception as error:  # such as a lost database or a full disk: the queue goes on once that is over
+                self._print(error)
                 self.failures += 1
                 self._closing.wait(_LOOK_S)
             self._wake.wait(_POLL_S if self._running else _LOOK_S)
@@ -88,8 +101,15 @@ class QueueWorker(threading.Thread):
                 self._running[number].stop()
         self._summarize()
         for job in self._jobs.waiting():
-            if job.id not in self._running and self._has_room(job):
+            if job.id not in self._running and job.id not in self._ended and self._has_room(job):
                 self._begin(job)
+
+    def _print(self, error: Exception) -> None:
+        """Prints the traceback of `error`, unless it was printed just now."""
+        text, now = repr(error), time.monotonic()
+        if self._printed[0] != text or now > self._printed[1] + _SILENT_S:
+            self._printed = text, now
+            traceback.print_exception(error)
 
     def _has_room(self, job: Job) -> bool:
         """Whether one more job like this may run. Studies whose trials the client runs are counted apart."""
@@ -111,6 +131,9 @@ class QueueWorker(threading.Thread):
                 folder.hurry.unlink(missing_ok=True)
                 if not job.stop_asked:
                     forget_stop(folder.run)  # a request that came as an earlier run ended
+                if job.arguments.get(RETRY):
+                    folder.ask_for_retries()
+                    self._jobs.update(job.id, arguments=_without_retry(job))
                 folder.events.append("status", status="running")
                 self._running[job.id] = RunningJob(job, folder, lock, self._arguments(job))
                 given_up.pop_all()  # the running job closes it
@@ -123,24 +146,37 @@ class QueueWorker(threading.Thread):
     def _arguments(self, job: Job) -> dict[str, Any]:
         spec = self._graphs.get(job.graph).spec
         if job.kind == "training":
-            return {**job.arguments, "dataset": spec, "config": str(self._home.of(self._jobs.get(job.study or 0)).run)}
-        return {**job.arguments, "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
+            return {
+                **job.arguments,
+                "dataset": spec,
+                "config": str(self._home.of(self._jobs.get(job.study or 0, "study")).run),
+            }
+        return {**_without_retry(job), "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
 
     def _reap(self) -> None:
         for number, running in list(self._running.items()):
             outcome = running.outcome()
             if outcome is not None:
+                self._ended[number] = running.job, outcome
                 del self._running[number]
-                self._end(running.job, outcome)
-                self._wake.set()
+
+    def _record_ends(self) -> None:
+        """Writes the outcomes of jobs that have ended; the next look tries again if the database can't take them."""
+        for number, (job, outcome) in list(self._ended.items()):
+            self._end(job, outcome)
+            del self._ended[number]
+            self._wake.set()
 
     def _end(self, job: Job, outcome: Outcome) -> None:
         with suppress(OSError, A3GNNError):  # if its files can't be read, the old summary stays
             self._jobs.update(job.id, summary=summary(self._home.of(job)))
         self._sizes.pop(job.id, None)
         ended = time.time()
+        with suppress(ProblemDetails):  # it was deleted
+            ended = max(ended, self._jobs.get(job.id).started or 0.0)  # the clock may have been set back
         self._jobs.update(job.id, status=outcome.status, error=outcome.error, ended=ended, stop_asked=False)
-        self._home.of(job).events.append("status", status=outcome.status, error=outcome.error)
+        with suppress(OSError):  # the database has it, and readers look there, too
+            self._home.of(job).events.append("status", status=outcome.status, error=outcome.error)
 
     def _summarize(self) -> None:
         """Writes the summaries of running jobs with new events."""
@@ -156,6 +192,9 @@ class QueueWorker(threading.Thread):
         for running in self._running.values():
             running.interrupt()
         end = time.monotonic() + _LEAVE_S
+        for job, ended in self._ended.values():
+            with suppress(SQLAlchemyError, OSError):
+                self._end(job, ended)
         for running in self._running.values():
             while (outcome := running.outcome()) is None and time.monotonic() < end:
                 time.sleep(_POLL_S)
@@ -166,3 +205,7 @@ class QueueWorker(threading.Thread):
                     running.folder.events.append("status", status="queued")
                 else:  # it ended by itself, or because of an earlier request to stop
                     self._end(running.job, outcome)
+
+
+def _without_retry(job: Job) -> dict[str, Any]:
+    return {name: value for name, value in job.arguments.items() if name != RETRY}

@@ -22,6 +22,7 @@ LIKE_README = (
     "the tune of README.md with other limits, priority, fanouts or knobs, which are checked as a tune checks them"
 )
 AT_A_SERVER = "tests/service/test_studies.py tunes so"
+PICKS_THERE = "tests/page/test_service_page.py picks so"
 CLUSTER = "needs a Ray cluster; the tests in tests/profiling/cluster start one"
 OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
 PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/test_files.py reads such"
@@ -201,6 +202,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         'pip install ".[serve]"': INSTALLS,
         "a3gnn serve --data-root ~/graphs": SERVES,
         "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": AT_A_SERVER,
+        "a3gnn pick http://127.0.0.1:8642/studies/1 --priority memory": PICKS_THERE,
         'export A3GNN_TOKEN="$(cat ~/token)"': "sets a variable of the shell",
         "a3gnn serve --data-root ~/graphs --host 0.0.0.0 --allow-host gnn.example": SERVES,
         "H=http://127.0.0.1:8642; J='Content-Type: application/json'": RUN,

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +56,20 @@ class Server:
         assert self.process.stderr is not None
         said = self.process.stderr.readline()
         assert "serves at http://" in said, said + self.process.stderr.read()
+        self._serves(said)
+
+    def begin(self, command: list[str], log: Path) -> None:
+        """Starts `command` with its stderr in the file `log`, which may become long."""
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(command, stderr=file, cwd=ROOT, env=self._environment)
+        end = time.monotonic() + 60
+        while "serves at http://" not in (said := log.read_text()):
+            assert self.process.poll() is None, said
+            assert time.monotonic() < end, said
+            time.sleep(0.05)
+        self._serves(said)
+
+    def _serves(self, said: str) -> None:
         self.url = said.split()[3]
         self._port = self.url.rpartition(":")[2]
 

@@ -35,7 +35,7 @@ def test_a_person_starts_a_study_watches_it_and_takes_away_its_choice(browser, t
         page.wait_for_selector("body[data-ready]")  # its tune has begun
         page.locator("#trial-table tbody tr").nth(1).wait_for()
         page.get_by_role("button", name="Stop with the best so far").click()
-        page.locator("#status", has_text=re.compile("^finished")).wait_for()
+        page.locator("#status", has_text=re.compile("^stopped")).wait_for()
         page.reload()
         with page.expect_download() as started:
             page.get_by_role("link", name="tuned.json").click()

@@ -21,10 +21,11 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service import job_process
 from a3gnn.service import job_process as running_job
 from a3gnn.service.database import open_service_database
+from a3gnn.service.examiner import Examiner
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home, JobFolder, Places
 from a3gnn.service.job import Job, JobKind
-from a3gnn.service.job_process import RunningJob
+from a3gnn.service.job_process import Outcome, RunningJob
 from a3gnn.service.jobs import JobFilter, Jobs
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.service import Service
@@ -110,7 +111,7 @@ def test_a_job_that_ends_while_its_server_does_is_not_queued_again(
 ) -> None:
     engine, home = open_service_database(str(tmp_path / "service.sqlite")), Home(tmp_path / "home")
     jobs, ready = Jobs(engine, home.id, 10), tmp_path / "ready"
-    shelf = GraphShelf(engine, home, ServiceSettings(folder=home.folder))
+    shelf = GraphShelf(engine, home, ServiceSettings(folder=home.folder), Examiner(home.places))
     worker = QueueWorker(jobs, shelf, home, "", 0, ExecutorChoice())
     job = jobs.add("study", "", 1, {}, None)
     assert jobs.claim(job)
@@ -132,19 +133,23 @@ def test_a_job_that_ends_while_its_server_does_is_not_queued_again(
     engine.dispose()
 
 
+def is_due(service: Service, job: Job) -> bool:
+    """Whether the job forgets its failed trials when it goes on."""
+    return bool(service.jobs.get(job.id).arguments.get("retry"))
+
+
 def test_failures_are_forgotten_once_that_was_asked_for_whatever_has_the_study_go_on(tmp_path: Path) -> None:
     with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
         job = service.jobs.add("study", "", 1, {}, None)
-        flag = service.home.of(job).retries
         with pytest.raises(ProblemDetails, match="waits or runs already"):
             service.resume(job, {}, forget=True)
-        assert not flag.exists()
+        assert not is_due(service, job)
         service.stop("study", job.id)
-        service.resume(job, {}, forget=True)  # its folder may not be there
-        assert flag.exists()
+        service.resume(job, {}, forget=True)  # at any server, because the database has it
+        assert is_due(service, job)
         service.stop("study", job.id)
         service.resume(job, {})  # that retry never ran: it is still due
-        assert flag.exists()
+        assert is_due(service, job)
 
 
 def test_a_retry_of_a_study_that_had_measured_nothing_is_over_once_it_begins(tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path
         job = service.jobs.add("study", "", 1, {}, None)
         for _ in range(20):
             service.stop("study", job.id)
-            service.home.of(job).retries.unlink(missing_ok=True)  # as its process does
+            service.jobs.update(job.id, arguments={})  # as the server does that begins it
             ended, meet = service.jobs.get(job.id), threading.Barrier(2)
 
             def ask(forget: bool, job: Job = ended, meet: threading.Barrier = meet) -> bool:
@@ -175,7 +180,7 @@ def test_of_two_requests_at_once_the_one_that_is_refused_leaves_nothing(tmp_path
             with ThreadPoolExecutor(2) as pool:
                 queued = dict(zip((True, False), pool.map(ask, (True, False)), strict=True))
             assert sorted(queued.values()) == [False, True]
-            assert service.home.of(job).retries.exists() is queued[True]
+            assert is_due(service, job) is queued[True]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +199,7 @@ def test_a_job_that_could_not_be_begun_can_be_begun_later(
     home = Home(tmp_path / "home")
     jobs = Jobs(engine, home.id, 10)
     settings = ServiceSettings(folder=home.folder)
-    worker = QueueWorker(jobs, GraphShelf(engine, home, settings), home, "", 1, ExecutorChoice())
+    worker = QueueWorker(jobs, GraphShelf(engine, home, settings, Examiner(home.places)), home, "", 1, ExecutorChoice())
     job = jobs.add("study", "", 1, {}, None)
     if breaks is None:
         home.of(job).events.path.mkdir(parents=True)  # where a file is to be
@@ -215,3 +220,81 @@ def test_a_job_that_could_not_be_begun_can_be_begun_later(
     os.close(lock)
     assert jobs.get(job.id).status == "queued"
     engine.dispose()
+
+
+def test_a_retry_is_asked_for_at_any_server_and_obeyed_where_the_files_are(tmp_path: Path) -> None:
+    place = str(tmp_path / "service.sqlite")
+    with (
+        Service(ServiceSettings(folder=tmp_path / "one", database=place, at_once=0)) as one,
+        Service(ServiceSettings(folder=tmp_path / "other", database=place, at_once=0)) as other,
+    ):
+        job = one.jobs.add("study", "", 1, {"trainer": "server"}, one.home.id)
+        one.stop("study", job.id)
+        queued = other.resume(other.jobs.get(job.id), job.arguments, forget=True)
+        assert queued.arguments == {"trainer": "server", "retry": True}
+        one.worker._begin(one.jobs.get(job.id))  # its graph does not exist, so it fails
+        assert one.home.of(job).retries.exists()
+        assert not other.home.of(job).path.exists()
+        assert one.jobs.get(job.id).arguments == {"trainer": "server"}
+
+
+def test_an_end_that_the_database_does_not_take_is_recorded_later(tmp_path: Path) -> None:
+    engine, home = open_service_database(str(tmp_path / "service.sqlite")), Home(tmp_path / "home")
+    jobs = Jobs(engine, home.id, 10)
+    shelf = GraphShelf(engine, home, ServiceSettings(folder=home.folder), Examiner(home.places))
+    worker = QueueWorker(jobs, shelf, home, "", 1, ExecutorChoice())
+    job = jobs.add("study", "", 1, {}, None)
+    assert jobs.claim(job)
+    home.of(job).path.mkdir(parents=True)
+    worker._ended[job.id] = job, Outcome("stopped")
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text("CREATE TRIGGER full BEFORE UPDATE ON a3gnn_jobs BEGIN SELECT RAISE(ABORT, 'x'); END")
+        )
+    with pytest.raises(sa.exc.SQLAlchemyError):
+        worker._record_ends()
+    worker._look()  # a running job without a process goes on elsewhere, but this one has ended
+    assert jobs.get(job.id).status == "running"
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP TRIGGER full"))
+    worker._record_ends()
+    assert jobs.get(job.id).status == "stopped"
+    assert not worker._ended
+    engine.dispose()
+
+
+def test_no_job_ends_before_it_began_if_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, home = open_service_database(str(tmp_path / "service.sqlite")), Home(tmp_path / "home")
+    jobs = Jobs(engine, home.id, 10)
+    shelf = GraphShelf(engine, home, ServiceSettings(folder=home.folder), Examiner(home.places))
+    worker = QueueWorker(jobs, shelf, home, "", 1, ExecutorChoice())
+    ends = jobs.add("study", "", 1, {}, None)
+    stops = jobs.add("study", "", 1, {}, None)
+    for job in (ends, stops):
+        assert jobs.claim(job)
+        home.of(job).path.mkdir(parents=True)
+    jobs.update(stops.id, status="queued")  # as when its server ended
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    worker._end(ends, Outcome("finished"))
+    jobs.ask_to_stop(stops.id, "study")
+    for job in (ends, stops):
+        found = jobs.get(job.id)
+        assert found.started is not None
+        assert found.ended is not None
+        assert found.ended >= found.started
+    engine.dispose()
+
+
+def test_a_study_stays_while_a_training_needs_its_choice(tmp_path: Path) -> None:
+    with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
+        graph = service.graphs.register("synthetic:nodes=300,degree=8,classes=4,features=16")
+        study = service.jobs.add("study", "", graph.id, {}, None)
+        service.stop("study", study.id)
+        training = service.jobs.add("training", "", graph.id, {}, None, study.id)
+        with pytest.raises(ProblemDetails, match=f"training {training.id} needs the choice of study {study.id}"):
+            service.delete("study", study.id)
+        service.stop("training", training.id)
+        service.delete("study", study.id)
+        with pytest.raises(ProblemDetails, match=f"study {study.id} does not exist; GET /studies lists the studies"):
+            service.worker._arguments(service.jobs.get(training.id))

@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         {"Authorization": f"Basic {TOKEN}"},
         {"Authorization": "Bearer "},
         {"Authorization": "Bearer ü"},
-        {"Cookie": f"a3gnn_token={TOKEN[:-1]}"},
+        {"Cookie": f"a3gnn_token={TOKEN}"},  # not the token itself
         {"Cookie": "=;;=\x7f"},
     ],
 )

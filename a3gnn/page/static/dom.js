@@ -19,8 +19,25 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Replaces what is in `element` by `children`. */
-const fill = (element, ...children) => element.replaceChildren(...children.filter((child) => child !== null));
+/** Returns the way from `root` to an element inside it: the number of each child. */
+function wayTo(element, root) {
+  const way = [];
+  for (let at = element; at !== root; at = at.parentNode) way.unshift([...at.parentNode.childNodes].indexOf(at));
+  return way;
+}
+
+/** Replaces what is in `element` by `children`. The focus stays, and so do open details: by `data-key`, else by place. */
+function fill(element, ...children) {
+  const active = document.activeElement !== element && element.contains(document.activeElement) ? document.activeElement : null;
+  const way = active && wayTo(active, element);
+  const open = [...element.querySelectorAll("details[open][data-key]")].map((one) => one.dataset.key);
+  element.replaceChildren(...children.filter((child) => child !== null));
+  for (const one of element.querySelectorAll("details[data-key]")) one.open ||= open.includes(one.dataset.key);
+  if (!active) return;
+  const key = active.dataset.key;
+  const keyed = key && element.querySelector(`[data-key="${CSS.escape(key)}"]`);
+  (keyed || way.reduce((at, i) => at?.childNodes[i], element))?.focus?.({ preventScroll: true });
+}
 
 const MIB = 2 ** 20;
 const mib = (bytes) => bytes / MIB;
@@ -74,6 +91,11 @@ function layoutOf(more) {
 /** Draws `traces` into the element of `id`; `onClick` gets the trial of the point that was clicked. */
 function draw(id, traces, layout, onClick = null) {
   const element = byId(id);
+  if (!window.Plotly) {
+    element.hidden = true;
+    byId("no-figures").hidden = false;
+    return;
+  }
   window.Plotly.react(element, traces, layoutOf(layout), {
     responsive: true, displayModeBar: false, // its buttons would be stops of the Tab key that do not show
   });

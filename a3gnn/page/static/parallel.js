@@ -128,7 +128,7 @@ function drawAxis(axis, x, brushes, onBrush) {
 function choicesOf(knob, state, onBrush) {
   const off = state.hidden.get(knob.name) ?? new Set();
   const boxes = knob.values.map((value, i) => {
-    const box = make("input", { type: "checkbox", checked: !off.has(i) });
+    const box = make("input", { type: "checkbox", checked: !off.has(i), "data-key": `${knob.name}-${i}` });
     box.addEventListener("change", () => {
       if (box.checked) off.delete(i);
       else off.add(i);

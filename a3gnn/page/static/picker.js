@@ -46,9 +46,10 @@ function askedOf(views) {
 /** Returns `text` as a shell takes it. */
 const quoted = (text) => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** Returns the command that picks the same. */
+/** Returns the command that picks the same; of a study on a server it names the study's address. */
 function commandOf(views, asked) {
-  const options = [`a3gnn pick ${quoted(views.folder)}`];
+  const live = document.body.dataset.live;
+  const options = [`a3gnn pick ${quoted(live ? `${window.location.origin}${live}` : views.folder)}`];
   const priority = asked.name === "weights" ? asked.weights.join(",") : asked.name;
   if (!samePriority(asked.priority, views.law.priority)) options.push(`--priority ${priority}`);
   if (asked.memory !== "own") options.push(`--max-memory ${asked.memory === null ? "none" : asked.memory}`);

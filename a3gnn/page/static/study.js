@@ -1,6 +1,7 @@
 // Starts the page: reads the views, draws all of them, and follows a study that still runs.
 
 let views = JSON.parse(byId("views").textContent);
+let head = shownHead();
 const state = {
   speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials",
   selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
@@ -14,7 +15,7 @@ function select(index) {
 
 /** Draws everything; without a trial there is nothing but the summary. */
 function drawAll() {
-  drawSummary(views);
+  drawSummary(views, head);
   byId("views-of-trials").hidden = !views.objectives;
   if (!views.objectives) return;
   state.speed ??= views.objectives.speed;
@@ -61,7 +62,7 @@ function bind(id, field, event = "change") {
   });
 }
 
-/** Reads the views again where the server says that they changed, and draws them. */
+/** Reads the views again when the server says that they changed, and draws them; so does it with the head. */
 function follow(prefix) {
   let reading = false;
   let again = false;
@@ -85,12 +86,7 @@ function follow(prefix) {
       reading = false;
     }
   };
-  const events = new EventSource(`${prefix}/events`);
-  events.addEventListener("trial", read);
-  events.addEventListener("status", (event) => {
-    read();
-    if (["finished", "stopped", "failed"].includes(JSON.parse(event.data).status)) events.close();
-  });
+  followStudy(prefix, head, read, (found) => { head = found; drawHead(head, views); });
 }
 
 function start() {

@@ -61,14 +61,18 @@ function answerParts(answer) {
   ];
 }
 
-/** Says how the study stands, what was asked, and what the best gains. */
-function drawSummary(views) {
+/** Says how the study stands (on a server its `head` does), what was asked, and what the best gains. */
+function drawSummary(views, head) {
   const { summary, time } = views;
-  document.title = `${views.title}: a3gnn study`;
-  byId("title").textContent = views.title;
-  const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
-  byId("status").textContent =
-    `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the baseline${left}`;
+  if (head) {
+    drawHead(head, views);
+  } else {
+    document.title = `${views.title}: a3gnn study`;
+    byId("title").textContent = views.title;
+    const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
+    byId("status").textContent =
+      `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the baseline${left}`;
+  }
   const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best measured so far: ") : null;
   const answer = summary.answer
     ? answerParts(summary.answer)

@@ -59,14 +59,14 @@ function drawTable(views, state, onSort, onSelect) {
   const heads = columns.map(([heading], i) => {
     const now = state.sort.column === i ? (state.sort.down ? "descending" : "ascending") : null;
     const arrow = now === null ? "" : state.sort.down ? " ▼" : " ▲";
-    const button = make("button", { type: "button", onclick: () => onSort(i) }, (heading || "label") + arrow);
+    const button = make("button", { type: "button", onclick: () => onSort(i), "data-key": `sort-${i}` }, (heading || "label") + arrow);
     return make("th", { scope: "col", "aria-sort": now }, button);
   });
   const cellOf = (row, [, , text], i) => {
     if (i === 0) {
       const pressed = String(row.index === state.selected);
       const onclick = () => onSelect(row.index);
-      return make("th", { scope: "row" }, make("button", { type: "button", "aria-pressed": pressed, onclick }, row.name));
+      return make("th", { scope: "row" }, make("button", { type: "button", "aria-pressed": pressed, onclick, "data-key": `trial-${row.index}` }, row.name));
     }
     const shown = row.failure && i > 1 && i < columns.length - 2 ? "" : text(row);
     return make("td", { class: i < columns.length - 2 && i > 1 ? "number" : i === columns.length - 2 ? "wide" : null }, shown);
@@ -86,7 +86,7 @@ function drawFailures(views) {
   byId("failures").hidden = !failed.length;
   byId("failures-link").hidden = !failed.length;
   fill(byId("failure-list"), ...failed.map((row) => {
-    const said = make("summary", {}, make("b", {}, `${row.name}: ${row.failure.said}`), make("br"), row.describe);
-    return make("details", {}, said, make("pre", { tabindex: 0 }, row.failure.detail));
+    const said = make("summary", { "data-key": `failed-${row.index}` }, make("b", {}, `${row.name}: ${row.failure.said}`), make("br"), row.describe);
+    return make("details", { "data-key": `failure-${row.index}` }, said, make("pre", { tabindex: 0, "data-key": `detail-${row.index}` }, row.failure.detail));
   }));
 }

@@ -32,6 +32,8 @@ _POSITIVE = ("throughput_epochs_per_s", "peak_host_bytes")
 _FILE = "file"
 #: Most faults named in an error. Guess.
 _NAMED = 5
+#: Most characters of a fault in an error, which may quote a value of any length. Guess.
+_CHARACTERS = 500
 
 
 class Fault(NamedTuple):
@@ -85,15 +87,20 @@ class ExaminedRow(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
-def check_file(path: str | Path) -> Checked:
+def check_file(path: str | Path, most_faults: int | None = None) -> Checked:
     """Checks a file of measurements, also against the hashes in its provenance if it has one.
+
+    Args:
+        path: The file.
+        most_faults: The check ends after so many faults; None checks every row.
 
     Raises:
         StoreError: The file can't be read.
     """
     provenance, lines = read_lines(path)
-    checked = _checked((f"line {number}", text) for number, text in lines.items())
-    return checked if provenance is None else checked.with_faults(_changed(provenance, lines))
+    checked = _checked(((f"line {number}", text) for number, text in lines.items()), most_faults)
+    ended = most_faults is not None and len(checked.faults) >= most_faults
+    return checked if provenance is None or ended else checked.with_faults(_changed(provenance, lines))
 
 
 def check_store(store: ProfileStore) -> Checked:
@@ -118,6 +125,13 @@ def examine_row(text: str) -> ExaminedRow:
     All fields must have the names, types and schema versions of a measurement, and numbers must be finite. The
     machine's fingerprint, and an id made from the row's content, must match their content.
     """
+    try:
+        return _examined(text)
+    except RecursionError:
+        return ExaminedRow(None, ("must not be nested as deeply as it is",))
+
+
+def _examined(text: str) -> ExaminedRow:
     try:
         fields: Any = json.loads(text)
     except ValueError as error:
@@ -161,14 +175,14 @@ def import_rows(path: Path, place: str) -> tuple[int, int]:
     Raises:
         StoreError: The file or a row has a fault, or the store can't be written; the store is unchanged.
     """
-    found = check_file(path)
+    found = check_file(path, _NAMED + 1)
     _refuse(found, f"nothing was imported; a3gnn profiles check {shlex.quote(str(path))} names every fault")
     with ProfileStore.open(place) as store:
         return store.add_missing(found.sound.values()), len(found.sound)
 
 
-def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
-    """Checks `rows`, pairs of a name and a text."""
+def _checked(rows: Iterable[tuple[str, str]], most_faults: int | None = None) -> Checked:
+    """Checks `rows`, pairs of a name and a text, until there are `most_faults`."""
     sound: dict[str, Measurement] = {}
     faults: list[Fault] = []
     first: dict[str, tuple[str, str]] = {}
@@ -182,6 +196,8 @@ def _checked(rows: Iterable[tuple[str, str]]) -> Checked:
             else:
                 reasons = (f"must have an id of its own, got {measurement.id}, which {before} has with other content",)
         faults += [Fault(name, reason) for reason in reasons]
+        if most_faults is not None and len(faults) >= most_faults:
+            break
     return Checked(sound, tuple(faults))
 
 
@@ -275,6 +291,10 @@ def _hashes(row: Measurement, fields: Mapping[str, Any]) -> Iterator[str]:
 
 def _refuse(found: Checked, remedy: str) -> None:
     if found.faults:
-        named = "; ".join(fault.describe() for fault in found.faults[:_NAMED])
-        more = len(found.faults) - _NAMED
-        raise StoreError(f"{named}{f'; and {more:,} more faults' if more > 0 else ''}: {remedy}")
+        named = "; ".join(_shortened(fault.describe()) for fault in found.faults[:_NAMED])
+        more = "; and there are more faults" if len(found.faults) > _NAMED else ""
+        raise StoreError(f"{named}{more}: {remedy}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}..."

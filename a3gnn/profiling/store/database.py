@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from a3gnn.addresses import without_password
 from a3gnn.errors import StoreError
 
 T = TypeVar("T")
@@ -96,8 +97,9 @@ def database_url(place: str) -> sa.URL:
         url.get_dialect().import_dbapi()
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise StoreError(
-            f"can't open a profile store at {place!r}: {error}; give a path or an SQLAlchemy URL"
-        ) from error
+            f"can't open a profile store at {without_password(place)!r}: {without_password(str(error))}; give a path "
+            "or an SQLAlchemy URL"
+        ) from None  # the cause has the password
     return url
 
 
@@ -117,8 +119,9 @@ def store_error(verb: str, engine: sa.Engine, error: SQLAlchemyError) -> StoreEr
     cause = error.orig if isinstance(error, DBAPIError) else error
     place = engine.url.render_as_string(hide_password=True)
     return StoreError(
-        f"can't {verb} the profile store {place}: {cause}; stored rows are unchanged; give another path if it is not a "
-        "profile store; if there is no room or no permission, correct that and run again"
+        f"can't {verb} the profile store {without_password(place)}: {without_password(str(cause))}; stored rows are "
+        "unchanged; give another path if it is not a profile store; if there is no room or no permission, correct that "
+        "and run again"
     )
 
 

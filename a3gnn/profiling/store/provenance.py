@@ -95,7 +95,7 @@ class Provenance:
         """
         try:
             fields: Any = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if not isinstance(fields, dict) or set(fields) != {_NAME}:
             return None
@@ -108,13 +108,15 @@ class Provenance:
 
 
 def holdings(measurements: Iterable[Measurement]) -> list[Holding]:
-    """Groups measurements by graph, model and machine, in the order of their first rows."""
-    groups: dict[tuple[str, str, str], list[Measurement]] = {}
+    """Groups measurements by graph, model and machine, in the order of their first rows; holds one at a time."""
+    groups: dict[tuple[str, str, str], Holding] = {}
     for row in measurements:
-        setting = row.setting
+        setting, made = row.setting, (row.created, row.created)
         key = (setting.graph.fingerprint, setting.task.model, setting.hardware.fingerprint)
-        groups.setdefault(key, []).append(row)
-    return [_holding(rows) for rows in groups.values()]
+        names = (setting.graph.name, setting.task.model, setting.hardware)
+        one = Holding(*names, 1, int(row.metrics is None), (row.version,), made)
+        groups[key] = _joined(groups[key], one) if key in groups else one
+    return list(groups.values())
 
 
 def line_hash(line: str) -> str:
@@ -132,14 +134,10 @@ def describe_machine(hardware: Hardware) -> str:
     )
 
 
-def _holding(rows: list[Measurement]) -> Holding:
-    made = sorted(row.created for row in rows)
-    return Holding(
-        graph=rows[0].setting.graph.name,
-        model=rows[0].setting.task.model,
-        hardware=rows[0].setting.hardware,
-        rows=len(rows),
-        failed=sum(row.metrics is None for row in rows),
-        versions=tuple(sorted({row.version for row in rows})),
-        measured=(made[0], made[-1]),
+def _joined(one: Holding, other: Holding) -> Holding:
+    return one._replace(
+        rows=one.rows + other.rows,
+        failed=one.failed + other.failed,
+        versions=tuple(sorted({*one.versions, *other.versions})),
+        measured=(min(one.measured[0], other.measured[0]), max(one.measured[1], other.measured[1])),
     )

@@ -12,6 +12,7 @@ from typing import Any, Self
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from a3gnn.addresses import without_password
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, StoreError
 from a3gnn.measurement import MEASUREMENT_VERSION, Measurement
@@ -141,7 +142,7 @@ class ProfileStore:
         try:
             return Measurement.from_dict(json.loads(payload))
         except (A3GNNError, ValueError, KeyError, TypeError, AttributeError) as error:
-            place = self._engine.url.render_as_string(hide_password=True)
+            place = without_password(self._engine.url.render_as_string(hide_password=True))
             raise StoreError(
                 f"a row of the profile store {place} is not a measurement of this version of a3gnn: {error!r}; "
                 "a3gnn profiles check names it"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, cast
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Send
 
 from a3gnn.service.answers import PROBLEMS, Asked, Number
 from a3gnn.service.job import JobKind
@@ -15,25 +18,39 @@ from a3gnn.service.service import Service
 
 router = APIRouter(responses=PROBLEMS)
 LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the last event that was read.")]
+After = Annotated[int, Query(ge=0, le=2**62, description="As Last-Event-ID, for readers that can't set a header.")]
 
-#: Most open streams.
-_MOST_READERS = 1000
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
     204: {"description": "No more events follow."},
 }
 
 
-@router.get("/studies/{study}/events", tags=["studies"], summary="Follow a study", responses=_STREAM)
-async def follow_study(service: Asked, study: Number, last_event_id: LastId = "0") -> Response:
-    """Sends every event of a study, from the first or from `Last-Event-ID` on, until it ends: line, trial, status."""
-    return await _follow(service, "study", study, last_event_id)
+@router.get(
+    "/studies/{study}/events",
+    tags=["studies"],
+    summary="Follow a study",
+    responses=_STREAM,
+    response_class=StreamingResponse,
+)
+async def follow_study(service: Asked, study: Number, last_event_id: LastId = "", after: After = 0) -> Response:
+    """Sends every event of a study, from the first or from `Last-Event-ID` on, until it ends.
+
+    The events are line, trial, phase and status.
+    """
+    return await _follow(service, "study", study, last_event_id or str(after))
 
 
-@router.get("/trainings/{training}/events", tags=["trainings"], summary="Follow a training", responses=_STREAM)
-async def follow_training(service: Asked, training: Number, last_event_id: LastId = "0") -> Response:
+@router.get(
+    "/trainings/{training}/events",
+    tags=["trainings"],
+    summary="Follow a training",
+    responses=_STREAM,
+    response_class=StreamingResponse,
+)
+async def follow_training(service: Asked, training: Number, last_event_id: LastId = "", after: After = 0) -> Response:
     """Sends every event of a training, as for a study."""
-    return await _follow(service, "training", training, last_event_id)
+    return await _follow(service, "training", training, last_event_id or str(after))
 
 
 async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Response:
@@ -43,9 +60,20 @@ async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Re
     place, log = int(last), folder.events
     if place and place >= log.size and not job.active:
         return Response(status_code=204)
-    if service.streams.readers >= _MOST_READERS:
+    if service.streams.readers >= service.streams.most_readers:
         raise ProblemDetails(
-            429, "too-many", f"at most {_MOST_READERS} readers may follow events at a time; close some event streams"
+            429,
+            "too-many",
+            f"at most {service.streams.most_readers:,} readers may follow events at a time; close some event streams",
         )
     events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
-    return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return _Stream(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+class _Stream(StreamingResponse):
+    """A stream that is closed at once when its reader leaves, and not when memory is next cleaned."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Sends the stream."""
+        async with aclosing(cast(AsyncGenerator[bytes, None], self.body_iterator)):
+            await super().stream_response(send)

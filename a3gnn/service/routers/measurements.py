@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from a3gnn.errors import StoreError
-from a3gnn.service.answers import PROBLEMS, Asked, json_answer
-from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.routers.graphs import write_bounded
+from a3gnn.service.answers import PROBLEMS, Asked, answers, json_answer
+from a3gnn.service.routers.graphs import in_threads, write_bounded
+from a3gnn.service.schemas import AddedAnswer, MachinesAnswer, ProfilesAnswer
 
 router = APIRouter(tags=["measurements"], responses=PROBLEMS)
 
@@ -18,7 +15,7 @@ router = APIRouter(tags=["measurements"], responses=PROBLEMS)
 _MOST_BYTES = 64 << 20
 
 
-@router.get("/profiles", summary="Count measurements")
+@router.get("/profiles", summary="Count measurements", responses=answers(ProfilesAnswer))
 def list_profiles(service: Asked) -> Response:
     """Counts measurements by graph, model and machine."""
     return json_answer({"profiles": service.profiles.held(), "rows": service.profiles.count()})
@@ -27,24 +24,20 @@ def list_profiles(service: Asked) -> Response:
 @router.post(
     "/profiles",
     summary="Add measurements of other machines",
+    responses=answers(AddedAnswer),
     openapi_extra={
         "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
     },
 )
 async def add_profiles(service: Asked, request: Request) -> Response:
     """Adds the lines of a file that `a3gnn profiles export` wrote, all or none."""
-    place = service.graphs.place_for_upload("profiles").with_suffix(".jsonl")
-    try:
-        await write_bounded(place, request.stream(), _MOST_BYTES)
-        added, rows = await to_thread.run_sync(service.profiles.add, place)
-    except StoreError as error:
-        raise ProblemDetails(422, "rows", str(error).replace(f" {place}", "")) from error
-    finally:
-        shutil.rmtree(place.parent, ignore_errors=True)
-    return json_answer({"added": added, "rows": rows})
+    async with in_threads(service.graphs.place_for_upload("profiles")) as place:
+        file = place.with_suffix(".jsonl")
+        await write_bounded(file, request.stream(), _MOST_BYTES, service.graphs.room)
+        return json_answer(await to_thread.run_sync(service.profiles.add, file))
 
 
-@router.get("/machines", summary="List machines with measurements")
+@router.get("/machines", summary="List machines with measurements", responses=answers(MachinesAnswer))
 def list_machines(service: Asked) -> Response:
     """Lists machines with the figures of their probes."""
     return json_answer({"machines": service.profiles.machines()})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -15,59 +14,40 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
 from a3gnn.errors import A3GNNError
-from a3gnn.page.html import BEGIN, MEDIA_TYPES, static_file, study_html
+from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.service import study_files
-from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of, json_answer
+from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
+from a3gnn.service.faults import named_faults
+from a3gnn.service.frame import POLICY, for_people, render
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST, StudyOrder, Word
+from a3gnn.service.orders import MOST, ResumeOrder, StudyOrder, Word
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.routers.studies import add_training, resume_study, start
 from a3gnn.service.service import Service
+from a3gnn.service.study_head import study_head
 from a3gnn.task import MODELS
-from a3gnn.units import count, format_duration
+from a3gnn.units import count, format_duration, parse_budget
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
-#: A page may run this server's scripts and send requests to this server only.
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
 _ON_A_PAGE = 50
+#: Seconds after which a browser loads the page of a study that waits, and the list, again. Guesses.
+_AGAIN_S, _LIST_AGAIN_S = 2, 10
 #: Graphs that the form lists on one page.
 _GRAPHS_IN_FORM = 200
 #: Lengths of a number in the form. All valid numbers are shorter; Python parses up to 4,300 digits.
 _LENGTHS = range(1, 201)
-#: The actions of the buttons above a study's page.
-_ACTIONS: dict[str, Callable[[Service, int], object]] = {
-    "stop": lambda service, study: service.stop("study", study),
-    "resume": lambda service, study: resume_study(service, study),
-    "train": lambda service, study: add_training(service, study),
-    "delete": lambda service, study: service.delete("study", study),
+#: The actions of the buttons above a study's page, each with the number of the study and the fields of its form.
+_ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
+    "stop": lambda service, study, form: service.stop("study", study),
+    "resume": lambda service, study, form: resume_study(service, study, _resume(form)),
+    "train": lambda service, study, form: add_training(service, study),
+    "delete": lambda service, study, form: service.delete("study", study),
 }
 #: Seconds for which a browser caches scripts and styles.
 _KEPT_S = 3600
-_PAGE = (
-    BEGIN
-    + """{head}<title>{title}</title>
-<link rel="stylesheet" href="/static/study.css">
-</head>
-<body>
-{navigation}
-<main id="main">
-<h1>{title}</h1>
-{body}
-</main>
-</body>
-</html>
-"""
-)
-#: The links at the top of every page.
-NAVIGATION = (
-    '<nav aria-label="Server"><a href="/">Studies</a> <a href="/start">Start a study</a> <a href="/docs">API</a></nav>'
-)
 _PRIORITIES = {
     "time": "time: reaches the target accuracy soonest",
     "throughput": "throughput: the most epochs per second",
@@ -85,7 +65,7 @@ _FIELDS = (
 )  # fmt: skip
 
 
-@router.get("/studies/{study}/views", summary="Show the content of a study's page")
+@router.get("/studies/{study}/views", summary="Show the content of a study's page", responses=OBJECT)
 def get_views(service: Asked, study: Number) -> Response:
     """Returns the content of a study's page as JSON (docs/reference/study_views.md)."""
     return json_answer(_views(service, *service.job("study", study)))
@@ -97,14 +77,24 @@ def get_page(service: Asked, study: Number) -> Response:
     return _html(_study_page(service, study))
 
 
+@router.get("/studies/{study}/head", include_in_schema=False)
+def get_head(service: Asked, study: Number) -> Response:
+    """Returns what the head of a study's page shows now, for its script."""
+    return json_answer(_head(service, *service.job("study", study)))
+
+
 @router.post("/studies/{study}/page", include_in_schema=False)
 async def act(service: Asked, request: Request, study: Number) -> Response:
     """Does what a button above the page says, and shows the page again."""
-    asked = (await form_of(request, 4)).get("action", "")
+    form = await form_of(request, 4)
+    asked = form.get("action", "")
+    if asked == "delete" and form.get("sure") != "yes":
+        return _html(await to_thread.run_sync(_delete_page, service, study))
     try:
-        await to_thread.run_sync(_done, service, asked, study)
-    except ProblemDetails as problem:
-        wrong = problem.detail
+        await to_thread.run_sync(_done, service, asked, study, form)
+    except (ProblemDetails, A3GNNError) as error:
+        problem = error if isinstance(error, ProblemDetails) else ProblemDetails.of(error)
+        wrong = for_people(problem.detail)
         return _html(await to_thread.run_sync(_study_page, service, study, wrong), problem.status)
     return RedirectResponse("/" if asked == "delete" else f"/studies/{study}/page", 303)
 
@@ -130,7 +120,8 @@ def list_page(service: Asked, before: Annotated[int | None, Query(ge=1, le=MOST)
     """Shows the studies."""
     studies = service.jobs.newest(JobFilter("study", before=before, limit=_ON_A_PAGE))
     names = service.graphs.names({study.graph for study in studies})
-    return _html(studies_page(studies, names, studies[-1].id if len(studies) == _ON_A_PAGE else None))
+    following = studies[-1].id if len(studies) == _ON_A_PAGE else None
+    return _html(studies_page(studies, names, following, service.settings.token is not None))
 
 
 @router.get("/start", include_in_schema=False)
@@ -148,9 +139,9 @@ async def start_by_form(service: Asked, request: Request) -> Response:
         order = StudyOrder(**_typed({name: value for name, value in given.items() if name != "find"}))
         job = await to_thread.run_sync(start, service, order)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        wrong = named_faults(error.errors())[0]
     except (A3GNNError, ProblemDetails) as error:
-        wrong = str(error)
+        wrong = for_people(str(error))
     else:
         return RedirectResponse(f"/studies/{job.id}/page", 303)
     return _html(await to_thread.run_sync(_form, service, given, wrong), 422)
@@ -164,7 +155,7 @@ def _form(service: Service, given: dict[str, str], wrong: str = "", before: int 
     if isinstance(chosen, int) and 1 <= chosen <= MOST and all(graph.id != chosen for graph in graphs):
         with suppress(ProblemDetails):  # no such graph: the order reports that
             graphs.append(service.graphs.get(chosen))
-    return start_page(graphs, given, wrong, older)
+    return start_page(graphs, given, wrong, older, has_token=service.settings.token is not None)
 
 
 def _typed(given: dict[str, str]) -> dict[str, Any]:
@@ -181,52 +172,87 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def _done(service: Service, asked: str, study: int) -> None:
+def _resume(form: Mapping[str, str]) -> ResumeOrder:
+    """Returns the order of a form whose budget may be empty."""
+    budget = form.get("budget", "").strip()[:200]
+    try:
+        return ResumeOrder(budget=int(parse_budget(budget)) if budget.isdecimal() else budget or None)
+    except ValidationError as error:
+        raise ProblemDetails(422, "usage", named_faults(error.errors())[0]) from error
+
+
+def _done(service: Service, asked: str, study: int, form: Mapping[str, str]) -> None:
     """Runs the action of a button."""
     if asked not in _ACTIONS:
         raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
-    _ACTIONS[asked](service, study)
+    _ACTIONS[asked](service, study, form)
 
 
 def _views(service: Service, job: Job, folder: JobFolder) -> dict[str, Any]:
     return study_files.views(folder, service.graphs.get(job.graph).source)
 
 
+def _head(service: Service, job: Job, folder: JobFolder, wrong: str = "") -> dict[str, Any]:
+    return study_head(job, folder, service.jobs.newest(JobFilter("training", study=job.id)), wrong)
+
+
 def _study_page(service: Service, study: int, wrong: str = "") -> str:
     job, folder = service.job("study", study)
-    trainings = service.jobs.newest(JobFilter("training", study=study))
-    bar = study_bar(job, trainings, (folder.run / "tuned.json").exists(), wrong)
-    if not study_files.has_begun(folder):
-        return waiting_page(job, bar)
-    return study_html(_views(service, job, folder), live=f"/studies/{study}", before=bar)
+    head = _head(service, job, folder, wrong)
+    shown = {"path": f"/studies/{study}", "head": head, "has_token": service.settings.token is not None}
+    if not study_files.has_begun(folder):  # it waits, compiles kernels, or has failed
+        again_s = _AGAIN_S if job.active else None
+        return render("waiting.html", title=head["name"], id=study, again_s=again_s, **shown)
+    bar = render("bar.html", **shown)
+    return study_html(_views(service, job, folder), live=f"/studies/{study}", before=bar, head=head)
+
+
+def _delete_page(service: Service, study: int) -> str:
+    """Returns the page that asks whether to delete a study."""
+    job = service.jobs.get(study, "study")
+    trials = job.to_dict().get("trials")
+    measured = f" and its {count(trials, 'trial')}" if trials else ""
+    return render(
+        "delete.html",
+        title=f"Delete {job.name} (study {study})?",
+        measured=measured,
+        path=f"/studies/{study}",
+        has_token=service.settings.token is not None,
+    )
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
+    return HTMLResponse(text, status, {"Content-Security-Policy": POLICY})
 
 
-def studies_page(studies: Sequence[Job], graphs: Mapping[int, str], next_page: int | None) -> str:
+def studies_page(
+    studies: Sequence[Job], graphs: Mapping[int, str], next_page: int | None, has_token: bool = False
+) -> str:
     """Returns the page that lists studies.
 
     Args:
         studies: The studies of this page, newest first.
         graphs: The names of their graphs, by number.
         next_page: The next page's studies have smaller numbers than this; None on the last page.
+        has_token: Whether people log in.
     """
-    rows = "".join(_row(study, graphs.get(study.graph, "")) for study in studies)
-    heads = "".join(f'<th scope="col">{name}</th>' for name in ("Study", "Status", "Graph", "Goal", "Trials", "Result"))
-    table = (
-        f'<div class="scroll"><table class="studies"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return render(
+        "studies.html",
+        title="Studies",
+        heads=("Study", "Status", "Graph", "Goal", "Trials", "Result"),
+        rows=[{"id": one.id, "name": one.name, "cells": _cells(one, graphs.get(one.graph, ""))} for one in studies],
+        following=next_page,
+        has_token=has_token,
+        again_s=_LIST_AGAIN_S if any(study.active for study in studies) else None,
     )
-    body = table if studies else '<p>No study exists yet. <a href="/start">Start one</a>.</p>'
-    if next_page is not None:
-        body += f'<p><a href="/?before={next_page}">Older studies</a></p>'
-    active = any(study.active for study in studies)
-    return _page("Studies", body, '<meta http-equiv="refresh" content="10">\n' if active else "")
 
 
 def start_page(
-    graphs: Sequence[KnownGraph], given: Mapping[str, str], wrong: str = "", older: int | None = None
+    graphs: Sequence[KnownGraph],
+    given: Mapping[str, str],
+    wrong: str = "",
+    older: int | None = None,
+    has_token: bool = False,
 ) -> str:
     """Returns the page with the form that starts a study.
 
@@ -235,125 +261,39 @@ def start_page(
         given: Values filled in before, by field. `find` is a part of the graphs' names.
         wrong: Error text about these values; "" at first.
         older: Further graphs have smaller numbers than this; None if there are no more.
+        has_token: Whether people log in.
     """
-    chosen, find = given.get("graph", ""), given.get("find", "")
-    known = "".join(_option(str(graph.id), graph.name, chosen) for graph in graphs)
-    parts = [
-        f'<p role="alert"><b>{escape(wrong)}</b></p>' if wrong else "",
-        _finder(find, len(graphs), older),
-        _select("graph", "Graph", "A registered graph.", f'<option value="">another graph</option>{known}'),
-        _input("dataset", "Another graph", "A path below the data root, or synthetic:nodes=20000.",
-               given.get("dataset", "")),
-        _select("priority", "Priority", "Goal among the configurations that keep the limits.",
-                "".join(_option(name, text, given.get("priority", "time")) for name, text in _PRIORITIES.items())),
-        _select("model", "Model", "Model to train.",
-                "".join(_option(name, name, given.get("model", MODELS[0])) for name in MODELS)),
-        *(_input(name, label, text, given.get(name, first)) for name, label, text, first in _FIELDS),
-    ]  # fmt: skip
-    form = f'<form method="post" action="/start">{"".join(parts)}<p><button>Start</button></p></form>'
-    return _page("Start a study", f'<form id="finder" method="get" action="/start"></form>{form}')
-
-
-def _finder(find: str, found: int, older: int | None) -> str:
-    """Returns the search field for graphs, which is a form of its own, and a link to older graphs."""
-    shown = f'<input id="find" name="find" value="{escape(find)}" form="finder" aria-describedby="find-help">'
-    link = f' <a href="/start?{escape(urlencode({"find": find, "before": older}))}">Older graphs</a>' if older else ""
-    kept = f'<input type="hidden" name="find" value="{escape(find)}">' if find else ""
+    find = given.get("find", "")
     named = f' with "{find}" in the name' if find else ""
-    text = f"Choose from {count(found, 'graph')}{named} below{', or from older graphs' if older else ''}."
-    control = f'<span>{shown} <button form="finder">Find</button>{link}{kept}</span>'
-    return _field("find", "Part of a graph's name", text, control)
-
-
-def study_bar(study: Job, trainings: Sequence[Job], has_chosen: bool, wrong: str = "") -> str:
-    """Returns the bar above a study's page: its buttons, its downloads and its trainings.
-
-    Args:
-        study: The study.
-        trainings: The trainings with its choice.
-        has_chosen: Whether it has made a choice.
-        wrong: Error text of the last action; "" if there is none.
-    """
-    path = f"/studies/{study.id}"
-    names = {"stop": "Stop with the best so far"} if study.active else {"resume": "Continue", "delete": "Delete"}
-    if has_chosen:
-        names["train"] = "Train with the choice"
-    buttons = "".join(f'<button name="action" value="{name}">{text}</button> ' for name, text in names.items())
-    files = {"tuned.json": "the choice", "tuned.csv": "the front", "tuned.html": "this page"} if has_chosen else {}
-    links = "".join(f'<a href="{path}/{name}" download>{name}: {text}</a> ' for name, text in files.items())
-    made = "".join(f"<li>{_training(one)}</li>" for one in trainings)
-    said = wrong or (study.error or {}).get("detail", "")
-    return (
-        f'{NAVIGATION}<form method="post" action="{path}/page" aria-label="Study">{buttons}{links}</form>'
-        + (f'<p role="alert"><b>{escape(said)}</b></p>' if said else "")
-        + (f"<ul>{made}</ul>" if made else "")
+    found = f"Choose from {count(len(graphs), 'graph')}{named} below{', or from older graphs' if older else ''}."
+    return render(
+        "start.html",
+        title="Start a study",
+        wrong=wrong,
+        given=given,
+        find=find,
+        found=found,
+        older=urlencode({"find": find, "before": older}) if older else "",
+        graphs=[("", "another graph"), *((str(graph.id), graph.name) for graph in graphs)],
+        priorities=list(_PRIORITIES.items()),
+        models=[(name, name) for name in MODELS],
+        fields=_FIELDS,
+        has_token=has_token,
     )
 
 
-def _training(training: Job) -> str:
-    shown = training.to_dict()
-    path, error = f"/trainings/{training.id}", (training.error or {}).get("detail")
-    said = f"training {training.id} is {shown['status']}: {error or shown.get('line', '')}"
-    links = ""
-    if training.status == "finished":
-        links = "".join(f' <a href="{path}/{name}" download>{name}</a>' for name in ("model.pt", "result.json"))
-    return f"{escape(said)}{links}"
-
-
-def waiting_page(study: Job, bar: str) -> str:
-    """Returns the page of a study whose tune has not begun: it waits, compiles kernels, or has failed.
-
-    Args:
-        study: The study.
-        bar: The HTML above the page's text.
-    """
-    shown = study.to_dict()
-    line = escape(str(shown.get("line", "")))
-    body = f'<p role="status">Study {study.id} is {escape(shown["status"])}.</p><p>{line}</p>'
-    return _page(study.name, body, '<meta http-equiv="refresh" content="2">\n' if study.active else "", bar)
-
-
-def _page(title: str, body: str, head: str = "", above: str = NAVIGATION) -> str:
-    return _PAGE.format(title=escape(title), body=body, head=head, navigation=above)
-
-
-def _row(study: Job, graph: str) -> str:
+def _cells(study: Job, graph: str) -> list[str]:
+    """Returns the texts of a study in the list, after its name."""
     shown, arguments = study.to_dict(), study.arguments
-    since = "" if study.started is None else f", {format_duration((study.ended or time.time()) - study.started)}"
+    since = (
+        "" if study.started is None else f", {format_duration(max(0.0, (study.ended or time.time()) - study.started))}"
+    )
     error = (study.error or {}).get("detail", "")
     so_far = error or shown.get("chosen") or shown.get("line", "")
-    cells = (
-        f'<a href="/studies/{study.id}/page">{escape(study.name)}</a>',
-        escape(f"{shown['status']}{since if study.status != 'queued' else ''}"),
-        escape(graph),
-        escape(f"{arguments['priority']}, {arguments['budget']}{_unit(arguments['budget'])}"),
-        escape(str(shown.get("trials", ""))),
-        escape(str(so_far)),
-    )
-    first, *rest = cells
-    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
-
-
-def _unit(budget: object) -> str:
-    return " trials" if isinstance(budget, int) else ""
-
-
-def _option(value: str, text: str, chosen: str) -> str:
-    mark = " selected" if value == chosen else ""
-    return f'<option value="{escape(value)}"{mark}>{escape(text)}</option>'
-
-
-def _select(name: str, label: str, text: str, options: str) -> str:
-    return _field(
-        name, label, text, f'<select id="{name}" name="{name}" aria-describedby="{name}-help">{options}</select>'
-    )
-
-
-def _input(name: str, label: str, text: str, value: str) -> str:
-    shown = f'<input id="{name}" name="{name}" value="{escape(value)}" aria-describedby="{name}-help">'
-    return _field(name, label, text, shown)
-
-
-def _field(name: str, label: str, text: str, control: str) -> str:
-    help_text = f'<span class="pale" id="{name}-help">{escape(text)}</span>'
-    return f'<p class="field"><label for="{name}">{label}</label> {control} {help_text}</p>'
+    return [
+        f"{shown['status']}{since if study.status != 'queued' else ''}",
+        graph,
+        f"{arguments['priority']}, {arguments['budget']}{' trials' if isinstance(arguments['budget'], int) else ''}",
+        str(shown.get("trials", "")),
+        str(so_far),
+    ]

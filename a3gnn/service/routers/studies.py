@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from a3gnn.service import study_files
-from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
+from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, answers, json_answer
 from a3gnn.service.graph_shelf import KnownGraph
-from a3gnn.service.job import Job
+from a3gnn.service.job import RETRY, Job
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import ProblemDetails
+from a3gnn.service.schemas import FilesAnswer, StudiesAnswer, StudyAnswer, TrainingAnswer, TrialsAnswer
 from a3gnn.service.service import Service
 from a3gnn.service.study_files import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
@@ -26,7 +27,7 @@ Before = Annotated[int | None, Query(ge=1, le=MOST, description="The last number
 StatusName = Literal["queued", "running", "finished", "stopped", "failed"]
 
 
-@router.get("/studies", summary="List studies, newest first")
+@router.get("/studies", summary="List studies, newest first", responses=answers(StudiesAnswer))
 def list_studies(
     service: Asked,
     status: Annotated[list[StatusName] | None, Query(description="Any of these statuses.")] = None,
@@ -39,7 +40,7 @@ def list_studies(
     return Response(f'{{"studies": {found}}}', media_type="application/json")
 
 
-@router.post("/studies", status_code=201, summary="Start a study")
+@router.post("/studies", status_code=201, summary="Start a study", responses=answers(StudyAnswer, 201))
 def add_study(service: Asked, order: StudyOrder) -> Response:
     """Puts a study into the queue, which tunes as `a3gnn tune` does, with the same options."""
     job = start(service, order)
@@ -58,7 +59,7 @@ def start(service: Service, order: StudyOrder) -> Job:
     return service.begin("study", order.name or graph.name, graph, arguments)
 
 
-@router.get("/studies/{study}", summary="Show a study")
+@router.get("/studies/{study}", summary="Show a study", responses=answers(StudyAnswer))
 def get_study(service: Asked, study: Number) -> Response:
     """Shows the request and the progress of a study."""
     return json_answer(service.jobs.get(study, "study").to_dict())
@@ -71,33 +72,42 @@ def delete_study(service: Asked, study: Number) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/studies/{study}/stop", summary="Finish a study with the best so far")
+@router.post(
+    "/studies/{study}/stop", summary="Finish a study with the best so far", responses=answers(StudyAnswer, 200, 202)
+)
 def stop_study(service: Asked, study: Number) -> Response:
     """Ends a study with its best measured configuration. Answers 202 if that takes more than two seconds."""
     job = service.stop("study", study)
     return json_answer(job.to_dict(), 202 if job.active else 200)
 
 
-@router.post("/studies/{study}/resume", summary="Continue a study")
+@router.post(
+    "/studies/{study}/resume", status_code=202, summary="Continue a study", responses=answers(StudyAnswer, 202)
+)
 def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None) -> Response:
     """Continues a stopped or failed study, or a finished study under a larger budget."""
     job = service.jobs.get(study, "study")
     arguments = dict(job.arguments)
     if order is not None and order.budget is not None:
         arguments["budget"] = order.budget
-        others = ("task", "metric", "trainer")
+        others = ("task", "metric", "trainer", RETRY)
         make_request(**{name: value for name, value in arguments.items() if name not in others}, task=Task())
     return json_answer(service.resume(job, arguments).to_dict(), 202)
 
 
-@router.post("/studies/{study}/retry", status_code=202, summary="Continue a study, and forget its failed trials")
+@router.post(
+    "/studies/{study}/retry",
+    status_code=202,
+    summary="Continue a study, and forget its failed trials",
+    responses=answers(StudyAnswer, 202),
+)
 def retry_study(service: Asked, study: Number) -> Response:
     """Continues an ended study without its failed trials, which may be chosen again."""
-    job, _ = service.job("study", study)
+    job = service.jobs.get(study, "study")
     return json_answer(service.resume(job, job.arguments, forget=True).to_dict(), 202)
 
 
-@router.get("/studies/{study}/trials", summary="List the trials of a study")
+@router.get("/studies/{study}/trials", summary="List the trials of a study", responses=answers(TrialsAnswer))
 def list_trials(
     service: Asked,
     study: Number,
@@ -121,13 +131,13 @@ def list_trials(
     return json_answer({"trials": found[:limit], "total": len(found)})
 
 
-@router.get("/studies/{study}/front", summary="Show the front of a study")
+@router.get("/studies/{study}/front", summary="Show the front of a study", responses=OBJECT)
 def get_front(service: Asked, study: Number) -> Response:
     """Shows every measured configuration, and the Pareto front among them, which may still change."""
     return Response(study_files.front_json(service.job("study", study)[1]), media_type="application/json")
 
 
-@router.get("/studies/{study}/tuned.json", summary="Download the choice")
+@router.get("/studies/{study}/tuned.json", summary="Download the choice", responses=OBJECT)
 def get_tuned(service: Asked, study: Number) -> Response:
     """Returns the file for `a3gnn train --config`."""
     job, folder = service.job("study", study)
@@ -148,7 +158,7 @@ def get_csv(service: Asked, study: Number) -> Response:
     return _taken_away(content.encode(), study, "front.csv", "text/csv; charset=utf-8")
 
 
-@router.get("/studies/{study}/files", summary="List the files of a study")
+@router.get("/studies/{study}/files", summary="List the files of a study", responses=answers(FilesAnswer))
 def list_files(service: Asked, study: Number) -> Response:
     """Lists the files of a study that can be downloaded, with their bytes. `a3gnn report` and `pick` need them."""
     return json_answer({"files": sizes(service.job("study", study)[1])})
@@ -167,7 +177,13 @@ def get_file(service: Asked, study: Number, name: FileName) -> Response:
     return StreamingResponse(content, media_type=f"application/{name.rpartition('.')[2]}")
 
 
-@router.post("/studies/{study}/train", status_code=201, summary="Train with the choice", tags=["trainings"])
+@router.post(
+    "/studies/{study}/train",
+    status_code=201,
+    summary="Train with the choice",
+    tags=["trainings"],
+    responses=answers(TrainingAnswer, 201),
+)
 def add_training(service: Asked, study: Number, order: TrainOrder | None = None) -> Response:
     """Puts a training with the study's choice into the queue."""
     job, folder = service.job("study", study)
@@ -180,7 +196,7 @@ def add_training(service: Asked, study: Number, order: TrainOrder | None = None)
     return json_answer(training.to_dict(), 201, {"Location": f"/trainings/{training.id}"})
 
 
-@router.post("/recommend", summary="Recommend by predictions alone")
+@router.post("/recommend", summary="Recommend by predictions alone", responses=OBJECT)
 def recommend(service: Asked, question: Question) -> Response:
     """Recommends a configuration without a trial. The first answer takes seconds, a repeated one milliseconds."""
     arguments = question.arguments(service.settings)

@@ -8,11 +8,12 @@ from typing import Annotated
 from anyio import sleep, to_thread
 from fastapi import APIRouter, Query, Response
 
-from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
+from a3gnn.service.answers import PROBLEMS, Asked, Number, answers, json_answer
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.orders import TellOrder
 from a3gnn.service.problems import conflict
+from a3gnn.service.schemas import CompletedAnswer, SuggestedAnswer
 from a3gnn.service.service import Service
 from a3gnn.service.told_trials import Suggestions
 
@@ -22,7 +23,7 @@ router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
 _POLL_S = 0.2
 
 
-@router.post("/studies/{study}/suggestions", summary="Get the next suggested trial")
+@router.post("/studies/{study}/suggestions", summary="Get the next suggested trial", responses=answers(SuggestedAnswer))
 async def ask(service: Asked, study: Number, wait: Annotated[float, Query(ge=0, le=60)] = 10) -> Response:
     """Returns the trial that waits for figures, after at most `wait` seconds; null if there is none by then."""
     end = time.monotonic() + wait
@@ -34,7 +35,11 @@ async def ask(service: Asked, study: Number, wait: Annotated[float, Query(ge=0, 
         await sleep(_POLL_S)
 
 
-@router.post("/studies/{study}/trials/{trial}/complete", summary="Report the figures of a suggested trial")
+@router.post(
+    "/studies/{study}/trials/{trial}/complete",
+    summary="Report the figures of a suggested trial",
+    responses=answers(CompletedAnswer),
+)
 def tell(service: Asked, study: Number, trial: Number, order: TellOrder) -> Response:
     """Takes the figures of a trial, or its failure. The next suggestion follows."""
     job, folder = _told_study(service, study)

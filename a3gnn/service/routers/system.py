@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import hmac
 import resource
 import time
 from collections.abc import Sequence
-from html import escape
 
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from a3gnn.service.answers import Asked, form_of, json_answer
+from a3gnn.service.answers import Asked, answers, form_of, json_answer
+from a3gnn.service.frame import POLICY, render
 from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.security import COOKIE
+from a3gnn.service.schemas import HealthAnswer
+from a3gnn.service.security import cookie_name, is_encrypted
+from a3gnn.service.sessions import SESSION_S
 from a3gnn.version import __version__
 
 router = APIRouter(tags=["server"])
 
 _started = time.time()
-#: Seconds for which a browser keeps the token: a month.
-_COOKIE_S = 30 * 86400
-_LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn</title>
-<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
-<form method="post" action="/login"><input name="username" value="a3gnn" autocomplete="username" hidden><label>Token
-<input type="password" name="token" autocomplete="current-password" autofocus required></label>
-<button>Log in</button></form></html>"""
 
 
-@router.get("/healthz", summary="Check the server's health")
+@router.get("/healthz", summary="Check the server's health", responses=answers(HealthAnswer))
 def healthz(service: Asked) -> Response:
     """Answers 200 if the database answers and the queue's thread runs."""
     service.jobs.counts()
@@ -82,34 +77,63 @@ def _metric(name: str, kind: str, help_text: str, values: Sequence[tuple[str, fl
 
 
 @router.get("/login", include_in_schema=False)
-def login_page() -> Response:
-    """Asks for the token."""
-    return HTMLResponse(_LOGIN)
+def login_page(service: Asked, next: str = "/") -> Response:
+    """Asks for the token, to lead to the page `next` then."""
+    if service.settings.token is None:
+        return RedirectResponse(_own(next), 303)
+    return _login(next)
 
 
 @router.post("/login", include_in_schema=False)
 async def login(service: Asked, request: Request) -> Response:
-    """Has the browser keep the token, if it is the server's."""
-    given = (await form_of(request, 4)).get("token", "")
-    token = service.settings.token or ""
-    if not hmac.compare_digest(given.encode(), token.encode()):
-        return HTMLResponse(_LOGIN.replace("</form>", "</form><p role=alert>The token is wrong.</p>"), 401)
-    answer = RedirectResponse("/", 303)
-    answer.set_cookie(COOKIE, token, max_age=_COOKIE_S, httponly=True, samesite="strict")
+    """Begins a session of the browser, if the token is the server's."""
+    form = await form_of(request, 4)
+    following = _own(form.get("next", "/"))
+    answer = RedirectResponse(following, 303)
+    if service.settings.token is None:
+        return answer
+    try:
+        request.app.state.guard.take_guess(request.scope, form.get("token", ""))
+    except ProblemDetails as problem:
+        said = "The token is wrong." if problem.status == 401 else problem.detail
+        return _login(following, said, problem)
+    secret = await to_thread.run_sync(service.sessions.begin)
+    answer.set_cookie(
+        cookie_name(request.scope),
+        secret,
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        secure=is_encrypted(request.scope),
+    )
     return answer
 
 
+@router.post("/logout", include_in_schema=False)
+async def logout(service: Asked, request: Request) -> Response:
+    """Ends the session of the browser."""
+    name = cookie_name(request.scope)
+    await to_thread.run_sync(service.sessions.end, request.cookies.get(name, ""))
+    answer = RedirectResponse("/login", 303)
+    answer.delete_cookie(name, httponly=True, samesite="strict", secure=is_encrypted(request.scope))
+    return answer
+
+
+def _own(following: str) -> str:
+    """Returns `following` if it is a page of this server, else the list of studies."""
+    is_path = following.startswith("/") and not following.startswith(("//", "/\\")) and following.isprintable()
+    return following if is_path and not following.startswith(("/login", "/logout")) else "/"
+
+
+def _login(following: str, said: str = "", problem: ProblemDetails | None = None) -> Response:
+    text = render("login.html", title="Log in to a3gnn", wrong=said, following=_own(following))
+    headers = {"Content-Security-Policy": POLICY, **((problem and problem.headers) or {})}
+    return HTMLResponse(text, 200 if problem is None else problem.status, headers)
+
+
 @router.get("/docs", include_in_schema=False)
-def docs(request: Request) -> Response:
+def docs(service: Asked, request: Request) -> Response:
     """Describes the API on one page without a script: what /openapi.json says."""
-    parts = [f"<h1>a3gnn {escape(__version__)}</h1><p>Programs read <a href=/openapi.json>openapi.json</a>."]
-    for path, routes in request.app.openapi()["paths"].items():
-        for method, route in routes.items():
-            names = ", ".join(one["name"] for one in route.get("parameters", ()))
-            parts.append(
-                f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2><p><b>{escape(route['summary'])}.</b> "
-                f"{escape(route.get('description', ''))}" + (f"<p>Parameters: {escape(names)}" if names else "")
-            )
-    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>a3gnn: the API</title>'
-    head += '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
-    return HTMLResponse(f"{head}{''.join(parts)}</html>")
+    title, has_token = f"a3gnn {__version__}: the API", service.settings.token is not None
+    text = render("docs.html", title=title, paths=request.app.openapi()["paths"], has_token=has_token)
+    return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})

@@ -9,16 +9,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
-from a3gnn.service.answers import PROBLEMS, Asked, Number, json_answer
+from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, answers, json_answer
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import conflict
+from a3gnn.service.schemas import TrainingAnswer, TrainingsAnswer
 from a3gnn.service.service import Service
 
 router = APIRouter(prefix="/trainings", tags=["trainings"], responses=PROBLEMS)
 
 
-@router.get("", summary="List trainings, newest first")
+@router.get("", summary="List trainings, newest first", responses=answers(TrainingsAnswer))
 def list_trainings(
     service: Asked,
     study: Annotated[int | None, Query(ge=1, le=MOST)] = None,
@@ -30,13 +31,13 @@ def list_trainings(
     return Response(f'{{"trainings": {found}}}', media_type="application/json")
 
 
-@router.get("/{training}", summary="Show a training")
+@router.get("/{training}", summary="Show a training", responses=answers(TrainingAnswer))
 def get_training(service: Asked, training: Number) -> Response:
     """Shows the progress of a training."""
     return json_answer(service.jobs.get(training, "training").to_dict())
 
 
-@router.get("/{training}/result.json", summary="Download the result of a training")
+@router.get("/{training}/result.json", summary="Download the result of a training", responses=OBJECT)
 def get_result(service: Asked, training: Number) -> Response:
     """Returns the training's result.json."""
     content = _file(service, training, "result.json").read_bytes()
@@ -50,14 +51,16 @@ def get_model(service: Asked, training: Number) -> Response:
     return FileResponse(_file(service, training, "model.pt"), media_type="application/octet-stream", filename=shown)
 
 
-@router.post("/{training}/stop", summary="Stop a training")
+@router.post("/{training}/stop", summary="Stop a training", responses=answers(TrainingAnswer, 200, 202))
 def stop_training(service: Asked, training: Number) -> Response:
     """Stops a training at a checkpoint, from which it can continue."""
     job = service.stop("training", training)
     return json_answer(job.to_dict(), 202 if job.active else 200)
 
 
-@router.post("/{training}/resume", status_code=202, summary="Continue a training")
+@router.post(
+    "/{training}/resume", status_code=202, summary="Continue a training", responses=answers(TrainingAnswer, 202)
+)
 def resume_training(service: Asked, training: Number) -> Response:
     """Continues a training from its last checkpoint."""
     job = service.jobs.get(training, "training")

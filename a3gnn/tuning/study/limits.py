@@ -99,6 +99,13 @@ class _Broken(NamedTuple):
     breaches: tuple[Breach, ...]
 
 
+class _FailedAgain(NamedTuple):
+    """The figures of a trial, and its failure when it was measured again."""
+
+    figures: Figures
+    failure: Failure
+
+
 def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]) -> InfeasibleError:
     """Returns the error that explains by how much the limits are missed, and the smallest limits that would do.
 
@@ -108,19 +115,52 @@ def nothing_fits(history: History, refused: Mapping[str, Failure | tuple[Breach,
         history: All measured trials.
         refused: Configurations that the verification refused, by key, each with its failure or its broken limits.
     """
-    broken, failures = _judged(history, refused)
-    head = f"no configuration keeps every limit: {len(broken)} measured, {len(failures)} failed"
+    broken, again = _judged(history, refused)
+    failures = history.failures()
+    head = f"no configuration keeps every limit: {len(broken) + len(again)} measured, {len(failures)} failed"
+    if again:
+        head += f", {len(again)} measured did not keep the limits when measured again"
+    if again and not broken:
+        return _not_again(history, head, again)
     if not broken:
         last = f", the last one: {failures[-1].describe()}" if failures else ""
         return InfeasibleError(f"{head}{last}{_remedy_of(failures[-1:])}")
     closest, breaches = min(broken, key=lambda one: max(breach.excess for breach in one.breaches))
     memory = "device_bytes" if history.objectives.has_device else "host_bytes"
-    smallest = min((b.found for b in _only_breaches(broken, memory)), default=None)
+    needed = [*(b.found for b in _only_breaches(broken, memory)), *_needed_again(history, again)]
+    smallest = min(needed, default=None)
     return InfeasibleError(
         f"{head}. The closest, {describe_config(closest.measurement.config)}, has {describe_breaches(breaches)}. "
         + _remedy(history, broken, breaches, smallest),
         None if smallest is None else int(smallest),
     )
+
+
+def _not_again(history: History, head: str, again: Sequence[_FailedAgain]) -> InfeasibleError:
+    """Returns the error if trials kept every limit, and all failed when they were measured again."""
+    smallest = min(_needed_again(history, again), default=None)
+    last = again[-1].failure
+    if smallest is None:
+        return InfeasibleError(f"{head}, the last one: {last.describe()}{_remedy_of([last])}")
+    return InfeasibleError(
+        f"{head}, the last one: {last.describe()}. The same training takes a few percent more or less memory each "
+        f"time; give {option('memory_limit', _size(smallest))} or more",
+        math.ceil(smallest),
+    )
+
+
+def _needed_again(history: History, again: Sequence[_FailedAgain]) -> list[float]:
+    """Returns the host memory that each trial needs, judged by all its measurements, plus `DEFAULT_TOLERANCE`.
+
+    Empty with a device, whose memory a failure does not tell.
+    """
+    if history.objectives.has_device:
+        return []
+    return [
+        max(one.figures.peak_host_bytes, one.failure.peak_host_bytes) * (1 + DEFAULT_TOLERANCE)
+        for one in again
+        if one.failure.kind is FailureKind.OUT_OF_MEMORY
+    ]
 
 
 def _remedy_of(failures: Sequence[Failure]) -> str:
@@ -138,12 +178,12 @@ def _remedy_of(failures: Sequence[Failure]) -> str:
 
 def _judged(
     history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]
-) -> tuple[list[_Broken], list[Failure]]:
-    """Returns the trials inside the space with the limits that they break, and the failures."""
+) -> tuple[list[_Broken], list[_FailedAgain]]:
+    """Returns the trials inside the space that break limits, and those that failed when they were measured again."""
     limits = history.objectives.limits
-    found = [(t, refused.get(t.measurement.config.key(), limits.broken_by(f))) for t, _, f in history.inside()]
-    broken = [_Broken(trial, breaches) for trial, breaches in found if not isinstance(breaches, Failure) and breaches]
-    return broken, [*history.failures(), *(why for _, why in found if isinstance(why, Failure))]
+    found = [(t, f, refused.get(t.measurement.config.key(), limits.broken_by(f))) for t, _, f in history.inside()]
+    broken = [_Broken(trial, why) for trial, _, why in found if not isinstance(why, Failure) and why]
+    return broken, [_FailedAgain(figures, why) for _, figures, why in found if isinstance(why, Failure)]
 
 
 def _only_breaches(broken: Sequence[_Broken], limit: str) -> list[Breach]:

@@ -1,5 +1,6 @@
 """What a tune hands over, and what it says where it can't: by formulas, without a trial."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -115,6 +116,26 @@ def test_nothing_fits_names_the_closest_and_what_it_would_take(quick_tune) -> No
     assert "host memory" in text
     assert "over the limit of 255 MiB" in text
     assert "the smallest limit that would: memory_limit=" in text
+
+
+def test_trials_that_keep_the_limit_but_not_when_measured_again_name_the_limit_that_would_do(
+    quick_tune, formulas
+) -> None:
+    """As with a limit at which the same training takes a few MiB more or less each time."""
+    limit = 330 * MiB
+
+    def again(request: TrialRequest, metrics: Metrics, before: int) -> Metrics | Failure:
+        if before == 0:
+            return more_memory(metrics, 329 * MiB - metrics.peak_host_bytes)
+        return Failure(FailureKind.OUT_OF_MEMORY, "passed the limit of 330 MiB: it held 333 MiB", 333 * MiB, limit)
+
+    with pytest.raises(InfeasibleError) as caught:
+        quick_tune(executor=formulas(again), memory_limit=limit, fix=TIERS)
+    text = str(caught.value)
+    assert "2 measured, 0 failed, 2 measured did not keep the limits when measured again" in text
+    assert "it held 333 MiB" in text
+    assert f"give memory_limit='{math.ceil(333 * 1.05)}MiB' or more" in text
+    assert caught.value.smallest_limit_bytes == math.ceil(333 * MiB * 1.05)
 
 
 def test_a_space_that_is_measured_whole_has_no_smallest_trial_left(quick_tune, formulas) -> None:

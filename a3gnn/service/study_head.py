@@ -1,0 +1,91 @@
+"""The head of a study's page: its name, state, progress, last line, buttons and trainings, as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from a3gnn.service import study_files
+from a3gnn.service.frame import for_people, render
+from a3gnn.service.home import JobFolder
+from a3gnn.service.job import Job
+from a3gnn.tuning.study.trial import UNCOUNTED
+from a3gnn.units import count, format_duration, parse_budget
+
+_PHASES = {"baseline": "measuring the baseline", "search": "exploring", "verify": "verifying"}
+_FILES = {"tuned.json": "the choice", "tuned.csv": "the front", "tuned.html": "this page"}
+
+
+def study_head(study: Job, folder: JobFolder, trainings: Sequence[Job], wrong: str = "") -> dict[str, Any]:
+    """Returns the head as JSON types.
+
+    Args:
+        study: The study.
+        folder: Its folder.
+        trainings: The trainings with its choice.
+        wrong: Error text of the last action; "" if there is none.
+
+    Returns:
+        name, state, status, time, line (texts); progress (a share of the budget, or None); active (whether the page
+        may still change); events (the id of the last event); and the HTML of alert, actions and trainings.
+    """
+    state, has_chosen = str(study.to_dict()["status"]), (folder.run / "tuned.json").exists()
+    trials = study_files.trials(folder)
+    counted = sum(trial["reason"] not in UNCOUNTED for trial in trials)
+    elapsed_s, budget = study_files.elapsed_s(folder, study.status == "running"), _budget(study)
+    said = wrong or for_people(str((study.error or {}).get("detail", "")))
+    return {
+        "name": f"{study.name} (study {study.id})",
+        "state": state,
+        "status": _status(study, folder, state, len(trials)),
+        "time": _time(budget, elapsed_s, counted),
+        "progress": _progress(study, budget, elapsed_s, counted),
+        "line": str(study_files.summary(folder)["line"]),
+        "active": study.active or any(training.active for training in trainings),
+        "running": study.active,
+        "events": folder.events.size,
+        "alert": render("alert.html", said=said),
+        "actions": render(
+            "actions.html",
+            active=study.active,
+            has_chosen=has_chosen,
+            files=_FILES,
+            path=f"/studies/{study.id}",
+        ),
+        "trainings": render("trainings.html", trainings=[_training(one) for one in trainings]),
+    }
+
+
+def _budget(study: Job) -> float:
+    """Returns the budget in trials, an int, or in seconds, a float."""
+    budget = study.arguments["budget"]
+    return budget if isinstance(budget, int) else parse_budget(str(budget))
+
+
+def _status(study: Job, folder: JobFolder, state: str, trials: int) -> str:
+    phase = _PHASES.get(study_files.phase(folder), "preparing")
+    parts = [phase] if study.status == "running" else []
+    parts += [count(trials, "trial")] if trials else []
+    return f"{state}: {', '.join(parts)}" if parts else state
+
+
+def _time(budget: float, elapsed_s: float | None, counted: int) -> str:
+    if elapsed_s is None:
+        return ""
+    if isinstance(budget, int):
+        return f"{min(counted, budget)} of {count(budget, 'trial')}, {format_duration(elapsed_s)} taken"
+    return f"{format_duration(elapsed_s)} of {format_duration(budget)} taken"
+
+
+def _progress(study: Job, budget: float, elapsed_s: float | None, counted: int) -> float | None:
+    """Returns the used share of the budget; None for a study that does not run."""
+    if study.status != "running" or elapsed_s is None:
+        return None
+    used = counted / budget if isinstance(budget, int) else elapsed_s / budget
+    return round(min(used, 1.0), 4)
+
+
+def _training(training: Job) -> dict[str, Any]:
+    shown, error = training.to_dict(), (training.error or {}).get("detail")
+    said = shown.get("line", "") if error is None else for_people(str(error))
+    return {"id": training.id, "status": shown["status"], "said": said}

@@ -1,0 +1,93 @@
+"""Requests of few bytes that would cost much: refused soon, without keeping the server from others or its memory."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import StoreError
+from a3gnn.profiling.store.check import check_file, import_rows
+from tests.service.servers import JSON, Server, problem, serving
+
+psutil = pytest.importorskip("psutil", reason="psutil is not installed")
+MIB = 1 << 20
+DEEP = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
+
+
+def test_wrong_measurements_are_refused_at_the_first_faults(idle: Server) -> None:
+    process = psutil.Process(idle.process.pid)
+    before = process.memory_full_info().uss
+    status, detail = problem(idle, "POST", "/profiles", b'{"a":1}\n' * 250_000)
+    assert status == 422
+    assert "line 1: must have the field" in detail
+    assert "and there are more faults" in detail
+    assert len(detail) < 4000
+    assert process.memory_full_info().uss - before < 20 * MIB
+
+
+def test_a_measurement_that_is_nested_deeply_is_a_fault_of_its_line(idle: Server) -> None:
+    for body in (DEEP, b"{}\n" + DEEP, b'{"provenance": ' + DEEP + b"}"):
+        assert problem(idle, "POST", "/profiles", body)[0] == 422
+
+
+def test_the_check_of_a_file_still_names_every_fault(tmp_path: Path, measurement) -> None:
+    rows = [json.dumps(measurement(TrainConfig()).to_dict()), *('{"a": 1}' for _ in range(20))]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(rows))
+    assert len({fault.row for fault in check_file(file).faults}) == 20
+    with pytest.raises(StoreError, match="and there are more faults: nothing was imported"):
+        import_rows(file, str(tmp_path / "store.sqlite"))
+
+
+#: Bodies of nearly a MiB whose faults are many.
+MANY = {
+    "ranges": {"graph": 1, "ranges": {f"k{n}": ["x"] for n in range(60_000)}},
+    "fix": {"graph": 1, "fix": {f"k{n}": [] for n in range(60_000)}},
+    "fields": {f"k{n}": n for n in range(60_000)},
+    "list": {"graph": 1, "fanouts": ["x"] * 200_000},
+    "text": {"graph": 1, "name": "x" * 1_000_000},
+    "nested": json.loads("[" * 900 + "1" + "]" * 900),
+}
+
+
+@pytest.mark.parametrize("body", MANY.values(), ids=MANY)
+def test_a_request_with_many_faults_keeps_nobody_waiting(idle: Server, body: object) -> None:
+    sent, waits, ended = json.dumps(body).encode(), [], threading.Event()
+    assert len(sent) < MIB
+
+    def look() -> None:
+        while not ended.is_set():
+            begun = time.monotonic()
+            assert idle.ask("GET", "/static/study.css").status == 200
+            waits.append(time.monotonic() - begun)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    time.sleep(0.2)
+    try:
+        status, detail = problem(idle, "POST", "/studies", sent, JSON)
+    finally:
+        ended.set()
+        thread.join()
+    assert status in (400, 422)
+    assert len(detail) < 2000
+    assert max(waits) < 2.0  # 4 s were usual; no figure, because the test's machine may be busy
+
+
+def test_a_told_trial_with_many_faults_is_refused_by_its_first_ones(idle: Server) -> None:
+    wrong = {"batches": ["x"] * 10_000, "val_accuracy": ["x"] * 10_000, "throughput_epochs_per_s": ["x"] * 1000}
+    status, detail = problem(idle, "POST", "/studies/1/trials/1/complete", wrong, JSON)
+    assert status == 422
+    assert detail.count("must be a") <= 5
+
+
+@pytest.mark.slow
+def test_a_synthetic_graph_that_memory_can_not_hold_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path / "home", "--at-once", "0", "--max-nodes", "2000000000") as server:
+        wanted = "synthetic:nodes=500000000,degree=1,features=1"
+        status, detail = problem(server, "POST", "/graphs", {"dataset": wanted}, JSON)
+        assert status == 422
+        assert "memory" in detail
