@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -162,6 +163,12 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
             return None
         self.__dict__.pop("_a3gnn_refused", None)
         return found
+
+    def __prepare_scriptable__(self) -> MessagePassing:
+        # torch.jit.script asks for it: it compiles PyG's own code.
+        plain = copy.copy(self)
+        plain.__class__ = pyg_class(type(self))
+        return plain
 
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
         # PyG generates code for a class. A copy must find the code of PyG's class, which its explainers replace.
