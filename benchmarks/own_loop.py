@@ -12,7 +12,6 @@ not evaluation, which all sides do after each epoch, from all neighbors.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -89,7 +88,9 @@ def parser() -> argparse.ArgumentParser:
 
 def script_loader() -> tuple[str, Callable[..., Any]]:
     """Returns the name and the class of the script's loader."""
-    if any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse")):
+    from torch_geometric import typing
+
+    if typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE:
         from torch_geometric.loader import NeighborLoader
 
         return "PyG as written", NeighborLoader

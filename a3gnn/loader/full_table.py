@@ -13,6 +13,7 @@ from a3gnn.graphs.as_graph import is_data
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.arguments import LoaderArguments, LoaderConfig
 from a3gnn.loader.pyg_source import Source
+from a3gnn.task import Takes
 
 
 def table_for(data: Any, source: Source, asked: LoaderArguments, given: LoaderConfig, device: Any) -> FullTable:
@@ -35,7 +36,7 @@ def table_for(data: Any, source: Source, asked: LoaderArguments, given: LoaderCo
     aggregator = _aggregator(given)
     _check(asked, given, str(device))
     _check_source(source)
-    takes = "adjs" if asked.adjs else "edge_index"
+    takes: Takes = "adjs" if asked.adjs else "edge_index"
     return full_table(_tuned_graph(data, source), aggregator, given.config, takes, lambda: None)
 
 
