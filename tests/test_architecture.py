@@ -67,7 +67,7 @@ ALLOWED = {
     "machine": SYSTEM | {"features"},
     "parts": {"storage", "threads", "graphs", "sampling", "features"},
     "pipeline": {"storage", "threads", "graphs", "sampling", "features", "parts"},
-    "loader": {"threads", "graphs", "sampling", "parts", "pipeline"},
+    "loader": SYSTEM | {"graphs", "sampling", "features", "parts", "pipeline"},
     "models": DATA | {"pipeline"},
     "ranks": DATA | {"pipeline", "models"},
     "evaluation": DATA | {"models", "ranks"},
