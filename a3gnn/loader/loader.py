@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
+from dataclasses import replace as changed
 from itertools import islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from torch.utils.data import DataLoader
 
-from a3gnn.checks import flag, whole_number
+from a3gnn.checks import checked_limit, flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, fanouts_of, loader_config, sampling_of
 from a3gnn.loader.full_table import table_for
+from a3gnn.loader.limited import LimitedBatches, check_limited, placed
 from a3gnn.loader.pyg_batch import PygBatches
 from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
 from a3gnn.loader.seeds import InputNodes, SeedPlan
@@ -185,12 +189,20 @@ class Loader(SeedLoader):
             `conv((x, x[: adj.size(0)]), adj)`.
         share: (rank, ranks): loads this process's share of each mini-batch (docs/howto/distributed.md). None loads all.
         config: The other knobs: a configuration, a dict, a path of a tuned.json or its folder, or the result of a tune.
+        memory_limit: Most memory of this process that the system can't reclaim: bytes, or text such as "4GiB". Each
+            mini-batch then has `shares()`, an iterator over parts of it that keep the limit, and `seed_share`
+            (docs/howto/own_loop.md). None sets no limit.
+        model: The model of the loop, for `memory_limit`: shares then suit it from the first one on.
         others: Other arguments of NeighborLoader and `DataLoader`; unsupported values are refused.
+
+    Attributes:
+        limited: Counts of mini-batches, shares and memory with `memory_limit`; else None.
 
     Raises:
         UsageError: An argument is out of range or is not supported.
         GraphError: `data` is not valid.
         DeviceError: The device is not available.
+        MemoryLimitError: `memory_limit` is below the memory in use.
         ConfigError: The tuned.json is missing, broken or foreign, or a knob has an invalid value.
     """
 
@@ -226,6 +238,8 @@ class Loader(SeedLoader):
         adjs: bool = False,
         share: tuple[int, int] | None = None,
         config: ConfigLike | None = None,
+        memory_limit: str | int | None = None,
+        model: Module | None = None,
         **others: Any,  # PyG's further arguments, which `check_arguments` refuses or ignores by name
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "others", "__class__")}
@@ -248,11 +262,20 @@ class Loader(SeedLoader):
             batch_sampler=batch_sampler,
             share=share,
         )
+        limit = checked_limit("memory_limit", memory_limit)
         held = loader_config(config, batch_size, num_workers)
         config = held.config
+        if limit is not None and config.input_aggregation == "full":
+            raise UsageError(
+                "memory_limit needs input_aggregation sampled, got full, whose table a share can't read; tune with "
+                "fix={'input_aggregation': 'sampled'}"
+            )
         check_together(asked, config, batch_size)
         fanouts = config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
         source = source_of(data, weight_attr, custom_cls)
+        if limit is not None:
+            source, config = placed(source, config, limit, is_own=isinstance(data, str | os.PathLike))
+            held = held._replace(config=config)
         table = table_for(data, source, asked, held, device)
         self._inputs = InputNodes.of(input_nodes, source.graph.num_nodes, input_id)
         super().__init__(len(self._inputs.nodes), asked, config)
@@ -272,6 +295,7 @@ class Loader(SeedLoader):
                 dtype=table.dtype,
                 sampling=sampling_of(source, asked, config, self._inputs),
                 shares=None if share is None else Shares.equal(*share),
+                deferred=limit is not None,
             ),
         )
         order = None if sampler is None and batch_sampler is None else self.batch_sampler
@@ -286,8 +310,10 @@ class Loader(SeedLoader):
         # Arguments for a copy. They hold the configuration itself, whose file may change, and a copy of `data`, whose
         # attributes may be deleted later.
         self._given = given | {"data": data_of(data, source), "config": held, "batch_size": None, "num_workers": None}
+        self._given["model"] = None  # it need not be picklable
         self._shared_x = shared_x(data, source)
         self._graph = source.graph
+        self.limited = None if limit is None else self._within(limit, asked, device, model)
         self._own = frozenset(self.__dict__) | {"_own"}
 
     def __len__(self) -> int:
@@ -333,7 +359,10 @@ class Loader(SeedLoader):
         places, number = self._plan.checked(index), self._calls
         self._calls += 1
         with closing(self._pipeline.load(_CALLS, self._plan.planned([places], number))) as batches:  # type: ignore[type-var]
-            return self._served(next(batches), self._inputs.ids_at(places))
+            batch, input_id = next(batches), self._inputs.ids_at(places)
+            if self.limited is None:
+                return self._served(batch, input_id)
+            return self.limited.serve(batch, input_id, self.transform)
 
     collate_fn = __call__
 
@@ -341,7 +370,12 @@ class Loader(SeedLoader):
         """Returns the next epoch as a3gnn's own mini-batches, with blocks of int32 and each stage's seconds.
 
         Closing it, or leaving its loop, ends every thread.
+
+        Raises:
+            UsageError: The loader has a memory limit, which only mini-batches for PyG keep.
         """
+        if self.limited is not None:
+            raise UsageError("minibatches() needs a loader without memory_limit: only shares of a Data keep the limit")
         with closing(self._loaded()) as loaded:
             for batch, _ in loaded:
                 yield batch
@@ -368,9 +402,13 @@ class Loader(SeedLoader):
         return EpochIterator(self._epoch_of_data(), pinned)
 
     def _epoch_of_data(self) -> Generator[Any, None, None]:
+        self._follow_x()
         with closing(self._loaded()) as loaded:
-            for batch, input_id in loaded:
-                yield self._served(batch, input_id)
+            if self.limited is None:
+                for batch, input_id in loaded:
+                    yield self._served(batch, input_id)
+            else:
+                yield from self.limited.epoch(loaded, self.transform)
 
     def _loaded(self) -> Generator[tuple[MiniBatch, Tensor], None, None]:
         """Yields the mini-batches of the next epoch, and the `input_id` of each one's seeds."""
@@ -389,6 +427,15 @@ class Loader(SeedLoader):
         """Rebuilds the pipeline if torch has moved the memory of its features."""
         if self._shared_x is not None and has_moved(self._shared_x, self._graph):
             self.__setstate__(self.__getstate__())
+
+    def _within(self, limit: int, asked: LoaderArguments, device: Any, model: Any) -> LimitedBatches:
+        """Returns what serves this loader's mini-batches within `limit` bytes."""
+        check_limited(asked.subgraph_type, device, asked.share, model)
+        limited = LimitedBatches(limit, self._pipeline, self._as_data, model)
+        first = self._pipeline.plan(0)[0]
+        with closing(self._pipeline.load(_CALLS, [changed(first, seeds=first.seeds[:1])])) as batches:  # type: ignore[type-var]
+            limited.warm_up(next(batches))
+        return limited
 
     def _served(self, batch: MiniBatch, input_id: Tensor) -> Any:
         data = self._as_data(batch, input_id)

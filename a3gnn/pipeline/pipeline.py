@@ -34,7 +34,7 @@ from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
 from a3gnn.pipeline.isolation import Isolation
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
-from a3gnn.pipeline.stages import BufferPool, SampledBatch, Sampler, Stages
+from a3gnn.pipeline.stages import BufferPool, DeferredStages, SampledBatch, Sampler, Stages
 from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.sampler import NeighborSampler
 from a3gnn.sampling.share import CutSampler, Shares
@@ -74,6 +74,7 @@ class PipelineOptions:
         sampling: Edges to sample in place of the graph's, on the host; mini-batches then contain edge ids.
         shares: Which share of each mini-batch to return, or how to divide each (`device` is then ignored). None returns
             whole mini-batches.
+        deferred: Whether mini-batches come without features and labels, which `Pipeline.read` adds.
     """
 
     seed: int
@@ -87,6 +88,7 @@ class PipelineOptions:
     resources: Resources | Allocation | None = None
     sampling: EdgeSampling | None = None
     shares: Shares | Dividing | None = None
+    deferred: bool = False
 
 
 class Pipeline:
@@ -141,6 +143,7 @@ class Pipeline:
             adjacency = restrict_to_parts(graph, self._parts)
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, *adjacency)
+        self._graph = graph
         self.store, self.sampler = self._open_sources(graph, adjacency, fanouts, device)
         on_host, tabled, aggregator = (
             not self.store.is_sparse and device == "cpu",
@@ -154,8 +157,9 @@ class Pipeline:
         buffers = BufferPool(width, spare=most_held(config, shares), dtype=options.dtype) if on_host else None
         sampler = CutSampler(self.sampler, shares) if isinstance(shares, Shares) else self.sampler
         reading = not options.reuse_buffers, aggregator, tabled, options.dtype
-        made = sampler, self.store, graph.labels, device, buffers, *reading
-        self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else Stages(*made)
+        made = sampler, self.store, graph.labels, device, None if options.deferred else buffers, *reading
+        kind = DeferredStages if options.deferred else Stages
+        self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else kind(*made)
         self._overlap = OverlapPolicy(config.num_workers)
         self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
         self.on_worker_start: Callable[[], None] | None = None
@@ -193,6 +197,23 @@ class Pipeline:
             shuffle=self._options.shuffle,
             order=self._order,
         )
+
+    def read(self, batch: MiniBatch, subgraph: Subgraph) -> MiniBatch:
+        """Returns the part `subgraph` of a deferred `batch`, or all of it, with features and labels."""
+        assert isinstance(self._stages, DeferredStages)
+        return self._stages.read(batch, subgraph)
+
+    def features_to_disk(self) -> bool:
+        """Reads features from disk from now on, if a copy of them is in memory; returns whether that frees memory.
+
+        Only deferred mini-batches may be under way, because no thread may read during the call.
+        """
+        graph, tier = self._graph, self._config.feature_tier
+        if tier == "disk" or self._config.cache_bytes or self._parts is not None or graph.folder is None:
+            return False
+        self._config = self._config.replace(feature_tier="disk")
+        self.store = self._stages.store = open_features(graph, self._config)
+        return True
 
     def first_samples(self, count: int) -> list[Subgraph]:
         """Returns the samples of the first `count` mini-batches of epoch 0, or of all if it has fewer."""

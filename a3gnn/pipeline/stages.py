@@ -136,6 +136,21 @@ class Stages:
         return torch.empty(shape, dtype=self.dtype, pin_memory=True)
 
 
+class DeferredStages(Stages):
+    """Brings mini-batches to the caller without features and labels, which `read` adds for as much as is needed."""
+
+    def gather(self, sampled: SampledBatch) -> MiniBatch:
+        """Returns the mini-batch with its structure; `x` and `y` have no rows."""
+        subgraph, none = sampled.subgraph, torch.empty(0)
+        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
+        seconds = StageSeconds(sampled.seconds, 0.0, 0.0, 0.0)
+        return MiniBatch(sampled.epoch, sampled.index, subgraph, none, none, *structure, 0, seconds, self.aggregator)
+
+    def read(self, batch: MiniBatch, subgraph: Subgraph) -> MiniBatch:
+        """Returns the part `subgraph` of `batch`, or all of it, with features and labels."""
+        return super().gather(SampledBatch(batch.epoch, batch.index, subgraph, batch.seconds.sample))
+
+
 class BufferPool:
     """Hands out buffers and takes them back; safe to call from several threads.
 

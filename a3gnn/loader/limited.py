@@ -1,0 +1,516 @@
+"""`LimitedBatches`: mini-batches within a memory limit, cut into shares if they would pass it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+from weakref import WeakSet, ref
+
+import torch
+from torch import Tensor, nn
+
+from a3gnn.config import TrainConfig
+from a3gnn.errors import MemoryLimitError, UsageError
+from a3gnn.features.stored_rows import rows_of
+from a3gnn.loader.memory_level import Level, MemoryLevel
+from a3gnn.loader.memory_model import MOST_GROWTH, HeapReuse, MemoryModel, Size
+from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
+from a3gnn.loader.pyg_source import Source, source_of
+from a3gnn.pipeline.batch import MiniBatch
+from a3gnn.pipeline.pipeline import Pipeline
+from a3gnn.process.memory_guard import host_bytes
+from a3gnn.sampling.exact_share import Reach, exact_share
+from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.units import count, format_size
+
+# The first share of a loop is this part of its mini-batch, because nothing is known yet. Guess.
+_FIRST = 1 / 16
+# Rows of a model's width that a pass keeps in each layer, per node and per edge, before one was measured. Guesses.
+_ROWS_PER_NODE, _ROWS_PER_EDGE = 5, 3
+# The width of a model that isn't known, and the safety of the first guess then. Guesses.
+_WIDTH, _SAFETY = 256, 4
+# A first mini-batch is loaded whole if it leaves this many times its own bytes: the loop may not ask for shares. Guess.
+_LEAVES = 4
+# A share is planned for this part of what fits, so that most plans hold at once. Guess.
+_AIM = 0.95
+# Passes are measured alone if fewer free bytes were there before them. Guess.
+_UNSEEN_BYTES = 1 << 20
+# Passes before which free blocks go back to the system in any case, so that they are measured alone. Guess.
+_TRIMMED = 3
+# The smallest limit is named with this much more, because it is printed in three digits.
+_ROUNDED = 1.01
+# Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
+_MOST_FEATURES = 0.5
+
+_LINES = (
+    "for share in batch.shares(): loss = loss_fn(model(share.x, share.edge_index)[:share.batch_size], "
+    "share.y[:share.batch_size]); (loss * share.seed_share).backward()"
+)
+
+
+#: A user's change of each mini-batch, or None.
+Transform: TypeAlias = Callable[[Any], Any] | None
+
+
+class _Pass(NamedTuple):
+    """A pass over a mini-batch or a share that is under way.
+
+    Attributes:
+        size: Its size.
+        model: Learns from it.
+        held: Memory before it that can't be reclaimed.
+        free: Free blocks in it.
+        dropped: Bytes in it that the loop frees as it takes the mini-batch or share.
+    """
+
+    size: Size
+    model: MemoryModel
+    held: int
+    free: int
+    dropped: int
+
+
+class LimitedBatches:
+    """Serves mini-batches so that a loop over their shares keeps a memory limit.
+
+    Args:
+        limit_bytes: Most bytes of this process that can't be reclaimed.
+        pipeline: Loads deferred mini-batches.
+        as_data: Returns a loaded mini-batch, or share, as a `Data`.
+        model: The user's model; None recognizes it in the first share.
+
+    Attributes:
+        batches: Mini-batches so far.
+        cut: Those that were cut.
+        shares: Shares of these.
+        most_bytes: The highest peak so far.
+        least_bytes: The smallest limit that would do, after an error that names it; None before.
+    """
+
+    def __init__(
+        self, limit_bytes: int, pipeline: Pipeline, as_data: Callable[[MiniBatch, Tensor], Any], model: nn.Module | None
+    ) -> None:
+        self._pipeline, self._as_data, self._model = pipeline, as_data, model
+        self._modules = WeakSet[nn.Module]([] if model is None else [model])
+        self._level = MemoryLevel(limit_bytes)
+        self._models = {recorded: MemoryModel() for recorded in (True, False)}
+        self._reuse = HeapReuse()
+        self._last: dict[bool, tuple[int, Size]] = {}
+        self._seen: set[bool] = set()
+        self._reach: Reach | None = None
+        self._under_way: _Pass | None = None
+        self._whole: ShareLoop | None = None
+        self._served: list[tuple[Callable[[], Any], int]] = []
+        self._warned = False
+        self.least_bytes: int | None = None
+        self.batches = self.cut = self.shares = self.most_bytes = 0
+
+    @property
+    def limit_bytes(self) -> int:
+        """The limit."""
+        return self._level.limit_bytes
+
+    def warm_up(self, batch: MiniBatch) -> None:
+        """Compiles or loads the kernels by which `batch`, a deferred one, is cut and loaded, before memory is measured.
+
+        Raises:
+            MemoryLimitError: The limit is below the memory in use.
+        """
+        share = exact_share(batch.subgraph, 0, 1, Reach(batch.subgraph.num_layers, degrees=True))
+        self._as_data(self._pipeline.read(batch, share), torch.zeros(1, dtype=torch.int64))
+        used = self._level.trimmed().used
+        if used >= self.limit_bytes:
+            raise MemoryLimitError(
+                f"memory_limit must be above the memory in use, {format_size(used)}, got "
+                f"{format_size(self.limit_bytes)}; {self._advice()}"
+            )
+
+    def epoch(self, loaded: Iterable[tuple[MiniBatch, Tensor]], transform: Transform) -> Generator[Any, None, None]:
+        """Yields each deferred mini-batch of `loaded`, with the `input_id` of its seeds, in the form for the loop.
+
+        Args:
+            loaded: The mini-batches.
+            transform: The user's change of mini-batches and shares, or None.
+
+        Raises:
+            MemoryLimitError: A mini-batch can't be processed within the limit.
+        """
+        with self._level.watched():
+            try:
+                for batch, input_id in loaded:
+                    yield self.serve(batch, input_id, transform)
+                    self._finish()
+            finally:
+                self._under_way = self._whole = None
+
+    def serve(self, batch: MiniBatch, input_id: Tensor, transform: Transform) -> Any:
+        """Returns `batch` in the form for the loop: whole if it is expected to fit, else a `CutBatch`."""
+        self.batches += 1
+        loop = ShareLoop(self, batch, input_id, transform)
+        model, size = self._models[torch.is_grad_enabled()], _size(batch.subgraph)
+        if len(model):
+            loop.whole = loaded = self._fits_whole(size, model)
+        else:
+            room = self._level.cap_bytes - self._level.trimmed().used
+            must = self._mixing() is not None and self._least(size) <= room
+            loop.whole = must or self._guess(batch.subgraph) <= room
+            loaded = loop.whole or _LEAVES * self._bytes_of(size) <= room
+        if not loaded:
+            if (name := self._mixing()) is not None:
+                self._refuse(size, model if len(model) else None, cannot_cut(name))
+            return CutBatch(loop)
+        self._begin(size, model)
+        data = self._read(loop, batch.subgraph, input_id)
+        data.seed_share = 1.0
+        loop.attach(data)
+        self._whole = loop
+        return data
+
+    def shares_of(self, loop: ShareLoop) -> Iterator[Any]:
+        """Yields the shares of a mini-batch; each one's pass ends as the next share is requested.
+
+        Raises:
+            MemoryLimitError: A share of one seed would pass the limit.
+            UsageError: The model can't be trained on shares.
+        """
+        batch, recorded = loop.batch, torch.is_grad_enabled()
+        model, size = self._models[recorded], _size(batch.subgraph)
+        data = loop.data()
+        if loop.whole and data is not None:
+            with self._watch(batch.subgraph, recorded, is_cut=False):
+                yield data
+            return
+        del data
+        self._under_way = self._whole = None
+        if self._fits_whole(size, model):
+            parts: Iterable[Subgraph] = [batch.subgraph]
+        else:
+            if (name := self._mixing()) is not None:
+                self._refuse(size, model if len(model) else None, cannot_cut(name))
+            self.cut += 1
+            parts = self._parts(batch.subgraph, model, recorded)
+        low = 0
+        for part in parts:
+            high = low + part.num_seeds
+            is_cut = part.num_seeds < batch.num_seeds
+            self.shares += is_cut
+            self._begin(_size(part), model)
+            with self._watch(batch.subgraph, recorded, is_cut=is_cut):
+                yield self._share(loop, part, loop.input_id[low:high])
+            self._note(self._end())
+            low = high
+
+    def _share(self, loop: ShareLoop, part: Subgraph, input_id: Tensor) -> Any:
+        data = self._read(loop, part, input_id)
+        data.seed_share = part.num_seeds / loop.batch.num_seeds
+        return data
+
+    def _read(self, loop: ShareLoop, part: Subgraph, input_id: Tensor) -> Any:
+        data = self._as_data(self._pipeline.read(loop.batch, part), input_id)
+        data = data if loop.transform is None else loop.transform(data)
+        try:
+            known: Callable[[], Any] = ref(data)
+            data.seed_share = 1.0
+        except (TypeError, AttributeError) as error:
+            raise UsageError(
+                f"transform must return an object that takes attributes with memory_limit, got {type(data).__name__}"
+            ) from error
+        self._served = [*self._served[-1:], (known, self._bytes_of(_size(part)))]
+        return data
+
+    def _parts(self, whole: Subgraph, model: MemoryModel, recorded: bool) -> Iterator[Subgraph]:
+        """Yields the shares of `whole`, each as large as fits when it is requested."""
+        low = 0
+        while low < whole.num_seeds:
+            part = self._largest(whole, low, model, recorded) if len(model) else self._first(whole)
+            self._last[recorded] = part.num_seeds, _size(part)
+            yield part
+            low += part.num_seeds
+
+    def _first(self, whole: Subgraph) -> Subgraph:
+        """Returns a first share, small in nodes and edges: neighborhoods of few seeds may be most of the mini-batch."""
+        most, room = _size(whole), self._level.cap_bytes - self._level.trimmed().used
+        seeds = max(1, int(whole.num_seeds * _FIRST))
+        while True:
+            part = exact_share(whole, 0, seeds, self._reach_of(whole))
+            if seeds == 1 and self._least(_size(part)) > room:
+                self._refuse(_size(part), None)
+            over = max(_size(part).over(most) / _FIRST, self._guess(part) / max(room, 1))
+            if over <= 1 or seeds == 1:
+                return part
+            seeds = max(1, min(seeds - 1, int(seeds / over)))
+
+    def _largest(self, whole: Subgraph, low: int, model: MemoryModel, recorded: bool) -> Subgraph:
+        """Returns the share from seed `low` on that fits, with about as many seeds as each one after it."""
+        left, level = whole.num_seeds - low, self._level.now()
+        last, size = self._last.get(recorded, (whole.num_seeds, _size(whole)))
+        most = max(1, int(last * min(self._room(level) / model.predict(size), MOST_GROWTH)))
+        shares = -(-left // most)
+        seeds = -(-left // shares)
+        while True:
+            part = exact_share(whole, low, low + seeds, self._reach_of(whole))
+            size = _size(part)
+            near = model.within_reach(size) or seeds == 1
+            if near and self._fits(size, model):
+                return part
+            level = self._level.trimmed(collect=True) if seeds == 1 else self._level.now()
+            if seeds == 1 and not self._fits(size, model):
+                self._refuse(size, model)
+            ratio = self._room(level) / model.predict(size) if near else 1 / 2
+            seeds = max(1, min(seeds - 1, int(seeds * ratio * _AIM)))
+
+    def _fits_whole(self, size: Size, model: MemoryModel) -> bool:
+        """Returns whether a pass over a whole mini-batch fits, after features went to disk if that is needed."""
+        if not model.within_reach(size):
+            return False
+        return self._fits(size, model) or (self._pipeline.features_to_disk() and self._fits(size, model))
+
+    def _fits(self, size: Size, model: MemoryModel) -> bool:
+        """Returns whether a pass fits, after a return of free blocks to the system if that is needed."""
+        need, level, cap = model.predict(size), self._level.now(), self._level.cap_bytes
+        if level.held + self._reuse.predict(need, level.held - level.used) <= cap:
+            return True
+        if level.used < level.held and need > self._room(level):
+            return False
+        level = self._level.trimmed()
+        return level.held + self._bytes_of(size) <= cap and need <= self._room(level)
+
+    def _room(self, level: Level) -> float:
+        """Returns the bytes that a pass may take; the loop drops the last share as it takes the next one."""
+        return self._level.cap_bytes - level.used + self._dropped_bytes()
+
+    def _dropped_bytes(self) -> int:
+        """Returns the bytes of the last served mini-batch or share, if the loop holds it and dropped the one before."""
+        alive = [nbytes for known, nbytes in self._served if known() is not None]
+        return alive[0] if len(alive) == 1 else 0
+
+    def _begin(self, size: Size, model: MemoryModel) -> None:
+        level = self._level.trimmed() if len(model) < _TRIMMED else self._level.now()
+        self._note(self._level.peak())
+        self._under_way = _Pass(size, model, level.held, level.held - level.used, self._dropped_bytes())
+
+    def _finish(self) -> None:
+        """Ends the pass over a whole mini-batch, or notes the memory of the loop's own work after the last share."""
+        loop, self._whole = self._whole, None
+        if self._under_way is None:
+            self._note(self._level.peak())
+            return
+        size, model = self._under_way.size, self._under_way.model
+        peak = self._end()
+        if peak > self._level.cap_bytes and loop is not None and not loop.called:
+            raise MemoryLimitError(
+                f"the loop must keep to {format_size(self._level.cap_bytes)}, but a mini-batch of {_shown(size)} took "
+                f"{format_size(peak)}, and the next may take more than {format_size(model.predict(size))} beside the "
+                f"rest. Loop over shares, which are cut to fit: {_LINES}; or raise memory_limit"
+            )
+        self._note(peak)
+
+    def _end(self) -> int:
+        """Ends the pass under way and learns from it; returns its peak."""
+        ended, self._under_way = self._under_way, None
+        assert ended is not None
+        peak = self._level.peak()
+        model, grown, alone = ended.model, peak - ended.held, ended.free <= _UNSEEN_BYTES or not len(ended.model)
+        if not alone:
+            self._reuse.add(model.predict(ended.size), ended.free, grown)
+        if alone or grown > model.predict(ended.size):
+            free = ended.free if alone else 0
+            model.add(ended.size, max(grown + free + ended.dropped, self._bytes_of(ended.size)))
+        return peak
+
+    def _note(self, peak: int) -> None:
+        self.most_bytes = max(self.most_bytes, peak)
+        if peak > self._level.cap_bytes and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the loop took {format_size(peak)}, above memory_limit, {format_size(self._level.cap_bytes)}; later "
+                "mini-batches are cut with more margin",
+                stacklevel=2,
+            )
+
+    def _watch(self, whole: Subgraph, recorded: bool, *, is_cut: bool) -> Any:
+        """Returns a context for the user's pass: the first of its kind shows the modules that the loop calls."""
+        if recorded in self._seen:
+            return nullcontext()
+        self._seen.add(recorded)
+        return ModelWatch(self._reach_of(whole), self._learn, is_cut=is_cut, model=self._model)
+
+    def _learn(self, called: Iterable[nn.Module], calls: int) -> None:
+        """Records the modules of the user's model, which its first pass has shown."""
+        if self._model is None:
+            self._modules.update(called)
+            self._reach = reach_of(self._modules, calls) if self._modules else None
+
+    def _reach_of(self, whole: Subgraph) -> Reach:
+        """Returns the part of mini-batches that the model reads; a usual one with degrees until the model is known."""
+        if self._reach is None and self._model is not None:
+            self._reach = reach_of(self._modules)
+        known = self._reach or Reach(whole.num_layers, degrees=True)
+        return known if known.layers is None else known._replace(layers=max(known.layers, whole.num_layers))
+
+    def _mixing(self) -> str | None:
+        return mixing_module(self._modules)
+
+    def _guess(self, part: Subgraph) -> float:
+        """Returns a guess, too large rather than too small, of the bytes of a pass before any was measured."""
+        own, size, layers = self._pipeline.store.num_features, _size(part), part.num_layers
+        if self._model is None:
+            width, entry_bytes = _SAFETY * max(own, _WIDTH), 4
+        else:
+            width, layers = max(own, width_of(self._model)), self._reach_of(part).layers or 2 * layers
+            entry_bytes = max((weight.element_size() for weight in self._model.parameters()), default=4)
+        rows = layers * (_ROWS_PER_NODE * size.nodes + _ROWS_PER_EDGE * size.edges)
+        return float(entry_bytes * width * rows + self._least(Size(0, 0)))
+
+    def _least(self, size: Size) -> int:
+        """Returns the bytes that a first pass takes for certain: its features and edges, and the known gradients."""
+        weights = [] if self._model is None or not torch.is_grad_enabled() else self._model.parameters()
+        missing = [
+            weight
+            for weight in weights
+            if weight.requires_grad and weight.grad is None and not isinstance(weight, nn.UninitializedParameter)
+        ]
+        return self._bytes_of(size) + sum(weight.nbytes for weight in missing)
+
+    def _bytes_of(self, size: Size) -> int:
+        """Returns the bytes of a mini-batch's features and edges."""
+        return size.nodes * (4 * self._pipeline.store.num_features + 8) + 16 * size.edges
+
+    def _refuse(self, size: Size, model: MemoryModel | None, reason: str = "") -> NoReturn:
+        """Raises the error that names the smallest limit for a pass; without a `model`, the least that it can be."""
+        level = self._level.trimmed(collect=True)
+        need = self._least(size) if model is None else model.predict(size)
+        self.least_bytes = round(_ROUNDED * (level.used - self._dropped_bytes() + need))
+        what, takes = "a mini-batch" if reason else "a share of one seed", "takes" if model else "takes more than"
+        raise MemoryLimitError(
+            f"memory_limit must be at least {format_size(self.least_bytes)} for this loop, got "
+            f"{format_size(self._level.limit_bytes)}: {what} of {_shown(size)} {takes} {format_size(need)}, beside "
+            f"{format_size(level.used)} in use. {reason or self._advice()}"
+        )
+
+    def _advice(self) -> str:
+        held = self._pipeline.store.host_bytes
+        if held < _FIRST * self._level.limit_bytes:
+            return "Allow more memory, or take smaller fanouts or a smaller model"
+        return (
+            f"Features take {format_size(held)} of it: convert the graph to a folder (a3gnn graph convert) and pass "
+            "its path, so that they stay on disk"
+        )
+
+
+class ShareLoop:
+    """`batch.shares`: called, it returns an iterator over the shares of a mini-batch.
+
+    Args:
+        limited: Cuts.
+        batch: The deferred mini-batch.
+        input_id: The `input_id` of its seeds.
+        transform: The user's change of mini-batches and shares, or None.
+
+    Attributes:
+        whole: Whether the mini-batch was expected to fit when it was served.
+        called: Whether the loop has asked for shares.
+    """
+
+    def __init__(self, limited: LimitedBatches, batch: MiniBatch, input_id: Tensor, transform: Transform) -> None:
+        self._limited, self.batch, self.input_id, self.transform = limited, batch, input_id, transform
+        self.data: Callable[[], Any] = lambda: None  # a weak reference: the data refers to this loop
+        self.whole = self.called = False
+
+    def attach(self, data: Any) -> None:
+        """Gives `data`, the whole mini-batch, the method `shares`."""
+        self.data = ref(data)
+        vars(data)["shares"] = self
+
+    def __call__(self) -> Iterator[Any]:
+        """Returns the shares."""
+        self.called = True
+        return self._limited.shares_of(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _CopiedLoop, ()
+
+
+class _CopiedLoop:
+    """`shares` of a copied or pickled mini-batch, whose loader is elsewhere."""
+
+    def __call__(self) -> NoReturn:
+        raise UsageError("shares() needs a mini-batch as it came from the loader, got a copy; loop over shares first")
+
+
+class CutBatch:
+    """A mini-batch that is not loaded, because it would pass the memory limit as a whole; its shares are.
+
+    Attributes:
+        batch_size: Seeds.
+        input_id: Their `input_id`, int64.
+        n_id: Node ids, int64; the seeds come first.
+        shares: Returns an iterator over the shares.
+    """
+
+    def __init__(self, loop: ShareLoop) -> None:
+        self.shares = loop
+        self.batch_size, self.input_id = loop.batch.num_seeds, loop.input_id
+        self.n_id = torch.from_numpy(loop.batch.subgraph.n_id).long()
+
+    def __repr__(self) -> str:
+        return f"CutBatch(batch_size={self.batch_size}, num_nodes={len(self.n_id)})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        nodes = count(len(self.n_id), "node")
+        raise MemoryLimitError(
+            f"{name} is in the shares of this mini-batch, whose {nodes} may pass memory_limit as a whole. Loop over "
+            f"them: {_LINES}"
+        )
+
+
+def placed(source: Source, config: TrainConfig, limit_bytes: int, *, is_own: bool) -> tuple[Source, TrainConfig]:
+    """Returns the source and the configuration, with features on disk if they would take most of the memory.
+
+    Args:
+        source: The data.
+        config: Its tier and type of features are used.
+        limit_bytes: The limit.
+        is_own: Whether nobody else refers to the source's arrays, as if it was loaded from a file.
+    """
+    graph = source.graph
+    if not source.reads_x or graph.is_parted or config.feature_tier == "disk":
+        return source, config
+    halved = 2 if config.feature_dtype == "float16" and graph.folder is not None else 1
+    copied, room = rows_of(graph.features).nbytes // halved, limit_bytes - host_bytes()
+    if graph.folder is None:
+        room += copied  # it is loaded already
+    if copied <= _MOST_FEATURES * room or (graph.folder is None and not is_own):
+        return source, config
+    return source if graph.folder is not None else source_of(graph.on_disk()), config.replace(feature_tier="disk")
+
+
+def check_limited(subgraph_type: str, device: Any, share: Any, model: Any) -> None:
+    """Checks that a memory limit supports a loader's other arguments.
+
+    Raises:
+        UsageError: It doesn't.
+    """
+    if subgraph_type != "directional":
+        raise UsageError(
+            f"memory_limit needs subgraph_type='directional', got {subgraph_type!r}: shares of other mini-batches lack "
+            "edges between nodes of different shares"
+        )
+    if torch.device(device).type != "cpu":
+        raise UsageError(f"memory_limit bounds host memory and needs device='cpu', got {device!r}")
+    if model is not None and not isinstance(model, nn.Module):
+        raise UsageError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if share is not None:
+        raise UsageError(f"memory_limit must be left out with share, got share={share!r}: ranks would get out of step")
+
+
+def _size(subgraph: Subgraph) -> Size:
+    return Size(subgraph.num_nodes, subgraph.num_edges)
+
+
+def _shown(size: Size) -> str:
+    return f"{count(size.nodes, 'node')} and {count(size.edges, 'edge')}"

@@ -1,0 +1,133 @@
+"""`MemoryModel` predicts the bytes of a pass over a mini-batch, and `HeapReuse` how many of them are new.
+
+A pass takes blocks that earlier ones have freed, which the C library keeps, but not all of them: they have other sizes
+and places. So memory creeps up from pass to pass until free blocks go back to the system.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Measured passes that are remembered. Guess.
+_REMEMBERED = 64
+# Passes from which a line is fitted. Fewer give bounds alone. Guess.
+_FITTED_FROM = 6
+# The margin over a prediction: this share, or the largest error so far if that is more; and a few pages. Guesses.
+_LEAST_MARGIN, _PAGES_BYTES = 0.1, 1 << 20
+# Part of a pass that may be constant, for predictions of smaller ones. Guess.
+_CONSTANT = 0.25
+# By how much a pass may be larger than any measured one: small passes take memory in steps of pages. Guess.
+MOST_GROWTH = 4.0
+
+
+# The part of a pass that free blocks may not serve: the most in `python -m benchmarks.memory_contract` (case 7, -.1 to
+# .61), or in the last passes here.
+_LEAST_NEW, _RECENT = 0.6, 16
+
+
+class Size(NamedTuple):
+    """The size of a mini-batch, or of a share: its nodes and its edges."""
+
+    nodes: int
+    edges: int
+
+    def over(self, other: Size) -> float:
+        """Returns the larger of the two ratios to `other`."""
+        return max(self.nodes / max(other.nodes, 1), self.edges / max(other.edges, 1))
+
+
+class _Pass(NamedTuple):
+    """A measured pass: its size, and its bytes, or the error of their prediction as a share of it."""
+
+    size: Size
+    taken: float
+
+
+class MemoryModel:
+    """Predicts the bytes of a pass above what was in use before it.
+
+    The peak of a pass is the largest of many sums over its nodes and edges, besides a constant for the weights'
+    gradients. So it grows at most in proportion to the larger ratio of sizes, which bounds it from any measured pass. A
+    line in nodes and edges, fitted with coefficients >= 0, is closer, and applies within the bounds. The margin on top
+    is the largest error of the predictions so far.
+    """
+
+    def __init__(self) -> None:
+        self._passes: deque[_Pass] = deque(maxlen=_REMEMBERED)
+        self._errors: deque[_Pass] = deque(maxlen=_REMEMBERED)
+        self._line: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self._passes)
+
+    def add(self, size: Size, taken: float) -> None:
+        """Records that a pass over `size` took `taken` bytes."""
+        if self._passes:
+            self._errors.append(_Pass(size, taken / max(self._middle(size), _PAGES_BYTES) - 1))
+        self._passes.append(_Pass(size, taken))
+        self._line = _fitted(self._passes) if len(self._passes) >= _FITTED_FROM else None
+
+    def within_reach(self, size: Size) -> bool:
+        """Returns whether `size` is near enough to the measured passes to be predicted."""
+        return any(size.over(known.size) <= MOST_GROWTH for known in self._passes)
+
+    def predict(self, size: Size) -> float:
+        """Returns the most bytes that a pass over `size` is expected to take; needs at least one measured pass."""
+        return self._middle(size) * (1 + self.margin(size)) + _PAGES_BYTES
+
+    def margin(self, size: Size) -> float:
+        """Returns the margin as a share of the prediction: the largest error for sizes that are not far smaller."""
+        errors = [error for known, error in self._errors if size.over(known) <= MOST_GROWTH]
+        return max([_LEAST_MARGIN, *errors])
+
+    def _middle(self, size: Size) -> float:
+        most = min(_scaled(known, size) for known in self._passes)
+        if self._line is None:
+            return most
+        smaller = [known.taken for known in self._passes if known.size.over(size) <= 1]
+        least = float(np.median(smaller)) if smaller else 0.0
+        return float(max(min(self._line @ (1.0, *size), most), min(least, most)))
+
+
+class HeapReuse:
+    """Predicts by how much memory grows in a pass that finds free blocks."""
+
+    def __init__(self) -> None:
+        self._new: deque[float] = deque(maxlen=_RECENT)
+
+    def add(self, need: float, free: float, grown: float) -> None:
+        """Records that a pass which needs `need` bytes, and found `free` ones, made memory grow by `grown` bytes."""
+        self._new.append((grown - max(0.0, need - free)) / need)
+
+    def predict(self, need: float, free: float) -> float:
+        """Returns the most bytes by which memory is expected to grow; all of `need` at most."""
+        new = max([_LEAST_NEW, *self._new])
+        return min(need, max(0.0, need - free) + new * need)
+
+
+def _scaled(known: _Pass, size: Size) -> float:
+    """Returns the most bytes of a pass over `size` by a measured one: in proportion, besides a constant if smaller."""
+    ratio = size.over(known.size)
+    return known.taken * (ratio if ratio >= 1 else _CONSTANT + (1 - _CONSTANT) * ratio)
+
+
+def _fitted(passes: deque[_Pass]) -> NDArray[np.float64]:
+    """Returns a constant and the bytes per node and edge, all >= 0, with the smallest squared relative errors."""
+    known = np.array([(1.0, *one.size, one.taken) for one in passes])
+    weights = 1 / np.maximum(known[:, 3], _PAGES_BYTES)
+    left, right = known[:, :3] * weights[:, None], known[:, 3] * weights
+    scale = np.maximum(np.abs(left).max(axis=0), np.finfo(float).tiny)
+    best, least = np.zeros(3), float(right @ right)
+    for count in (1, 2, 3):  # every set of coefficients that may be above 0
+        for chosen in map(list, itertools.combinations(range(3), count)):
+            found = np.linalg.lstsq(left[:, chosen] / scale[chosen], right, rcond=None)[0]
+            error = right - left[:, chosen] / scale[chosen] @ found
+            if (found >= 0).all() and float(error @ error) < least:
+                least, best = float(error @ error), np.zeros(3)
+                best[chosen] = found / scale[chosen]
+    return best

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
+
+MIB = 1 << 20
+
+
+def taken(size: Size) -> float:
+    """A pass like those of a GNN: a constant, and the larger of two sums."""
+    return 4 * MIB + max(900.0 * size.nodes + 300.0 * size.edges, 400.0 * size.nodes + 700.0 * size.edges)
+
+
+def sizes(count: int, seed: int) -> list[Size]:
+    rng = np.random.default_rng(seed)
+    nodes = rng.integers(20_000, 80_000, count)
+    return [Size(int(n), int(n * ratio)) for n, ratio in zip(nodes, rng.uniform(1.2, 3, count), strict=True)]
+
+
+def test_a_first_pass_bounds_larger_ones() -> None:
+    model = MemoryModel()
+    model.add(Size(10_000, 20_000), taken(Size(10_000, 20_000)))
+    for size in (Size(40_000, 60_000), Size(20_000, 80_000), Size(11_000, 20_000), Size(40_000, 80_000)):
+        assert model.within_reach(size)
+        assert taken(size) <= model.predict(size) <= 3 * taken(size)
+
+
+def test_far_larger_ones_are_out_of_reach() -> None:
+    model = MemoryModel()
+    model.add(Size(1000, 2000), MIB)
+    assert model.within_reach(Size(int(1000 * MOST_GROWTH), 2000))
+    assert not model.within_reach(Size(int(1000 * MOST_GROWTH) + 1, 2000))
+    assert not model.within_reach(Size(1000, int(2000 * MOST_GROWTH) + 1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_learns_a_pass(seed: int) -> None:
+    """After some passes it is right to a tenth, and never too low by more than the noise."""
+    model, noise = MemoryModel(), np.random.default_rng(seed)
+    for size in sizes(30, seed):
+        model.add(size, taken(size) * noise.uniform(0.97, 1.03))
+    for size in sizes(30, seed + 100):
+        assert taken(size) < model.predict(size) < 1.2 * taken(size)
+
+
+def test_an_error_widens_the_margin_for_such_sizes() -> None:
+    model, size = MemoryModel(), Size(10_000, 20_000)
+    for _ in range(10):
+        model.add(size, 100 * MIB)
+    before = model.predict(size)
+    model.add(size, 130 * MIB)
+    assert model.margin(size) == pytest.approx(0.3, abs=0.01)
+    assert model.predict(size) >= 130 * MIB > before
+    tiny = MemoryModel()
+    tiny.add(Size(10, 20), 2 * MIB)
+    tiny.add(Size(10, 20), 8 * MIB)
+    assert tiny.margin(Size(10, 20)) > 1 > tiny.margin(Size(1000, 2000))
