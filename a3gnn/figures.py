@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, NamedTuple, Self
 
-from a3gnn.learning_curve import ROUNDING, LearningCurve, Pace, next_point
+from a3gnn.learning_curve import ROUNDING, CurveEnd, LearningCurve, Pace, next_point
 from a3gnn.measurement import Metrics
 
 
@@ -70,9 +70,9 @@ class Reference:
 
     Attributes:
         budget_s: The default's budget in seconds of training, set-up included, evaluation excluded.
-        val_accuracy: Its best validation accuracy within the budget, in [0, 1].
+        val_accuracy: The best validation accuracy that it kept within the budget (`LearningCurve.held`), in [0, 1].
         target: The validation accuracy that counts as reached, in [0, 1].
-        still_rising: Whether its validation accuracy was still rising when its budget ended.
+        still_rising: Whether its validation accuracy still improved when its budget ended, short of a requested target.
     """
 
     budget_s: float
@@ -98,12 +98,12 @@ class Reference:
         """
         if not curve.batches:
             return None
-        best = max(curve.val_accuracy)
+        best = curve.best_held()
         return cls(
             budget_s=metrics.pace.seconds(curve.trained),
             val_accuracy=best,
             target=best - max_drop if target_accuracy is None else target_accuracy,
-            still_rising=not curve.has_stopped_rising(),
+            still_rising=curve.ended is not CurveEnd.TARGET and not curve.has_stopped_improving(),
         )
 
 
@@ -118,9 +118,9 @@ class Figures:
         peak_host_bytes: As in `Metrics`.
         peak_device_bytes: As in `Metrics`.
         val_accuracy: Best validation accuracy within the reference's seconds of training, in [0, 1]; None without a
-            curve.
-        seconds_to_accuracy: Seconds of training until validation first reaches the target; None if the curve ends
-            before that (censored), never a number.
+            curve. If it touched the target but kept it nowhere, the best that it kept (`LearningCurve.held`).
+        seconds_to_accuracy: Seconds of training until validation first reaches the target and keeps it; None if the
+            curve ends before that (censored), never a number.
         complete: Whether the curve covers the reference's seconds; if not, `val_accuracy` is a lower bound.
         seconds_low: Smallest of the values whose median is `seconds_to_accuracy`; None if that is None.
         seconds_high: Largest of these values.
@@ -163,6 +163,8 @@ class Figures:
             within = metrics.pace.batches(reference.budget_s) * ROUNDING
             accuracy, complete = curve.best_within(within), covers(curve, within)
             reached = curve.first_reaching(reference.target)
+            if accuracy is not None and curve.fell_from(reference.target):
+                accuracy = min(accuracy, curve.best_held())
         return cls(
             throughput_epochs_per_s=metrics.throughput_epochs_per_s,
             throughput_low=low,

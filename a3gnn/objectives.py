@@ -24,6 +24,8 @@ PRESETS = {
     "accuracy": (0.05, 0.05, 0.9),
     "balanced": (1 / 3, 1 / 3, 1 / 3),
 }
+#: Presets whose choice may reach the target later than the baseline.
+MAY_BE_LATE = ("memory", "accuracy")
 #: Points of accuracy that weigh as much as a doubling of throughput or a halving of memory, at equal weights. Guess.
 _POINTS_PER_DOUBLING = 2.0
 #: A figure with less weight decides nothing; accuracy is then only a limit. Guess.
@@ -79,6 +81,14 @@ class Priority:
     def to_target(self) -> bool:
         """Whether speed means seconds to accuracy and accuracy is only a limit, so that trials end at the target."""
         return self.time and not self.accuracy_counts
+
+    @property
+    def in_time(self) -> bool:
+        """Whether nothing may be chosen that reaches the target later than the baseline.
+
+        Only the presets memory and accuracy, and weights without speed, allow that.
+        """
+        return self.throughput > 0 and self.name not in MAY_BE_LATE
 
     @property
     def deciding(self) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 
@@ -96,6 +97,15 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def short_duration(seconds: float) -> str:
+    """Returns `seconds` as the value of an option, rounded up to two digits or a whole minute: `90s`, `12min`, `3h`."""
+    if seconds <= 90:
+        return f"{math.ceil(seconds)}s"
+    minutes = math.ceil(seconds / 60)
+    step = 10 if minutes > 100 else 1
+    return f"{math.ceil(minutes / step) * step}min" if minutes < 300 else f"{math.ceil(minutes / 60)}h"
 
 
 def format_seconds(seconds: float) -> str:

@@ -76,7 +76,7 @@ def study_options(memory_limit: click.ParamType[Any], example: str) -> Callable[
         click.option(
             "--max-accuracy-drop",
             type=float,
-            default=1.0,
+            default=0.5,
             show_default=True,
             help="Most points below the baseline, by --metric.",
         ),

@@ -19,7 +19,6 @@ from a3gnn.evaluation.neighborhoods import EDGE_BYTES, Neighborhoods
 from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import slice_or_ids
 from a3gnn.graphs.graph import Graph
-from a3gnn.learning_curve import LEAST_POINTS
 from a3gnn.models.feature_rows import FeatureRows
 from a3gnn.models.layers.layer import Layer, LayerShapes
 from a3gnn.models.model import Model
@@ -33,8 +32,8 @@ Outputs = Iterator[tuple[NDArray[np.int32], Tensor]]
 
 #: Bytes of a chunk's temporaries. Guess.
 CHUNK_BYTES = 32 * 2**20
-#: Evaluations after which a table must have paid off: the fewest points of a learning curve.
-_EVALUATIONS = LEAST_POINTS
+#: Evaluations after which a table must have paid off. Guess: about the points of a trial's curve.
+_EVALUATIONS = 12
 
 
 class Scratch:

@@ -8,8 +8,9 @@ from typing import Any
 from a3gnn.checks import Size
 from a3gnn.config import KNOBS
 from a3gnn.knobs import TASKS, Knob
+from a3gnn.learning_curve import FOLLOWING
 from a3gnn.measurement import Failure
-from a3gnn.objectives import DOUBLINGS, MIN_WEIGHT
+from a3gnn.objectives import DOUBLINGS, MAY_BE_LATE, MIN_WEIGHT, Priority
 from a3gnn.page.stored_study import Measured
 from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
 from a3gnn.tuning.outcome.kept_tune import limits_of, reference_among
@@ -130,6 +131,8 @@ def law_view(measured: Measured) -> dict[str, Any]:
         "larger_is_better": wanted.metric.larger_is_better,
         "doublings": DOUBLINGS.tolist(),
         "min_weight": MIN_WEIGHT,
+        "may_be_late": [dataclasses.asdict(Priority.parse(name)) for name in MAY_BE_LATE],
+        "following": FOLLOWING,
         "reference": _reference(measured),
         "choice": next((i for i in measured.candidates if measured.trials[i].measurement.config.key() == chosen), None),
         "candidates": found,

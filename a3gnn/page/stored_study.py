@@ -18,7 +18,7 @@ from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates
 from a3gnn.tuning.study.folder import TuneState, read_request
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import TuneRequest
-from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Trial
 
 
 class Measured:
@@ -153,6 +153,6 @@ class StoredStudy:
 def _names(trials: tuple[Trial, ...]) -> Iterator[str]:
     seen: Counter[str] = Counter()
     for trial in trials:
-        kind = "trial" if trial.counts else "baseline" if trial.reason == "default" else trial.reason
+        kind = "trial" if trial.counts else "baseline" if trial.reason in BASELINE else trial.reason
         seen[kind] += 1
         yield kind if kind != "trial" and seen[kind] == 1 else f"{kind} {seen[kind]}"

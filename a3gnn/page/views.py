@@ -20,7 +20,7 @@ from a3gnn.units import printable
 from a3gnn.version import versions
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
-VIEWS_VERSION = 2
+VIEWS_VERSION = 3
 #: The views of trials before the first one.
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
@@ -144,5 +144,6 @@ def _tuned(measured: Measured, spec: str) -> dict[str, Any] | None:
         versions=versions(),
         target_accuracy=history.objectives.limits.least_accuracy,
         default_budget_s=None if reference is None else reference.budget_s,
-        still_rising=None if reference is None else reference.still_rising,
+        still_rising=history.still_rising,
+        settling_budget_s=history.settling_budget_s,
     ).to_dict()

@@ -65,4 +65,4 @@ def as_asked(metrics: Metrics, request: TrialRequest) -> Metrics:
     first = longest.batches[0] if longest.batches else metrics.curve_first or 1
     trained = CurveRules.of(plan, metrics).cut(longest, first) or longest
     curve = trained if trained.trained > known.trained else dataclasses.replace(known, ended=trained.ended)
-    return dataclasses.replace(metrics, curve=curve, test_accuracy=metrics.test_accuracy if plan.whole else None)
+    return dataclasses.replace(metrics, curve=curve, test_accuracy=metrics.test_accuracy if plan.tests else None)

@@ -52,13 +52,16 @@ class CurvePlan:
 
     Attributes:
         most_seconds: Most seconds of training by the configuration's own pace, set-up included.
-        until_plateau: End when the curve has stopped rising.
+        until_plateau: End when the curve has stopped improving.
+        plateau_seconds: Train beyond `most_seconds`, up to so many, as long as the curve can still stop improving
+            within them.
+        least: A curve below this validation accuracy does not count as having stopped improving.
         target: End at this validation accuracy, in [0, 1]; None trains on.
         hurdles: The curve ends if it misses one.
         least_throughput: A configuration below these epochs per second can't win, and trains no curve.
         most_epochs: End after this many epochs, or None.
-        whole: Train from the start, whatever is known of the curve. At its end, evaluate test accuracy once, with the
-            weights of the best point.
+        whole: Train from the start, whatever is known of the curve.
+        tests: At its end, evaluate test accuracy once, with the weights of the best point, if this trial has them.
 
     Raises:
         UsageError: A value is out of range.
@@ -71,6 +74,9 @@ class CurvePlan:
     least_throughput: float = 0.0
     most_epochs: int | None = None
     whole: bool = False
+    tests: bool = False
+    plateau_seconds: float | None = None
+    least: float | None = None
 
     def __post_init__(self) -> None:
         if not self.most_seconds > 0:
@@ -216,16 +222,29 @@ class CurveRules:
         plan = self.plan
         if (missed := self._missed(curve)) is not None:
             return missed
-        if plan.target is not None and max(curve.val_accuracy, default=-math.inf) >= plan.target:
+        if plan.target is not None and curve.has_settled_at(plan.target):
             return CurveEnd.TARGET
-        if plan.until_plateau and curve.has_stopped_rising():
+        if plan.until_plateau and self._has_stopped(curve):
             return CurveEnd.PLATEAU
-        most = self.pace.batches(plan.most_seconds) * ROUNDING
+        most = self._most_batches(curve)
         if plan.most_epochs is not None:
             most = min(most, plan.most_epochs * self.batches_per_epoch)
         if not curve.batches and self._needs_a_point:
             return None
         return CurveEnd.BUDGET if due > most else None
+
+    def _has_stopped(self, curve: LearningCurve) -> bool:
+        least = self.plan.least
+        return curve.has_stopped_improving() and (least is None or curve.best_held() >= least)
+
+    def _most_batches(self, curve: LearningCurve) -> float:
+        """Returns the most mini-batches by the seconds: more if `curve` can still stop improving within them."""
+        plan, longest = self.plan, self.plan.plateau_seconds
+        most = self.pace.batches(plan.most_seconds) * ROUNDING
+        if not (plan.until_plateau and longest is not None and curve.batches):
+            return most
+        until = self.pace.batches(longest) * ROUNDING
+        return max(most, until) if curve.soonest_stop() <= until else most
 
     @property
     def _needs_a_point(self) -> bool:
@@ -257,6 +276,7 @@ class CurveRules:
         for hurdle in self.plan.hurdles:
             passed = (count for count in curve.batches if self.pace.seconds(count) >= hurdle.seconds)
             point = next(passed, None)
-            if point is not None and (curve.best_within(point) or 0.0) < hurdle.val_accuracy:
+            reached = None if point is None else curve.first_reaching(hurdle.val_accuracy)
+            if point is not None and (reached is None or reached > point):
                 return hurdle.missed
         return None

@@ -113,7 +113,7 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
         "curve_train_seconds": found.train_seconds,
         "curve_eval_seconds": found.eval_seconds,
         "curve_first": first,
-        "test_accuracy": found.test_accuracy(trainer) if whole else None,
+        "test_accuracy": found.test_accuracy(trainer) if rules.plan.tests else None,
     }
     del found  # its copy of the best weights, because a rehearsal makes one, too
     return fields | {"rehearsal_seconds": rehearse(trainer, missing)}

@@ -265,7 +265,7 @@ def _picks(
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
     for pick in PRESETS:
         priority = Priority.parse(pick)
-        latest_s = reference_s if priority.deciding[0] else None
+        latest_s = reference_s if priority.in_time else None
         kept = [i for i, figures in enumerate(feasible) if not figures.later_than(latest_s)]
         if not kept or (priority.time and not reached):
             continue

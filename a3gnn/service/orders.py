@@ -83,7 +83,7 @@ class Question(_Order):
     host_memory_limit: Annotated[
         Bytes | Word | None, Field(description="Host memory limit on a machine with a GPU.")
     ] = None
-    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Most points below the baseline.")] = 1.0
+    max_accuracy_drop: Annotated[float, Field(ge=0, le=100, description="Most points below the baseline.")] = 0.5
     fix: Annotated[
         dict[Word, Value],
         BeforeValidator(_few),

@@ -79,7 +79,7 @@ class TrainRequest:
         """Returns the request for `config`; a tuned.json replaces arguments that are None.
 
         `model` and `metric` (see `with_metric`) override the task's; `split` overrides the dataset's. Passes a warning
-        to `notify` if the tune used another graph, machine or OpenMP wait policy.
+        to `notify` if the tune used another graph, machine or OpenMP wait policy, or ended its trainings early.
 
         Raises:
             UsageError: There is no dataset, or an option is not available for a graph in parts.
@@ -109,6 +109,8 @@ class TrainRequest:
             return cls(graph, chosen, judged, None)
         for warning in _mismatches(tuned, graph):
             notify(warning)
+        if tuned.unsettled:
+            notify(f"the tune {tuned.unsettled}")
         return cls(graph, chosen, judged, tuned)
 
     def described(self, notify: Callable[[str], None]) -> Self:

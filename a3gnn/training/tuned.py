@@ -13,9 +13,11 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
+from a3gnn.option_names import option
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuned_file import read_tuned
+from a3gnn.units import short_duration
 
 if TYPE_CHECKING:
     from torch import nn
@@ -59,7 +61,13 @@ class TunedConfig:
             for the task's seed alone. None if the target is not reached.
         default_budget_s: Seconds of training for every configuration: the default's, at the machine's speed in the
             verification, or in the default's trial if there was no verification.
-        still_rising: Whether the default's validation quality was still rising at that time.
+        still_rising: Whether the default's validation quality still improved at that time, because the budget was too
+            small to train it longer.
+        settling_budget_s: The budget of a tune, in seconds, under which it is expected to stop improving; None if it
+            did, or if unknown.
+        final: `val_accuracy`, `test_accuracy` and training `seconds` of the `default` and of the `other` configuration
+            (the choice, or that of `no_gain`), both trained with the task's seed until they stopped improving, the
+            default first; `stopped` tells whether the other one did. None if the default was not trained that far.
         against_default: Comparison of the choice with the default (`a3gnn.tuning.study.comparison.Comparison`); None if
             the default is the choice or was not measured.
         left_out: Messages about steps that the tune's budget was too small for.
@@ -82,6 +90,8 @@ class TunedConfig:
     seconds_to_accuracy: Mapping[str, float] | None = None
     default_budget_s: float | None = None
     still_rising: bool | None = None
+    settling_budget_s: float | None = None
+    final: Mapping[str, Mapping[str, Any]] | None = None
     against_default: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
     no_gain: Mapping[str, Any] | None = None
@@ -93,6 +103,16 @@ class TunedConfig:
         if self.measured is None or curve is None or not curve.batches:
             return None
         return Trained(curve.trained, self.measured.pace.seconds(curve.trained))
+
+    @property
+    def unsettled(self) -> str:
+        """That configurations were compared before the default stopped improving, and the remedy; "" if it had."""
+        if not self.still_rising or self.default_budget_s is None:
+            return ""
+        found = f"compared after {self.default_budget_s:.3g} s of training; the baseline was still improving"
+        if self.settling_budget_s is None:  # files of older versions
+            return f"{found} (a larger {option('budget')} compares later)"
+        return f"{found} ({option('budget', short_duration(self.settling_budget_s))} would settle it)"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json, with `trained`, which readers need not derive from the curve."""
@@ -114,6 +134,8 @@ class TunedConfig:
             "seconds_to_accuracy": None if self.seconds_to_accuracy is None else dict(self.seconds_to_accuracy),
             "default_budget_s": self.default_budget_s,
             "still_rising": self.still_rising,
+            "settling_budget_s": self.settling_budget_s,
+            "final": None if self.final is None else {name: dict(one) for name, one in self.final.items()},
             "against_default": None if self.against_default is None else dict(self.against_default),
             "left_out": list(self.left_out),
             "no_gain": None if self.no_gain is None else dict(self.no_gain),
@@ -144,6 +166,8 @@ class TunedConfig:
             seconds_to_accuracy=fields.get("seconds_to_accuracy"),
             default_budget_s=fields.get("default_budget_s"),
             still_rising=fields.get("still_rising"),
+            settling_budget_s=fields.get("settling_budget_s"),
+            final=fields.get("final"),
             against_default=fields.get("against_default"),
             left_out=tuple(fields.get("left_out", ())),
             no_gain=fields.get("no_gain"),

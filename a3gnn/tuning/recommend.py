@@ -44,7 +44,7 @@ def recommend(
     priority: str | Priority = "time",
     memory_limit: str | int | None = None,
     host_memory_limit: str | int | None = None,
-    max_accuracy_drop: float = 1.0,
+    max_accuracy_drop: float = 0.5,
     task: Task | None = None,
     metric: str | None = None,
     fix: Mapping[str, Any] | None = None,
@@ -69,7 +69,7 @@ def recommend(
         memory_limit: Limit on device memory, or on host memory without a device: bytes, or text such as "4GiB".
         host_memory_limit: Limit on host memory of a machine with a device.
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
-            default configuration, each trained as long.
+            default configuration when that stops improving, or as far as a tune trains it.
         task: Model, sizes and training options; GraphSAGE with 256 hidden units and fanouts 25 and 10 by default.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which fits the metric to the
             labels (docs/reference/metrics.md). None means the task's metric, or auto without a task.

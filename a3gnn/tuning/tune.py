@@ -60,7 +60,7 @@ def tune(
     priority: str | Priority = "time",
     memory_limit: str | int | None = None,
     host_memory_limit: str | int | None = None,
-    max_accuracy_drop: float = 1.0,
+    max_accuracy_drop: float = 0.5,
     budget: str | float | int = "5min",
     engine: str = "ppo",
     model: str | Callable[[int, int], Any] | None = None,
@@ -94,7 +94,7 @@ def tune(
             "default" for the measured peak of the default configuration.
         host_memory_limit: Limit on host memory of a machine with a device.
         max_accuracy_drop: Points (hundredths) of validation quality, by the metric, that may be lost against the
-            default configuration, each trained as long.
+            default configuration when that stops improving, or as far as the budget trains it.
         budget: A duration such as "10min" or seconds (float), or a number of trials (int). The clock starts with the
             call, and pauses while kernels are compiled or the graph is sent to another machine. A resumed tune
             continues the clock of the earlier run.
@@ -110,7 +110,7 @@ def tune(
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune.
         accuracy_epochs: Epochs of the default's training; by default those of the task's learning-rate schedule.
-            Without a schedule the default trains until its accuracy stops rising, or for an eighth of the budget.
+            Without a schedule the default trains until its accuracy stops improving, for at most a third of the budget.
             Others train for as many seconds.
         target_accuracy: The validation quality to reach, by the metric, in percent (for mae, the error). Seconds to
             accuracy are counted to it. By default the default's best less `max_accuracy_drop`.
@@ -241,8 +241,10 @@ def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History
         explored = Explored(beliefs_after(history, first), SearchSummary(history.study.request.engine))
     else:
         runner.begin_phase("baseline")
-        warn_of_short_budget(history, runner)
+        is_warned = warn_of_short_budget(history, runner)
         references = measure_references(history, first, runner)
+        if not is_warned:
+            warn_of_short_budget(references, runner)
         runner.begin_phase("search")
         explored = explore(references, first, runner, engine)
     measured = measure_smallest(explored.beliefs, runner)

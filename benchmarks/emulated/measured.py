@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 #: SPEED + WORK is log2 of the share of the baseline's budget after which the target is reached.
 SPEED, MEMORY, ACCURACY, WORK = range(4)
 NUM_COSTS = 4
-#: Accuracy that may be lost, as a share of 1: what a tune allows by default.
+#: Accuracy that may be lost, as a share of 1, in the documented results; a tune allows half of it by default.
 MAX_DROP = 0.01
 
 

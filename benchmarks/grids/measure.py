@@ -89,7 +89,7 @@ def table(configs: Sequence[TrainConfig], found: Forecast) -> list[str]:
 
 #: By which the best are ranked, in turn.
 PRIORITIES = ("time", "throughput", "memory", "balanced", "accuracy")
-#: Accuracy that may be lost, as a share of 1: what a tune allows by default.
+#: Accuracy that may be lost, as a share of 1, in the documented results; a tune allows half of it by default.
 _MAX_DROP = 0.01
 
 

@@ -169,7 +169,7 @@ class Cell:
         return cls(**{**fields, **sides, "config": TrainConfig.from_dict(fields["config"])})
 
 
-#: What may be lost of the default's validation accuracy: a point, as by default in a tune.
+#: What may be lost of the default's validation accuracy, in the documented results; a tune allows half of it.
 MAX_DROP = 0.01
 
 

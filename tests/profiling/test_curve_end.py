@@ -43,19 +43,42 @@ def test_what_others_refer_to_and_what_is_tested_has_a_point_however_short_the_t
 
 
 @pytest.mark.parametrize(("target", "ended"), [(0.5, CurveEnd.TARGET), (0.51, None), (None, None)])
-def test_a_target_ends_it_once_any_point_reached_it(target: float | None, ended: CurveEnd | None) -> None:
-    assert rules(target=target).end(curve_of(0.1, 0.5, 0.2), 16) is ended
+def test_a_target_ends_it_once_three_points_kept_it(target: float | None, ended: CurveEnd | None) -> None:
+    assert rules(target=target).end(curve_of(0.1, 0.5, 0.6, 0.4, 0.5), 24) is ended
+    assert rules(target=target).end(curve_of(0.1, 0.5, 0.6, 0.4), 20) is None
+    assert rules(target=target).end(curve_of(0.1, 0.5, 0.2, 0.2, 0.2), 24) is None
 
 
 def test_a_plateau_ends_it_where_that_was_asked_for() -> None:
-    flat = curve_of(*[0.5] * 12)
-    assert rules(until_plateau=True).end(flat, 52) is CurveEnd.PLATEAU
-    assert rules().end(flat, 52) is None
-    assert rules(until_plateau=True).end(curve_of(*[0.5] * 9), 40) is None
-    rising = curve_of(*[0.1 * i for i in range(10)])
-    assert rules(until_plateau=True).end(rising, 44) is None
-    slowly = curve_of(*[0.5 + 0.0012 * i for i in range(12)])  # .48 points over a third, .72 over a half
-    assert rules(until_plateau=True).end(slowly, 52) is None
+    flat = curve_of(*[0.5] * 20)
+    assert rules(until_plateau=True).end(flat, 84) is CurveEnd.PLATEAU
+    assert rules().end(flat, 84) is None
+    assert rules(until_plateau=True).end(curve_of(*[0.5] * 19), 80) is None
+    rising = curve_of(*[0.01 * i for i in range(20)])
+    assert rules(until_plateau=True).end(rising, 84) is None
+    assert rules(until_plateau=True, least=0.5).end(flat, 84) is CurveEnd.PLATEAU
+    assert rules(until_plateau=True, least=0.51).end(flat, 84) is None
+
+
+def test_a_curve_goes_on_as_long_as_it_can_stop_improving_within_the_longer_seconds() -> None:
+    # Two mini-batches a second after two seconds of set-up: 100 and 340 mini-batches. The twentieth point is at 216.
+    plan = {"until_plateau": True, "most_seconds": 52.0, "plateau_seconds": 172.0}
+
+    def end(accuracies: list[float], first: int = 4, **other: object) -> tuple[int, CurveEnd | None]:
+        """Returns where and why a training of this curve ends."""
+        curve, asked = NO_CURVE, rules(**(plan | other))
+        for accuracy in accuracies:
+            if (ended := asked.end(curve, due := next_point(curve.trained, first))) is not None:
+                return curve.trained, ended
+            curve = curve.with_point(due, accuracy)
+        return curve.trained, None
+
+    rising = [0.01 * i for i in range(40)]
+    assert end(rising) == (229, CurveEnd.BUDGET)  # the best point is after two thirds of 340
+    assert end(rising, most_seconds=152.0) == (291, CurveEnd.BUDGET)
+    assert end([0.9, *[0.5] * 39]) == (216, CurveEnd.PLATEAU)
+    assert end([*rising[:15], *[0.05] * 25]) == (243, CurveEnd.PLATEAU)  # the best point is at 156
+    assert end(rising, first=8) == (96, CurveEnd.BUDGET)  # twenty points do not fit
 
 
 @pytest.mark.parametrize(
@@ -86,6 +109,7 @@ def test_a_configuration_that_is_too_slow_is_out_before_any_point() -> None:
     epochs=st.none() | st.integers(1, 20),
     target=st.none() | st.sampled_from([0.4, 0.8]),
     plateau=st.booleans(),
+    longer=st.none() | st.floats(1, 60),
     hurdles=st.lists(st.tuples(st.floats(1, 40), st.sampled_from([0.1, 0.5, 0.9])), max_size=2),
     first=st.integers(1, 5),
     known=st.integers(0, 40),
@@ -96,6 +120,7 @@ def test_a_cut_is_what_training_would_have_given(
     epochs: int | None,
     target: float | None,
     plateau: bool,
+    longer: float | None,
     hurdles: list[tuple[float, float]],
     first: int,
     known: int,
@@ -105,6 +130,7 @@ def test_a_cut_is_what_training_would_have_given(
         most_epochs=epochs,
         target=target,
         until_plateau=plateau,
+        plateau_seconds=longer,
         hurdles=tuple(Hurdle(*hurdle) for hurdle in hurdles),
     )
     trained = NO_CURVE
@@ -124,4 +150,5 @@ def test_a_cut_is_what_training_would_have_given(
 def test_nothing_reaches_a_target_before_its_first_point() -> None:
     worse_than_guessing = rules(target=-2.0, until_plateau=True)  # an error of three times the spread of the values
     assert worse_than_guessing.end(NO_CURVE, 4) is None
-    assert worse_than_guessing.end(curve_of(-1.5), 8) is CurveEnd.TARGET
+    assert worse_than_guessing.end(curve_of(-1.5, -1.5, -1.5), 16) is None
+    assert worse_than_guessing.end(curve_of(-1.5, -1.5, -1.5, -1.5), 20) is CurveEnd.TARGET

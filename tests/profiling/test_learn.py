@@ -11,7 +11,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace
+from a3gnn.learning_curve import FOLLOWING, NO_CURVE, CurveEnd, LearningCurve, Pace
 from a3gnn.profiling.request import CurvePlan, CurveRules, TrialPlan, TrialRequest
 from a3gnn.profiling.trial import EVALUATIONS, learn
 from a3gnn.setting import Setting
@@ -130,8 +130,9 @@ def test_a_target_ends_the_training(run: Run) -> None:
     target = known.val_accuracy[3]
     reached = run(dataclasses.replace(LONG, target=target))
     count = known.first_reaching(target)
-    assert (reached.curve.trained, reached.curve.ended) == (count, CurveEnd.TARGET)
-    assert reached.trained == count
+    kept = known.batches[known.batches.index(count) + FOLLOWING]  # so many points must keep it
+    assert (reached.curve.trained, reached.curve.ended) == (kept, CurveEnd.TARGET)
+    assert reached.trained == kept
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut short", "of another key"])
@@ -163,7 +164,7 @@ def test_a_whole_training_begins_anew_and_is_tested_once(run: Run, tmp_path: Pat
     short = run(SHORT)
     before = (tmp_path / "state.pt").read_bytes()
     known = run(LONG, state="").curve
-    whole = run(dataclasses.replace(SHORT, whole=True), known)
+    whole = run(dataclasses.replace(SHORT, whole=True, tests=True), known)
     assert whole.curve == short.curve
     assert (whole.trained, whole.validated) == (short.trained, short.validated)
     assert isinstance(whole.fields["test_accuracy"], float)

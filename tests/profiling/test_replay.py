@@ -34,7 +34,7 @@ def test_it_says_what_it_has(measurement: Make) -> None:
     [
         (CurvePlan(0.5 + 45 / 10), 3, CurveEnd.BUDGET),  # 10 mini-batches a second after half a second; the next is 60
         (CurvePlan(1e6, most_epochs=8), 3, CurveEnd.BUDGET),
-        (CurvePlan(1e6, target=0.3), 3, CurveEnd.TARGET),
+        (CurvePlan(1e6, target=0.3), 6, CurveEnd.TARGET),  # at 30 mini-batches, and three points keep it
         (CurvePlan(1e6, hurdles=(Hurdle(2.0, 0.5),)), 2, CurveEnd.LOST),
         (CurvePlan(1e6, least_throughput=3.0), 0, CurveEnd.SLOWER),
         (CurvePlan(1e6, until_plateau=True), 10, CurveEnd.BUDGET),  # it does not know any more of it
@@ -60,7 +60,7 @@ def test_what_is_known_stays_known(measurement: Make, metrics: Metrics) -> None:
     further = Replay([row]).run(ask(row, CurvePlan(1e6, target=0.8), known))
     assert isinstance(further, Metrics)
     assert further.curve is not None
-    assert (further.curve.trained, further.curve.ended) == (70, CurveEnd.TARGET)
+    assert (further.curve.trained, further.curve.ended) == (100, CurveEnd.TARGET)  # at 70
 
 
 def test_timing_alone_has_no_curve_and_a_whole_training_has_the_test_accuracy(
@@ -75,7 +75,7 @@ def test_timing_alone_has_no_curve_and_a_whole_training_has_the_test_accuracy(
     extended = replay.run(ask(row, CurvePlan(1e6, target=0.3)))
     assert isinstance(extended, Metrics)
     assert extended.test_accuracy is None
-    trained = replay.run(ask(row, CurvePlan(0.5 + 45 / 10, whole=True), metrics.curve))
+    trained = replay.run(ask(row, CurvePlan(0.5 + 45 / 10, whole=True, tests=True), metrics.curve))
     assert isinstance(trained, Metrics)
     assert trained.curve is not None
     assert (trained.curve.trained, trained.test_accuracy) == (30, 0.7)

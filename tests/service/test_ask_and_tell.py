@@ -39,7 +39,7 @@ def request_of(tiny_graph: Graph, hardware: Hardware) -> Callable[..., TrialRequ
 
 
 def test_what_is_told_is_what_a_trial_would_have_found(request_of) -> None:
-    found = told_outcome(TOLD, request_of(CurvePlan(1000.0, whole=True)))
+    found = told_outcome(TOLD, request_of(CurvePlan(1000.0, whole=True, tests=True)))
     assert isinstance(found, Metrics)
     assert (found.throughput_epochs_per_s, found.throughput_replicates) == (3.0, (2.0, 4.0, 3.0))
     assert found.batches_per_epoch == 2  # 90 train seeds

@@ -127,3 +127,21 @@ def test_a_priority_that_is_no_text_or_nearly_one(text: object) -> None:
     with pytest.raises(UsageError, match="priority must be one of") as caught:
         Priority.parse(text)
     assert ("did you mean 'throughput'" in str(caught.value)) == (text == "troughput")
+
+
+@pytest.mark.parametrize(
+    ("priority", "in_time"),
+    [
+        ("time", True),
+        ("throughput", True),
+        ("balanced", True),
+        ("1,8,8", True),  # weights of one's own, whatever they are
+        ("1,1,8", True),
+        ("0,1,1", False),  # speed is worth nothing
+        ("memory", False),
+        ("accuracy", False),
+        ("1,18,1", False),  # the weights of memory
+    ],
+)
+def test_only_memory_and_accuracy_may_be_late(priority: str, in_time: bool) -> None:
+    assert Priority.parse(priority).in_time is in_time

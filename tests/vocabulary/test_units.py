@@ -11,7 +11,15 @@ from a3gnn.profiling.store.provenance import describe_machine
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuning.tell.intro import place
-from a3gnn.units import count, format_duration, format_size, parse_budget, parse_duration, parse_size
+from a3gnn.units import (
+    count,
+    format_duration,
+    format_size,
+    parse_budget,
+    parse_duration,
+    parse_size,
+    short_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +108,16 @@ def test_one_core_is_no_cores(hardware: Hardware) -> None:
     for line in (describe_machine(one), *place(Setting(Task(), graph, one))):
         assert "1 cores" not in line
     assert ", 1 core, " in describe_machine(one)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "1s"), (90.0, "90s"), (91.0, "2min"), (660.5, "12min"), (6060.0, "110min"), (18001.0, "6h")],
+)
+def test_a_duration_as_an_option_is_rounded_up(seconds: float, text: str) -> None:
+    assert short_duration(seconds) == text
+
+
+@given(st.floats(0.01, 1e6))
+def test_a_duration_as_an_option_is_one_and_not_shorter(seconds: float) -> None:
+    assert parse_budget(short_duration(seconds)) >= seconds

@@ -1,9 +1,23 @@
 // The law by which a configuration is picked: that of `a3gnn pick`, on the numbers that the views hold.
 
+/**
+ * Returns the place of the first quality that reaches `target` and keeps it; -1 where none does.
+ *
+ * The mean of the next qualities must be at the target too, as in `LearningCurve.first_reaching`.
+ */
+function firstReaching(qualities, target, law) {
+  return qualities.findIndex((quality, place) => {
+    const next = qualities.slice(place + 1, place + 1 + law.following);
+    if (!next.length) return quality >= target;
+    const mean = next.reduce((sum, one) => sum + one, 0) / next.length;
+    return Math.min(quality, Math.max(mean, Math.min(...next))) >= target;
+  });
+}
+
 /** Returns the seconds after which a candidate reaches the validation quality `target`; Infinity where it does not. */
-function secondsTo(candidate, target, own) {
-  if (target === own) return candidate.seconds ?? Infinity;
-  const at = target === null ? -1 : candidate.qualities.findIndex((quality) => quality >= target);
+function secondsTo(candidate, target, law) {
+  if (target === law.least) return candidate.seconds ?? Infinity;
+  const at = target === null ? -1 : firstReaching(candidate.qualities, target, law);
   return at < 0 ? Infinity : candidate.setup_s + candidate.batches[at] / candidate.batches_per_s;
 }
 
@@ -12,14 +26,14 @@ function secondsTo(candidate, target, own) {
  *
  * The median is at the median throughput, as `secondsTo` says; low and high are at the fastest and slowest replicate.
  */
-function secondsRange(candidate, target, own) {
+function secondsRange(candidate, target, law) {
   const { measured } = candidate;
   const { curve, throughput_replicates: replicates, batches_per_epoch: perEpoch, setup_seconds: setup } = measured;
-  const at = target === null || curve === null ? -1 : curve.val_accuracy.findIndex((quality) => quality >= target);
+  const at = target === null || curve === null ? -1 : firstReaching(curve.val_accuracy, target, law);
   if (at < 0) return null;
   const paces = replicates.length ? replicates : [measured.throughput_epochs_per_s];
   const seconds = paces.map((epochs) => setup + curve.batches[at] / (epochs * perEpoch)).sort((a, b) => a - b);
-  const median = secondsTo(candidate, target, own);
+  const median = secondsTo(candidate, target, law);
   return { median, low: seconds[0], high: seconds.at(-1), repeats: seconds.length };
 }
 
@@ -34,7 +48,7 @@ function trainedOf(measured) {
 /** Returns what is minimized: log2 of slowness, log2 of memory, and less quality. */
 function costs(candidate, asked, law) {
   const speed = asked.priority.time
-    ? Math.log2(secondsTo(candidate, asked.least, law.least))
+    ? Math.log2(secondsTo(candidate, asked.least, law))
     : -Math.log2(candidate.throughput_epochs_per_s);
   return [speed, Math.log2(candidate[law.memory]), -(candidate.quality ?? 0)];
 }
@@ -58,11 +72,12 @@ function keeps(candidate, asked, law) {
   return (candidate.quality ?? 0) >= asked.least;
 }
 
-/** Returns the seconds to the target after which nothing may be picked: the reference's where speed decides, or Infinity. */
+/** Returns the seconds to the target after which nothing may be picked: the reference's, or Infinity. */
 function latest(asked, law) {
   const reference = law.candidates.find((one) => one.index === law.reference);
-  const isLimit = reference && asked.priority.throughput >= law.min_weight && keeps(reference, asked, law);
-  return isLimit ? secondsTo(reference, asked.least, law.least) : Infinity;
+  const mayBeLate = law.may_be_late.some((one) => samePriority(asked.priority, one));
+  const isLimit = reference && asked.priority.throughput > 0 && !mayBeLate && keeps(reference, asked, law);
+  return isLimit ? secondsTo(reference, asked.least, law) : Infinity;
 }
 
 /** Returns the limits that a memory of so many bytes, or null for none, sets. */
@@ -92,7 +107,7 @@ function standing(kept, asked, law) {
  */
 function pick(law, asked) {
   const until = latest(asked, law);
-  const inTime = (one) => until === Infinity || secondsTo(one, asked.least, law.least) <= until;
+  const inTime = (one) => until === Infinity || secondsTo(one, asked.least, law) <= until;
   const kept = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law) && inTime(one));
   let candidate = standing(kept, asked, law);
   if (!candidate) {

@@ -68,12 +68,13 @@ function tunedOf(views, candidate, asked) {
     limits: { ...limits, least_accuracy: asked.least, metric: law.metric },
     target_accuracy: asked.least,
     seconds_to_accuracy:
-      asked.least !== law.least ? secondsRange(candidate, asked.least, law.least)
+      asked.least !== law.least ? secondsRange(candidate, asked.least, law)
       : isChoice ? tuned.seconds_to_accuracy
       : candidate.seconds_range,
     against_default: isChoice && asked.least === law.least ? tuned.against_default : null,
     left_out: isChoice ? tuned.left_out : [],
     no_gain: isChoice && asked.least === law.least ? tuned.no_gain : null,
+    final: isChoice ? tuned.final : null,
   };
 }
 
@@ -98,7 +99,7 @@ function drawPick(views, state) {
   if (!candidate) return sayPick(views, `None of the ${countOf(all, "measured configuration")} keeps these limits.`, null, asked);
   const row = views.rows[candidate.index];
   const own = candidate.index === views.law.choice ? ", the tune's own choice" : "";
-  const seconds = secondsTo(candidate, asked.least, views.law.least);
+  const seconds = secondsTo(candidate, asked.least, views.law);
   const said = [
     `${row.name}${own}: ${digits(candidate.throughput_epochs_per_s)} epochs/s`,
     asked.least === null ? null : Number.isFinite(seconds) ? `${digits(seconds)} s to the target` : "target not reached",

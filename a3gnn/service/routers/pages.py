@@ -60,7 +60,7 @@ _FIELDS = (
     ("memory_limit", "Memory limit", ("A size such as 4GiB, or baseline for the measured peak of the baseline. It "
                                       "limits GPU memory if there is a GPU. Empty sets no limit."), ""),
     ("budget", "Budget", "A duration such as 10min, or a number of trials.", "5min"),
-    ("max_accuracy_drop", "Accuracy drop", "Most points of validation accuracy below the baseline.", "1"),
+    ("max_accuracy_drop", "Accuracy drop", "Most points of validation accuracy below the baseline.", "0.5"),
     ("name", "Name", "Name of the study. Default: the graph's name.", ""),
 )  # fmt: skip
 

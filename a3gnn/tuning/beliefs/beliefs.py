@@ -198,7 +198,8 @@ class Beliefs:
 
     @cached_property
     def _tried_keys(self) -> set[bytes]:
-        return self._learning_keys([one.measurement.config for one in self.history.trials])
+        counted = (one for one in self.history.trials if not self.history.outgrown(one))
+        return self._learning_keys([one.measurement.config for one in counted])
 
     def _keys_not_in(self, rows: Rows, keys: set[bytes]) -> NDArray[np.bool_]:
         return np.array([row.tobytes() not in keys for row in self.learning_rows(rows)], dtype=np.bool_)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures
+from a3gnn.learning_curve import CONFIRMED
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.prediction import Prediction
 from a3gnn.setting import setting_key
@@ -136,7 +137,7 @@ def expected_trials_s(
     trained_s = np.full(len(prediction), reference.budget_s)
     ends_at_target = not history.study.request.priority.accuracy_counts  # as `trial_plan` says
     if ends_at_target and prediction.budget_s is not None:
-        trained_s = np.minimum(trained_s, prediction.column("seconds_to_accuracy"))
+        trained_s = np.minimum(trained_s, CONFIRMED * prediction.column("seconds_to_accuracy"))
     trained_s = trained_s / drift * (1 + cost.eval_share)
     return cost.around_s + np.where(known, cost.rehearsal_s, trained_s)
 
@@ -214,8 +215,8 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
 
 
 def tried_rows(history: History) -> set[bytes]:
-    """Returns the rows of all trials, as bytes."""
-    return _rows(history, history.trials)
+    """Returns the rows of all trials, as bytes, without those whose training must go on (`History.outgrown`)."""
+    return _rows(history, (trial for trial in history.trials if not history.outgrown(trial)))
 
 
 def settled_rows(history: History) -> set[bytes]:

@@ -92,7 +92,7 @@ def _key(one: JudgedTrial) -> str:
 
 def _eligible(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> list[JudgedTrial]:
     """Returns the candidates in `found` that may be picked."""
-    latest_s = latest_seconds(tune, asked, found) if asked.objectives.priority.deciding[0] else None
+    latest_s = latest_seconds(tune, asked, found) if asked.objectives.priority.in_time else None
     return [
         one
         for one in found
@@ -166,7 +166,7 @@ def _nothing(tune: KeptTune, asked: History, found: Sequence[JudgedTrial]) -> In
 def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial, is_choice: bool) -> Pick:
     config, request = best.trial.measurement.config, asked.study.request
     reference_s = latest_seconds(tune, asked, found)
-    latest_s = reference_s if request.priority.deciding[0] else None
+    latest_s = reference_s if request.priority.in_time else None
     rows = [
         MeasuredConfig(
             one.trial.measurement.config,
@@ -218,7 +218,8 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         versions=tune.tuned.versions if tune.tuned else versions(),
         wait_policy=tune.tuned.wait_policy if tune.tuned else None,
         default_budget_s=reference.at(drift).budget_s if reference else None,
-        still_rising=reference.still_rising if reference else None,
+        still_rising=tune.tuned.still_rising if tune.tuned else asked.still_rising,
+        settling_budget_s=tune.tuned.settling_budget_s if tune.tuned else asked.settling_budget_s,
         **judged,
     )
 

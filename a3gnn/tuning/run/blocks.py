@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from a3gnn.figures import Figures
 from a3gnn.launch import QUICK
+from a3gnn.learning_curve import CONFIRMED
 from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.run.plans import timing_plan
@@ -30,7 +31,8 @@ class BlockCost:
 
     def __init__(self, history: History, drift: float = 1.0) -> None:
         cost, reference = TrialCost.of(history), history.reference
-        self._around_s, self._second_s = cost.around_s, (1 + cost.eval_share) / drift
+        self._evaluated = 1 + cost.eval_share
+        self._around_s, self._second_s = cost.around_s, self._evaluated / drift
         self._budget_s = history.study.reference_curve.most_seconds if reference is None else reference.budget_s
         self._to_target = history.study.request.priority.to_target
         less_s = history.study.plan.timed_seconds - timing_plan(history).timed_seconds
@@ -46,8 +48,12 @@ class BlockCost:
         if seed is None:
             return self._timing_s
         reached = None if figures is None or not (self._to_target and seed) else figures.seconds_to_accuracy
-        trained_s = self._budget_s if reached is None else min(reached, self._budget_s)
+        trained_s = self._budget_s if reached is None else min(reached * CONFIRMED, self._budget_s)
         return self._around_s + trained_s * self._second_s
+
+    def training_within(self, seconds: float) -> float:
+        """Returns the seconds that a run of `seconds` trains, at the machine's present speed."""
+        return max(seconds - self._around_s, 0.0) / self._evaluated
 
 
 def learning_decides(priority: Priority) -> bool:

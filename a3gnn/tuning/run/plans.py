@@ -9,7 +9,7 @@ from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.profiling.request import CurvePlan, Hurdle, TrialPlan
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import JudgedTrial, Proposal
+from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Proposal
 
 #: Seconds of a timing in the verification, or for the machine's drift; fewer than a trial's, as there are many. Guess.
 _TIMED_S = 0.1 if QUICK else 1.0
@@ -23,9 +23,9 @@ _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 def trial_plan(proposal: Proposal, history: History, slowest: float | None = None, drift: float = 1.0) -> TrialPlan:
     """Returns the plan of a trial of `proposal` after `history`.
 
-    The reference trains until its accuracy stops rising. Other trials train for the reference's seconds, or only until
-    they reach the target if accuracy is just a limit. They end early if they can no longer reach the target, or are
-    slower than `slowest`.
+    The reference trains until its accuracy stops improving. Other trials train for the reference's seconds, or only
+    until they reach the target if accuracy is just a limit. They end early if they can no longer reach the target, or
+    are slower than `slowest`.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
@@ -37,8 +37,8 @@ def trial_plan(proposal: Proposal, history: History, slowest: float | None = Non
         drift: The machine's speed over its speed when the reference was measured.
     """
     plan, reference = history.plan, history.reference
-    if reference is None or proposal.reason == "default":
-        return dataclasses.replace(plan, curve=history.study.reference_curve)
+    if reference is None or proposal.reason in BASELINE:
+        return _planned(plan, history.study.reference_curve)
     priority, hurdles, least_throughput = history.study.request.priority, _accuracy_hurdles(history, reference), 0.0
     if slowest is not None and not priority.time:
         least_throughput = slowest
@@ -50,17 +50,20 @@ def trial_plan(proposal: Proposal, history: History, slowest: float | None = Non
         hurdles=tuple(hurdles),
         least_throughput=least_throughput,
     )
-    return dataclasses.replace(plan, curve=_drifted(curve, drift))
+    return _planned(plan, _drifted(curve, drift))
 
 
 def whole_plan(history: History, drift: float = 1.0) -> TrialPlan:
     """Returns the plan of a contender: trains from the start for the reference's seconds, then tests once.
 
-    As in `trial_plan`, a slower machine gets more seconds.
+    If accuracy is only a limit, it ends earlier if accuracy is at the target and stops improving, unless the reference
+    trains for a number of epochs. As in `trial_plan`, a slower machine gets more seconds.
     """
-    reference = history.reference
+    reference, request = history.reference, history.study.request
     seconds = history.study.reference_curve.most_seconds if reference is None else reference.at(drift).budget_s
-    return dataclasses.replace(history.plan, curve=CurvePlan(seconds, whole=True))
+    ends = request.default_epochs is None and not request.priority.accuracy_counts
+    least = None if reference is None else reference.target
+    return _planned(history.plan, CurvePlan(seconds, until_plateau=ends, least=least, whole=True, tests=True))
 
 
 def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
@@ -74,9 +77,20 @@ def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
     return dataclasses.replace(plan, curve=dataclasses.replace(plan.curve, target=history.reference.target))
 
 
+def end_plan(history: History, most_seconds: float) -> TrialPlan:
+    """Returns the plan that trains a known curve on until it stops improving, for at most `most_seconds` in all."""
+    return _planned(history.plan, CurvePlan(most_seconds, until_plateau=True, tests=True))
+
+
 def timing_plan(history: History) -> TrialPlan:
     """Returns the plan of a timing in the verification or for the machine's drift: mini-batches only, no curve."""
     return dataclasses.replace(history.plan, curve=None, timed_seconds=_TIMED_S)
+
+
+def _planned(plan: TrialPlan, curve: CurvePlan) -> TrialPlan:
+    """Returns `plan` with `curve`, and time for it: evaluations and the start take less than the training."""
+    seconds = max(curve.most_seconds, curve.plateau_seconds or 0.0)
+    return dataclasses.replace(plan, curve=curve, timeout_s=max(plan.timeout_s, 2 * seconds))
 
 
 def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:

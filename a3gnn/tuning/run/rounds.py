@@ -26,9 +26,9 @@ from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.measured_front import keep_predicted_front
 from a3gnn.tuning.study.study import DEFAULT_PEAK
-from a3gnn.tuning.study.trial import Proposal, Trial
+from a3gnn.tuning.study.trial import LONGER, Proposal, Trial
 from a3gnn.tuning.tell.trial_lines import heading
-from a3gnn.units import count, format_duration, format_size
+from a3gnn.units import count, format_duration, format_size, short_duration
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Trials of the default if it sets the memory limit, and the share of the budget's seconds that the repetitions may
@@ -43,8 +43,8 @@ class Explored(NamedTuple):
     search: SearchSummary
 
 
-def warn_of_short_budget(history: History, runner: Runner) -> None:
-    """Prints a warning if the default's trial and a whole training, which every tune runs, may exceed the budget."""
+def warn_of_short_budget(history: History, runner: Runner) -> bool:
+    """Returns whether the default's trial and a whole training, which every tune runs, may exceed the budget; warns."""
     required_s, left_s = expected_required_s(history), runner.budget.left_s
     if required_s > left_s:
         runner.notify(
@@ -52,13 +52,14 @@ def warn_of_short_budget(history: History, runner: Runner) -> None:
             f"{'' if history.default else 'the baseline and '}the choice's whole training may take "
             f"{format_duration(required_s)}; the tune continues"
         )
+    return required_s > left_s
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
     """Measures the default configuration; if it does not fit, the same configuration with features on disk.
 
-    If the default sets the memory limit, it is measured up to three times, because the peak of one trial is partly
-    luck.
+    If a larger budget continues the tune, and the default was to train longer under it, it is trained on. If
+    the default sets the memory limit, it is measured up to three times, because the peak of one trial is partly luck.
 
     Raises:
         InfeasibleError: The default is to set the memory limit, but all its trials failed.
@@ -66,6 +67,9 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     """
     if history.default is None:
         history = runner.measure(Proposal("default", TrainConfig()), Beliefs(history, surrogate))
+    elif runner.continues and history.reference_is_short:
+        config = history.reference_trial.measurement.config if history.reference_trial else TrainConfig()
+        history = runner.measure(Proposal(LONGER, config), Beliefs(history, surrogate))
     _refuse_a_failing_model(history)
     if not history.has_default_reference:
         why = "the baseline took too long"
@@ -80,6 +84,8 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     if history.study.request.memory_limit == DEFAULT_PEAK:
         history = _repeat_default(history, surrogate, runner)
         runner.notify(_describe_limit(history))
+    if history.still_rising:
+        runner.notify(_describe_unsettled(history))
     reference, unlearnt, metric = history.reference, history.study.unlearnt, history.study.setting.metric
     if reference is not None and reference.target <= unlearnt:
         runner.notify(
@@ -122,6 +128,19 @@ def _refuse_a_failing_model(history: History) -> None:
         raise ModelError(
             f"{task.model} can't be trained by the baseline configuration:\n{outcome.detail.rstrip()}{more}"
         )
+
+
+def _describe_unsettled(history: History) -> str:
+    """Returns that the reference still improved when it ended, how long it would take, and what trials do about it."""
+    reference, settling_s, budget_s = history.reference, history.settling_s, history.settling_budget_s
+    assert reference is not None, "it improves"
+    assert settling_s is not None, "it improves"
+    assert budget_s is not None, "it improves"
+    trained = format_duration(reference.budget_s)
+    return (
+        f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}; "
+        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
+    )
 
 
 def _describe_limit(history: History) -> str:

@@ -13,12 +13,13 @@ from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.report.text import describe_config
 from a3gnn.tuning.beliefs.beliefs import Beliefs
-from a3gnn.tuning.run.plans import seed_plan, timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.run.plans import end_plan, seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.budget import Budget, StopAsked, stop_is_asked
 from a3gnn.tuning.study.folder import Journal, TuneState
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import beyond_limits, within_limits
 from a3gnn.tuning.study.trial import (
+    BASELINE,
     Predicted,
     Proposal,
     SpeedTiming,
@@ -41,11 +42,13 @@ class Runner:
 
     Attributes:
         state: The progress of the tune; `keep_time` adds the seconds and writes it.
+        continues: Whether a finished tune goes on, under a larger budget.
     """
 
     def __init__(self, profiler: Profiler, journal: Journal, budget: Budget, notify: Callable[[str], None]) -> None:
         self.budget, self.notify = budget, notify
         self.state = TuneState()
+        self.continues = False
         self._timed_since = False  # whether the reference was timed after the last trial
         self._profiler, self._journal = profiler, journal
 
@@ -143,6 +146,11 @@ class Runner:
         self._notify_began("training", config)
         return self._profiler.repeat(config, plan, task_seed)
 
+    def train_on(self, config: TrainConfig, history: History, most_seconds: float) -> Measurement:
+        """Trains the known curve of `config` on until it stops improving, for at most `most_seconds`, and tests it."""
+        self._notify_began("training on", config)
+        return self._profiler.repeat(config, within_limits(history, end_plan(history, most_seconds), config))
+
     def keep_time(self) -> None:
         """Writes the elapsed seconds and the rest of the state into the folder."""
         dataclasses.replace(self.state, elapsed_s=self.budget.elapsed_s).write(self.folder)
@@ -162,7 +170,7 @@ class Runner:
         return longer
 
     def _begin(self, proposal: Proposal) -> None:
-        name = "baseline" if proposal.reason == "default" else f"#{self.budget.trials + 1}"
+        name = "baseline" if proposal.reason in BASELINE else f"#{self.budget.trials + 1}"
         self._notify_began(name, proposal.config)
 
     def _notify_began(self, name: str, config: TrainConfig) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.figures import Figures, Reference
+from a3gnn.learning_curve import Pace
 from a3gnn.measurement import Metrics
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.trial import Trial
@@ -27,6 +28,31 @@ class Judged:
 
     metrics: Metrics
     figures: Figures
+
+
+class Final(NamedTuple):
+    """The end of a training with the task's seed.
+
+    Attributes:
+        val_accuracy: Best validation accuracy, in [0, 1].
+        test_accuracy: Test accuracy with the weights of that point; None if it was not tested.
+        seconds: Seconds of training, set-up included.
+        stopped: Whether validation accuracy had stopped improving.
+    """
+
+    val_accuracy: float
+    test_accuracy: float | None
+    seconds: float
+    stopped: bool
+
+    @classmethod
+    def of(cls, trained: Metrics | None, pace: Pace) -> Self | None:
+        """Returns the end of the training of `trained`, in seconds at `pace`; None without a curve."""
+        curve = None if trained is None else trained.curve
+        if trained is None or curve is None or not curve.batches:
+            return None
+        seconds, stopped = pace.seconds(curve.trained), curve.has_stopped_improving()
+        return cls(max(curve.val_accuracy), trained.test_accuracy, seconds, stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,8 @@ class Choice:
         notes: Why another contender was not chosen, by configuration key.
         left_out: Measurements that the budget was too small for, in words; or `STOPPED`.
         reference: The verification's reference, at the machine's speed then; None without a verification.
+        final: The ends of the baseline's training (`default`) and the other configuration's (`other`), if the
+            baseline's stopped improving; else empty.
     """
 
     trial: Trial
@@ -76,3 +104,4 @@ class Choice:
     left_out: tuple[str, ...] = ()
     no_gain: NoGain | None = None
     reference: Reference | None = None
+    final: Mapping[str, Final] = field(default_factory=dict)

@@ -75,8 +75,8 @@ class Comparison:
         differs: Whether the choice is better by the priority's score at the worse end of every range. With fewer than
             `LEAST_PAIRS` pairs, the median speed over `_ONE_PAIR` counts if that is worse. A gain of accuracy
             needs `SEEDS_OF_A_GAIN` seeds. False if `late`.
-        late: Whether speed decides, in epochs per second as well, and the choice is better by the score but reaches
-            the target later than the default.
+        late: Whether the priority may not be late (`Priority.in_time`), and the choice is better by the score but
+            reaches the target later than the default.
         disturbed: Share of all pairs' runs in which other work disturbed a timed window, in [0, 1].
         left_out: Number of disturbed pairs that do not count for throughput and time (`judged_beside`).
         time_at_least: Whether the default misses the target with at least half of the seeds. The seconds of its whole
@@ -129,7 +129,7 @@ class Comparison:
         speed = time if priority.time else throughput
         later = bool(reached) if time is None else time.median < 1 and not time_at_least
         better = _surely_better(speed, len(pairs), worst_peak, accuracy, priority)
-        late = better and later and bool(priority.deciding[0])
+        late = better and later and priority.in_time
         return cls(
             throughput=throughput,
             time=time,
@@ -191,17 +191,30 @@ def trained_alike(seeds: Sequence[Pair]) -> list[Pair]:
     ]
 
 
-def accuracy_differences(seeds: Sequence[Pair]) -> list[float]:
-    """Returns by how many points the choice's best validation accuracy exceeds the default's, per seed.
+def accuracy_differences(seeds: Sequence[Pair], target: float) -> list[float]:
+    """Returns by how many points the choice's validation accuracy exceeds the default's, per seed.
 
-    Pairs that did not train equally long are left out (`trained_alike`).
+    The default's is its best, the choice's that of `kept_accuracy`. Pairs that did not train equally long are left out
+    (`trained_alike`).
     """
-    return [100 * (best_accuracy(pair.choice) - best_accuracy(pair.default)) for pair in trained_alike(seeds)]
+    return [100 * (kept_accuracy(pair.choice, target) - best_accuracy(pair.default)) for pair in trained_alike(seeds)]
 
 
 def best_accuracy(metrics: Metrics) -> float:
     """Returns the highest validation accuracy of the curve, in [0, 1]; 0 without a curve."""
     return 0.0 if metrics.curve is None else max(metrics.curve.val_accuracy, default=0.0)
+
+
+def kept_accuracy(metrics: Metrics, target: float) -> float:
+    """Returns the highest validation accuracy; if it touched `target` but kept it nowhere, the highest that it kept."""
+    best = best_accuracy(metrics)
+    fell = metrics.curve is not None and metrics.curve.fell_from(target)
+    return min(best, metrics.curve.best_held()) if fell and metrics.curve is not None else best
+
+
+def reaches(metrics: Metrics, target: float) -> bool:
+    """Returns whether the curve reaches `target`, by `LearningCurve.first_reaching`."""
+    return metrics.curve is not None and metrics.curve.first_reaching(target) is not None
 
 
 def seconds_in_turns(pairs: Sequence[Pair], seeds: Sequence[Pair], target: float) -> Iterator[list[Reached]]:

@@ -14,7 +14,7 @@ import numpy as np
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
-from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.learning_curve import CurveEnd, LearningCurve, expected_stop
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
@@ -22,7 +22,7 @@ from a3gnn.profiling.known import failed_partitioning
 from a3gnn.profiling.request import CurveRules, TrialPlan
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.study.trial import JudgedTrial, SpeedTiming, Trial
+from a3gnn.tuning.study.trial import BASELINE, LONGER, JudgedTrial, SpeedTiming, Trial
 
 #: `--memory-limit default` allows the default's measured peak and this share of it, because repeated trials of one
 #: configuration differ, and the default has to keep its own limit. Measured: in 24 repetitions of the default on three
@@ -91,7 +91,7 @@ class History:
         peaks = (
             getattr(t.measurement.metrics, memory_metric(self.study.setting.hardware.has_device))
             for t in self.trials
-            if t.reason == "default" and t.measurement.metrics
+            if t.reason in BASELINE and t.measurement.metrics
         )
         largest = max(peaks, default=None)
         return None if largest is None else math.ceil(largest * (1 + DEFAULT_TOLERANCE))
@@ -140,14 +140,65 @@ class History:
     def reference_metrics(self) -> Metrics | None:
         """The metrics of the reference's trial, its curve cut where this tune's plan ends it; None without a trial.
 
-        The curve can be longer if it continued a training state that an earlier tune had saved.
+        The curve is that of the last trial that trained it on (`LONGER`), if there is one. It can be longer if it
+        continued a training state that an earlier tune had saved; test accuracy is unknown then.
         """
-        metrics = None if self.reference_trial is None else self.reference_trial.metrics
-        if metrics is None or metrics.curve is None:
+        metrics, trained = None if self.reference_trial is None else self.reference_trial.metrics, self._trained
+        if metrics is None or trained is None or trained.curve is None:
             return metrics
-        first = metrics.curve.batches[0] if metrics.curve.batches else 1
-        cut = CurveRules.of(self.study.reference_curve, metrics).cut(metrics.curve, first)
-        return metrics if cut is None else dataclasses.replace(metrics, curve=cut)
+        curve = self._as_planned(trained) or trained.curve
+        test = trained.test_accuracy if curve.trained == trained.curve.trained else None
+        return dataclasses.replace(metrics, curve=curve, test_accuracy=test)
+
+    @property
+    def _trained(self) -> Metrics | None:
+        """The metrics of the trial that trained the reference last, at its own pace."""
+        longer = [t.measurement.metrics for t in self.trials if t.reason == LONGER and t.measurement.metrics]
+        if longer and self.has_default_reference:
+            return longer[-1]
+        return None if self.reference_trial is None else self.reference_trial.metrics
+
+    def _as_planned(self, metrics: Metrics) -> LearningCurve | None:
+        """Returns the reference's curve up to where this tune's plan ends it; None if the plan would train it on."""
+        curve = metrics.curve
+        assert curve is not None, "the reference has one"
+        first = curve.batches[0] if curve.batches else 1
+        return CurveRules.of(self.study.reference_curve, metrics).cut(curve, first)
+
+    @property
+    def reference_is_short(self) -> bool:
+        """Whether the plan would train the reference on: a larger budget has resumed the tune."""
+        trained = self._trained
+        can_be = self.has_default_reference and trained is not None and trained.curve is not None
+        return can_be and trained is not None and self._as_planned(trained) is None
+
+    @property
+    def still_rising(self) -> bool | None:
+        """Whether the reference still improved when its training ended by the budget; None before it is measured."""
+        if self.reference is None:
+            return None
+        has_end = self.study.request.default_epochs is not None or not self.has_default_reference
+        return self.reference.still_rising and not has_end
+
+    @property
+    def settling_s(self) -> float | None:
+        """The expected seconds of training after which the reference stops improving; None if it has, or is unknown."""
+        metrics = self.reference_metrics
+        if not self.still_rising or metrics is None or metrics.curve is None:
+            return None
+        return metrics.pace.seconds(expected_stop(metrics.curve))
+
+    @property
+    def settling_budget_s(self) -> float | None:
+        """The budget in seconds that trains the reference until it stops improving; None as for `settling_s`."""
+        return None if self.settling_s is None else self.study.settling_budget_s(self.settling_s)
+
+    def outgrown(self, trial: Trial) -> bool:
+        """Returns whether the training of `trial` ended at an earlier target, and it is not known to miss this one."""
+        metrics, figures = trial.metrics, self.figures(trial)
+        if metrics is None or metrics.curve is None or figures is None or figures.complete:
+            return False
+        return metrics.curve.ended is CurveEnd.TARGET and figures.seconds_to_accuracy is None
 
     @property
     def reference_figures(self) -> Figures | None:
@@ -192,11 +243,11 @@ class History:
     def latest_s(self) -> float | None:
         """The training seconds until the reference reaches the target, if they are a limit; else None.
 
-        They are a limit if speed decides (`Priority.deciding`), in epochs per second as well: a higher throughput is
-        worth nothing if the same accuracy comes later.
+        They are a limit unless the priority may be late (`Priority.in_time`): a higher throughput is worth nothing if
+        the same accuracy comes later.
         """
         figures = self.reference_figures
-        if figures is None or not (self.reference_is_alternative and self.objectives.priority.deciding[0]):
+        if figures is None or not (self.reference_is_alternative and self.objectives.priority.in_time):
             return None
         return figures.seconds_to_accuracy
 

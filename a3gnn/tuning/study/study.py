@@ -29,9 +29,10 @@ DEFAULT_PEAK: Literal["default"] = "default"
 #: A trial's timeout: this share of a budget in seconds, within these bounds; the last value, in seconds, for a budget
 #: in trials. Guesses.
 _TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 1800.0, 600.0
-#: The default's training may take this share of a budget in seconds, and at least so many seconds; the last value for a
-#: budget in trials. Guesses.
-_CURVE_SHARE, _MIN_CURVE_S, _CURVE_S = 1 / 8, 2.0, 60.0
+#: The default's training may take the first share of a budget in seconds; and the second one if the requested epochs
+#: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
+#: least. A budget in trials counts as so many seconds. Guesses: the baseline's seconds are missing elsewhere.
+_CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.0
 
 
 #: Default engines of older versions, in stored tunes.
@@ -60,14 +61,14 @@ class TuneRequest:
             configuration's measured peak; None for no limit.
         host_memory_limit: Limit on host memory of a machine with a device, in bytes.
         max_accuracy_drop: Points (hundredths) of validation quality, by the task's metric, that may be lost against the
-            default configuration, each trained as long.
+            default configuration, when that stops improving, or as far as the budget trains it.
         budget: Seconds (float), or trials after the default configuration (int).
         engine: Name of the engine that chooses trials.
         fixed: Knobs held at a value.
         ranges: Knobs restricted to (low, high).
         seed: Decides every random choice of the tune; the task's seed decides those of training.
         accuracy_epochs: Epochs of the default's budget. None takes those of the task's learning-rate schedule; without
-            a schedule, the default trains until its accuracy stops rising.
+            a schedule, the default trains until its accuracy stops improving.
         target_accuracy: The validation quality to reach, in percent, or an error; None takes the default's best less
             `max_accuracy_drop`.
 
@@ -116,7 +117,7 @@ class TuneRequest:
 
     @property
     def default_epochs(self) -> int | None:
-        """Epochs that the default trains; None until its accuracy stops rising."""
+        """Epochs that the default trains; None until its accuracy stops improving."""
         return self.task.lr_epochs if self.accuracy_epochs is None else self.accuracy_epochs
 
     def space(self, setting: Setting) -> SearchSpace:
@@ -261,16 +262,32 @@ class Study:
     def reference_curve(self) -> CurvePlan:
         """The plan of the default's learning curve.
 
-        It trains for the requested epochs, or until accuracy stops rising, but not beyond its share of the budget.
+        It trains for the requested epochs, or until accuracy stops improving, but not beyond its share of the budget.
+        At its end it is tested, so that the verification needs no other training for that.
         """
         request = self.request
-        budget = request.budget
+        budget = _COUNTED_S if isinstance(request.budget, int) else request.budget
+        endless = request.default_epochs is None
+        target = self.target if endless else None
+        shortest_s, longest_s = (max(budget * share, _MIN_CURVE_S) for share in (_CURVE_SHARE, _PLATEAU_SHARE))
+        has_end = not endless or target is not None
         return CurvePlan(
-            most_seconds=_CURVE_S if isinstance(budget, int) else max(budget * _CURVE_SHARE, _MIN_CURVE_S),
-            until_plateau=request.default_epochs is None,
-            target=None if request.default_epochs is not None else self.target,
+            most_seconds=longest_s if has_end else shortest_s,
+            until_plateau=endless,
+            plateau_seconds=None if has_end else longest_s,
+            target=target,
             most_epochs=request.default_epochs,
+            tests=True,
         )
+
+    @property
+    def longest_s(self) -> float:
+        """Most seconds of training until a configuration stops improving: the whole budget."""
+        return _COUNTED_S if isinstance(self.request.budget, int) else float(self.request.budget)
+
+    def settling_budget_s(self, trained_s: float) -> float:
+        """Returns the budget in seconds under which the default may train for `trained_s` seconds."""
+        return trained_s / _PLATEAU_SHARE
 
     def objectives(self, least_accuracy: float | None, default_bytes: int | None) -> Objectives:
         """Returns the objectives of the tune; arguments as in `TuneRequest.limits`."""

@@ -21,8 +21,11 @@ from a3gnn.figures import Figures
 from a3gnn.measurement import METRICS, Measurement, Metrics, StageSeconds
 from a3gnn.prediction import Prediction
 
+#: The reason of a trial that trains the baseline on, and the reasons of all trials of the baseline.
+LONGER = "longer"
+BASELINE = ("default", LONGER)
 #: Reasons of trials that do not count against the budget.
-UNCOUNTED = ("default", "smallest")
+UNCOUNTED = (*BASELINE, "smallest")
 #: The prediction of one configuration: mean, low and high by metric; metrics that can't be predicted are left out.
 Predicted = dict[str, dict[str, float]]
 
@@ -32,7 +35,7 @@ class Proposal:
     """A configuration to measure next.
 
     Attributes:
-        reason: default, best, front or smallest; closest in tunes of older versions.
+        reason: default, longer, best, front or smallest; closest in tunes of older versions.
         config: The configuration.
     """
 

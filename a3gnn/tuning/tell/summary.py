@@ -85,7 +85,8 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     own_test = _tested(tuned.measured)
     is_baseline = lost is not None or other is None
     tests = (own_test, None) if is_baseline else (None if against is None else _tested(tuned.default), own_test)
-    table = [*_figures(tuned, front, baseline, other, compared), *_test(metric, *tests)]
+    ends = list(_ends(tuned, metric, other is not None))
+    table = [*_figures(tuned, front, baseline, other, compared), *(ends or _test(metric, *tests))]
     return Summary(
         headline=f"{_tuned_what(tuned)}: {_answer(tuned, metric, against, lost, baseline)}",
         verified=_verified(compared, baseline, trials, seconds),
@@ -93,7 +94,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
         table=tuple(table),
         changed="" if other is None else describe_config(other.config),
         others=tuple(_others(front, baseline, chosen)) if lost is None else (),
-        warnings=tuple(_warnings(tuned, chosen, compared)),
+        warnings=tuple(_warnings(tuned, metric, chosen, compared)),
         notes=tuple(_notes(tuned, metric, lost, compared)),
     )
 
@@ -242,10 +243,38 @@ def _figures(
     sizes = ["" if one is None else format_size(getattr(one, front.memory)) for one in both]
     yield _line("peak memory", sizes, "" if against is None else _memory(against))
     qualities = ["" if one is None else show_quality(one, metric) for one in both]
-    change = "" if against is None or against.accuracy is None else _points(against.accuracy, metric)
+    accuracy = None if against is None else against.accuracy
+    if tuned.final is not None and (accuracy is None or accuracy.repeats == 1):
+        return  # `_ends` has both
+    change = "" if accuracy is None else _points(accuracy, metric)
     if change and tuned.default_budget_s is not None:
         change += f", each after {tuned.default_budget_s:.3g} s"
     yield _line(f"validation {metric.label}", qualities, change)
+
+
+def _ends(tuned: TunedConfig, metric: Metric, has_other: bool) -> Iterator[Line]:
+    """Yields the lines of both trainings until accuracy stopped improving; none if the baseline was not trained so far.
+
+    All figures are of the two trainings with the task's seed. Test accuracy decides nothing.
+    """
+    baseline, other = ((tuned.final or {}).get(name) for name in ("default", "other"))
+    if baseline is None or (has_other and other is None):
+        return
+    other = other if has_other else None
+    still = other is not None and not other["stopped"]
+    at_least = "at least " if still else ""
+    after = [f"{one['seconds']:.3g} s" if one else "" for one in (baseline, other)]
+    yield _line("stops improving after", [after[0], f"> {after[1]}" if still else after[1]], "")
+    for name, field, change in (("validation", "val_accuracy", at_least), ("test", "test_accuracy", "")):
+        found = [None if one is None else one[field] for one in (baseline, other)]
+        if found[0] is None and found[1] is None:
+            continue
+        show = [metric.show, metric.show_at_least if at_least and name == "validation" else metric.show]
+        texts = ["" if value is None else shown(value) for value, shown in zip(found, show, strict=True)]
+        if found[0] is not None and found[1] is not None:
+            change += f"{100 * (found[1] - found[0]):+.2f} {_unit(metric)}"
+        unused = "not used to choose" if name == "test" else ""
+        yield _line(f"final {name} {metric.label}", texts, ", ".join(filter(None, (change, unused))))
 
 
 def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterator[Line]:
@@ -320,7 +349,7 @@ def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) ->
         yield f"{', '.join(names)}: {speed}, {size}, {show_quality(row.measured, front.metric)}"
 
 
-def _warnings(tuned: TunedConfig, chosen: FrontRow | None, against: Comparison | None) -> Iterator[str]:
+def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, against: Comparison | None) -> Iterator[str]:
     """Yields reasons to doubt the figures, with their remedies, the most important first."""
     more = f"{option('resume', True)} with a larger {option('budget')}"
     target, measured = tuned.target_accuracy, None if chosen is None else chosen.measured
@@ -332,16 +361,23 @@ def _warnings(tuned: TunedConfig, chosen: FrontRow | None, against: Comparison |
             f"other programs disturbed {against.disturbed:.0%} of these timings; on a quiet machine, {more} "
             "measures them again"
         )
-    if tuned.still_rising:
-        yield (
-            f"compared after {tuned.default_budget_s:.3g} s of training, when the baseline still improved; a larger "
-            f"{option('budget')} compares later"
-        )
+    if tuned.unsettled:
+        yield tuned.unsettled
+    if against is not None and against.differs and _is_later(against):
+        label = "the target" if target is None else metric.show(target)
+        yield f"the choice reaches {label} later than the baseline, which this priority allows"
     if STOPPED in tuned.left_out:
         yield f"the tune was stopped, so the choice was measured once; {option('resume', True)} verifies it"
     missing = [what for what in tuned.left_out if not _decides_nothing(what)]
     if missing:
         yield f"the budget was too small for {', '.join(missing)}; {more} measures more"
+
+
+def _is_later(against: Comparison) -> bool:
+    """Whether the configuration reaches the target later than the baseline, or misses it with half of the seeds."""
+    if against.time is None:
+        return against.missed > 0
+    return against.time.median < 1 and not against.time_at_least
 
 
 def _decides_nothing(left_out: str) -> bool:

@@ -12,7 +12,7 @@ from a3gnn.notify import Message
 from a3gnn.report.text import describe_breaches, describe_config, describe_figures, show_seconds
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import JudgedTrial, Trial
+from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Trial
 from a3gnn.tuning.tell.events import BEST, GAIN, NAME, SIZE, SPEED, HeadingEvent, TrialEvent, TrialRow
 from a3gnn.units import format_size
 
@@ -56,7 +56,7 @@ def _rows(history: History) -> Iterator[TrialRow]:
         figures = history.figures(trial)
         number += trial.counts
         yield TrialRow(
-            name=f"#{number}" if trial.counts else "baseline" if trial.reason == "default" else trial.reason,
+            name=f"#{number}" if trial.counts else "baseline" if trial.reason in BASELINE else trial.reason,
             best=trial.counts and best is not None and best.trial is trial,
             speed=_speed(figures, history),
             gain=_gain(figures, history, trial),
@@ -100,6 +100,9 @@ def _ended(trial: Trial, history: History) -> str:
     if metrics is None or figures is None:
         outcome = trial.measurement.outcome
         return outcome.describe() if isinstance(outcome, Failure) else ""
+    target, curve = history.objectives.limits.least_accuracy, history.curve(trial.measurement.config)
+    if target is not None and curve is not None and curve.fell_from(target):
+        return f"touched {history.objectives.metric.show(target)}, but fell back"
     ended = None if metrics.curve is None else metrics.curve.ended
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
         return _ENDED_EARLY[ended]

@@ -22,6 +22,8 @@ from a3gnn.tuning.study.comparison import (
     Pair,
     accuracy_differences,
     best_accuracy,
+    kept_accuracy,
+    reaches,
     seconds_in_turns,
     trained_alike,
 )
@@ -120,14 +122,14 @@ class Contender:
         least, request, pairs = history.objectives.limits.least_accuracy, history.study.request, self.trainings()
         if least is None or history.reference is None or not pairs or not (self.whole or self.seeds):
             return None
-        learned = [best_accuracy(pair.choice) for pair in pairs]
+        learned = [kept_accuracy(pair.choice, least) for pair in pairs]
         found, where = fmean(learned), f" in the mean of {count(len(pairs), 'seed')}"
         if request.priority.to_target:
-            kept, of_default = (sum(best_accuracy(run) >= least for run in side) for side in zip(*pairs, strict=True))
+            kept, of_default = (sum(reaches(run, least) for run in side) for side in zip(*pairs, strict=True))
             found = least if kept >= of_default else min(learned)
             where = f" with {kept} of {count(len(pairs), 'seed')}, the baseline with {of_default}"
         elif request.target_accuracy is None:
-            found = history.reference.val_accuracy + fmean(accuracy_differences(pairs)) / 100
+            found = history.reference.val_accuracy + fmean(accuracy_differences(pairs, least)) / 100
         return None if found >= least else (Breach("least_accuracy", least, found, history.objectives.metric), where)
 
 

@@ -24,6 +24,7 @@ from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE
 from a3gnn.tuning.study.trial import JudgedTrial
 from a3gnn.tuning.tell.events import BeganEvent
+from a3gnn.tuning.verify.ends import Ends
 from a3gnn.tuning.verify.judged import Beside, Contender
 from a3gnn.units import count
 
@@ -36,7 +37,8 @@ def verify(history: History, runner: Runner, ranked: Sequence[JudgedTrial] | Non
 
     In a block every remaining contender and the baseline run once, in an order that rotates. After it the worse half of
     the contenders leaves (sequential halving; Karnin, Koren and Somekh 2013). The last one trains whole under the
-    memory limit. If it fails or breaks a limit, the next best takes its place, and after the last one the baseline.
+    memory limit. Then both train until they stop improving, if the budget covers it. If the contender fails, breaks a
+    limit, or ends below the allowed drop, the next best takes its place, and after the last one the baseline.
     The baseline is also the choice if nothing gains measurably over it.
 
     Args:
@@ -58,6 +60,7 @@ class _Verification:
         trial = history.reference_trial
         self._baseline = trial.measurement.config if trial and history.has_default_reference else None
         self._baseline_whole: Metrics | None = None
+        self._ends = Ends(history, runner, self._cost, self._baseline)
         measured = {one.trial.measurement.config: one for one in history.ranked()}
         order = measured if ranked is None else [one.trial.measurement.config for one in ranked]
         # They learn differently: if one misses the least accuracy, all that learn the same miss it too.
@@ -76,7 +79,10 @@ class _Verification:
         while True:
             contenders = contenders or [self._next()]
             trains = self._block(contenders)
-            if trains is not None:
+            if not trains and self._may_train_on(contenders, trains):
+                self._ends.train(contenders[0], self._beside(contenders[0]))
+                contenders = contenders if self._keeps_drop(contenders[0]) else []
+            elif trains is not None:
                 if len(contenders) > 1 and not self._blocks:
                     beside = " and the baseline" * len(self._beside(contenders[0]))
                     self._runner.notify(f"comparing {count(len(contenders), 'candidate')}{beside} in turns")
@@ -102,7 +108,9 @@ class _Verification:
             raise nothing_fits(self._history, self._refused)
         following = self._waiting.pop(0)
         if following.config == self._baseline:
-            following.whole = self._baseline_whole
+            trial = self._history.reference_metrics
+            is_tested = trial is not None and trial.test_accuracy is not None
+            following.whole = self._baseline_whole or (trial if is_tested else None)
         return following
 
     def _block(self, contenders: Sequence[Contender]) -> _Trains | None:
@@ -111,7 +119,8 @@ class _Verification:
         * Several contenders train if learning decides between them, and else are only timed. The baseline never
           needs to train with the task's own seed, because its trial was that training.
         * The last contender trains whole with the task's seed, whatever the budget. Both then train with further seeds;
-          the baseline trains whole for its test accuracy; then both are only timed, until the seconds end.
+          the baseline trains whole for its test accuracy, if its trial has none; then both are only timed, until the
+          seconds end.
         """
         leader, priority = contenders[0], self._history.study.request.priority
         own, beside = [one.config for one in contenders], self._beside(leader)
@@ -129,9 +138,24 @@ class _Verification:
             options = [seeded]
         else:
             most = MOST_BLOCKS if beside and not self._runner.budget.in_trials else LEAST_PAIRS
-            tested = None if self._baseline_whole else dict.fromkeys(beside, 0) or None
+            is_tested = leader.baseline is not None and leader.baseline.test_accuracy is not None
+            tested = None if is_tested or self._baseline_whole else dict.fromkeys(beside, 0) or None
             options = [seeded, tested, {} if len(leader.runs) < most else None]
         return next((one for one in options if one is not None and self._affords(contenders, one)), None)
+
+    def _may_train_on(self, contenders: Sequence[Contender], trains: _Trains | None) -> bool:
+        """Whether the last contender was not yet trained to the end, and has all runs that come first."""
+        leader = contenders[0]
+        if len(contenders) > 1 or not self._ends.is_due(leader) or leader.missed(self._history):
+            return False
+        return trains is None or len(leader.runs) >= LEAST_PAIRS
+
+    def _keeps_drop(self, one: Contender) -> bool:
+        """Whether `one` keeps the allowed drop where it and the baseline stop improving, as far as known."""
+        breach = self._ends.breach(one)
+        if breach is not None:
+            self._refuse(one.config, (breach,), ", where both stop improving")
+        return breach is None
 
     def _affords(self, contenders: Sequence[Contender], trains: _Trains) -> bool:
         """Whether the budget covers a block, and then the leader's whole training and what its gain needs to show.
@@ -166,6 +190,7 @@ class _Verification:
         default = next((ran[config] for config in beside), None)
         if any(trains.get(config) == 0 for config in beside):
             self._baseline_whole = default
+            self._ends.of_baseline = default or self._ends.of_baseline
         for one in contenders:
             one.baseline = self._baseline_whole or one.baseline
             if (run := ran[one.config]) is not None:
@@ -217,6 +242,8 @@ class _Verification:
         if missed := one.missed(self._history):
             self._refuse(one.config, missed[:1], missed[1])
             return False
+        if not self._keeps_drop(one):
+            return False
         against = self._judged(one).against
         others = [other for other in self._waiting if self._notes.get(other.key) != LATE]
         late = against is not None and against.late and self._history.reference_is_alternative
@@ -253,6 +280,9 @@ class _Verification:
         figures = {key: self._judged(other).choice.figures for key, other in self._seen.items()}
         if default is not None and self._baseline is not None:
             figures[self._baseline.key()] = default.figures
+        paces = {one.config: judged.metrics}
+        if default is not None and self._baseline is not None:
+            paces[self._baseline] = default.metrics
         choice = Choice(
             trial=one.trial,
             judged=judged,
@@ -262,6 +292,7 @@ class _Verification:
             notes={key: note for key, note in self._notes.items() if key != one.key},
             left_out=(*self._left_out, *(one.left_out() if self._beside(one) else ())),
             reference=self._reference,
+            final=self._ends.finals(one, paces),
         )
         eligible = (found.trial for found in self._history.eligible())
         trials = [trial for trial in eligible if trial.measurement.config in self._beside(one)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from a3gnn.config import TrainConfig
+from a3gnn.learning_curve import CONFIRMED
 from a3gnn.objectives import Priority
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.beliefs import expectations
@@ -32,7 +33,7 @@ def test_a_trial_whose_curve_is_known_is_expected_to_take_less(tried: History) -
     known_s, new_s = expected_trials_s(tried, known, found, drift)
     cost = TrialCost.of(tried)
     assert known_s == cost.around_s
-    trained_s = min(tried.reference.budget_s, float(found.column("seconds_to_accuracy")[1]))
+    trained_s = min(tried.reference.budget_s, CONFIRMED * float(found.column("seconds_to_accuracy")[1]))
     assert new_s == pytest.approx(cost.seconds(trained_s / drift))
     assert expected_trial_s(surrogate, tried, configs[1], drift) == pytest.approx(new_s)
 

@@ -11,7 +11,7 @@ from a3gnn.profiling.request import CurvePlan, TrialRequest
 from a3gnn.task import Task
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
-from a3gnn.tuning.run.plans import timing_plan, trial_plan, whole_plan
+from a3gnn.tuning.run.plans import end_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.trial import Proposal
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
 
@@ -22,16 +22,17 @@ FALLING = Task(lr_schedule="cosine", lr_epochs=7)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"budget": 80.0}, CurvePlan(10.0, until_plateau=True)),
-        ({"budget": 8.0}, CurvePlan(2.0, until_plateau=True)),
-        ({"budget": 5}, CurvePlan(60.0, until_plateau=True)),
-        ({"accuracy_epochs": 3}, CurvePlan(60.0, most_epochs=3)),
-        ({"task": FALLING}, CurvePlan(60.0, most_epochs=7)),
-        ({"task": FALLING, "accuracy_epochs": 3}, CurvePlan(60.0, most_epochs=3)),
-        ({"target_accuracy": 88.0}, CurvePlan(60.0, until_plateau=True, target=0.88)),
+        ({"budget": 96.0}, CurvePlan(12.0, until_plateau=True, plateau_seconds=32.0, tests=True)),
+        ({"budget": 9.0}, CurvePlan(2.0, until_plateau=True, plateau_seconds=3.0, tests=True)),
+        ({"budget": 3.0}, CurvePlan(2.0, until_plateau=True, plateau_seconds=2.0, tests=True)),
+        ({"budget": 5}, CurvePlan(60.0, until_plateau=True, plateau_seconds=160.0, tests=True)),
+        ({"accuracy_epochs": 3}, CurvePlan(160.0, most_epochs=3, tests=True)),
+        ({"task": FALLING}, CurvePlan(160.0, most_epochs=7, tests=True)),
+        ({"task": FALLING, "accuracy_epochs": 3}, CurvePlan(160.0, most_epochs=3, tests=True)),
+        ({"target_accuracy": 88.0}, CurvePlan(160.0, until_plateau=True, target=0.88, tests=True)),
     ],
 )
-def test_the_default_is_trained_until_it_stops_rising_or_for_an_eighth_of_the_time(
+def test_the_default_is_trained_until_it_stops_improving_or_for_its_share_of_the_time(
     measured, options: dict, expected: CurvePlan
 ) -> None:
     history = measured(**options).history
@@ -40,9 +41,12 @@ def test_the_default_is_trained_until_it_stops_rising_or_for_an_eighth_of_the_ti
 
 def test_others_are_trained_as_long_as_the_default(measured) -> None:
     history = measured().history
-    assert history.reference.budget_s == pytest.approx(30.0)  # twelve points: 300 mini-batches, ten a second
+    assert history.reference.budget_s == pytest.approx(54.1)  # twenty points: 541 mini-batches, ten a second
     assert trial_plan(NEXT, history).curve.most_seconds == history.reference.budget_s
-    assert whole_plan(history).curve == CurvePlan(history.reference.budget_s, whole=True)
+    reference = history.reference
+    assert whole_plan(history).curve == CurvePlan(
+        reference.budget_s, until_plateau=True, least=reference.target, whole=True, tests=True
+    )
     assert timing_plan(history).curve is None
 
 
@@ -58,6 +62,19 @@ def test_a_trial_ends_at_the_target_where_accuracy_is_a_limit_alone(measured, pr
     assert (judged.metrics.curve.ended, judged.figures.complete) == (
         (CurveEnd.BUDGET, True) if counts else (CurveEnd.TARGET, False)
     )
+
+
+@pytest.mark.parametrize("options", [{"priority": Priority.parse("accuracy")}, {"accuracy_epochs": 3}])
+def test_a_whole_training_takes_all_the_seconds_if_accuracy_counts_or_epochs_are_given(measured, options: dict) -> None:
+    history = measured(**options).history
+    curve = whole_plan(history).curve
+    assert (curve.most_seconds, curve.until_plateau) == (history.reference.budget_s, False)
+
+
+def test_a_trial_has_twice_the_time_of_its_training(measured) -> None:
+    assert trial_plan(Proposal("default", DEFAULT), measured(budget=9000.0).history).timeout_s == 6000.0
+    assert trial_plan(Proposal("default", DEFAULT), measured(budget=90.0).history).timeout_s == 60.0
+    assert end_plan(measured().history, 400.0).timeout_s == 800.0
 
 
 def test_hurdles_are_the_target_less_what_measured_curves_gained_later(measured, formulas) -> None:
@@ -94,16 +111,17 @@ def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) 
     history = measured(TWO_PARTS, FOUR_PARTS, eight, executor=formulas(poor), **options).history
     lost = history.measured()[-1]
     assert lost.metrics.curve.ended is CurveEnd.LOST
-    assert lost.metrics.pace.seconds(lost.metrics.curve.trained) == pytest.approx(0.5 * history.reference.budget_s)
+    spent = lost.metrics.pace.seconds(lost.metrics.curve.trained) / history.reference.budget_s
+    assert 0.5 <= spent < 0.55  # the first point after a half
     assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
 
 
-@pytest.mark.parametrize(("slowest", "ends"), [(2.0, True), (29.9, True), (30.0, False), (None, False)])
+@pytest.mark.parametrize(("slowest", "ends"), [(2.0, True), (54.0, True), (54.1, False), (None, False)])
 def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
     measured, slowest: float | None, ends: bool
 ) -> None:
     history = measured(MODE1, priority=Priority.parse("time")).history
-    assert history.reference.budget_s == pytest.approx(30.0)
+    assert history.reference.budget_s == pytest.approx(54.1)
     curve = trial_plan(NEXT, history, slowest).curve
     expected = [(slowest, history.reference.target, CurveEnd.SLOWER)] if ends else []
     assert [tuple(hurdle) for hurdle in curve.hurdles] == expected

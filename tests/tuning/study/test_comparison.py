@@ -74,12 +74,12 @@ def test_a_choice_that_reaches_the_target_with_no_seed_has_no_time(pair) -> None
 
 def test_accuracies_differ_by_seed(pair) -> None:
     seeds = [pair(2.0, 1.0, (0.88, 0.9)), pair(2.0, 1.0, (0.91, 0.9))]
-    assert accuracy_differences(seeds) == pytest.approx([-2.0, 1.0])
+    assert accuracy_differences(seeds, 0.0) == pytest.approx([-2.0, 1.0])
 
 
 @pytest.mark.parametrize(
     ("priority", "differs"),
-    [("memory", True), ("throughput", False), ("1,3,0", False), ("1,8,0", True)],
+    [("memory", True), ("throughput", False), ("1,3,0", False), ("1,8,0", False), ("0,1,0", True)],
 )
 def test_the_verdict_is_about_what_the_priority_weighs(pair, priority: str, differs: bool) -> None:
     slower = pair(0.9, 1.0)

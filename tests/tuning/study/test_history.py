@@ -79,10 +79,11 @@ def test_the_reference_is_the_default_or_what_trains_like_it(history, make_trial
 def test_the_reference_ends_where_this_tune_ends_it_though_a_state_had_come_further(
     history, make_trial, make_metrics
 ) -> None:
-    # 200 s of training are known, 10 mini-batches a second; a tune that counts trials gives the default a minute.
+    # 200 s of training are known, 10 mini-batches a second, and all of the first two thirds are better than before. A
+    # tune that counts trials gives the default 160 s, if it can stop improving within them: until 107 s it can.
     metrics = make_metrics(throughput=1.0, host=300 * MiB, accuracy=0.8, points=200)
     reference = history.with_trial(make_trial(TrainConfig(), metrics)).reference
-    assert 50 < reference.budget_s <= 60
+    assert 105 < reference.budget_s <= 108
     assert reference.still_rising
     assert reference.val_accuracy == metrics.curve.best_within(10 * reference.budget_s) < 0.8
 

@@ -51,7 +51,7 @@ def test_a_stopped_tune_goes_on_with_the_same_budget(quick_tune, formulas, tmp_p
     result = quick_tune(executor=executor, budget=4, resume=True)
     assert Journal(tmp_path / "run").read()[: len(first)] == first
     assert result.trials == 4
-    assert executor.whole  # the verification
+    assert executor.timed  # the verification
     assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
 
 
@@ -64,7 +64,7 @@ def test_a_tune_that_was_stopped_in_its_verification_has_one_when_it_goes_on(
     executor = formulas()
     result = quick_tune(executor=executor, budget=4, resume=True)
     assert result.trials == 4
-    assert executor.whole
+    assert executor.timed
     assert not result.tuned.left_out or "stopped" not in result.tuned.left_out[0]
 
 

@@ -1,0 +1,110 @@
+"""`Ends`: trains the baseline and the choice until they stop improving, and judges them there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from a3gnn.config import TrainConfig
+from a3gnn.learning_curve import expected_stop
+from a3gnn.limits import Breach
+from a3gnn.measurement import Failure, Metrics
+from a3gnn.tuning.run.blocks import BlockCost
+from a3gnn.tuning.run.runner import Runner
+from a3gnn.tuning.study.choice import Final
+from a3gnn.tuning.study.comparison import best_accuracy
+from a3gnn.tuning.study.history import History
+from a3gnn.tuning.verify.judged import Contender
+
+
+class Ends:
+    """The longest trainings of the baseline and of contenders with the task's seed.
+
+    Args:
+        history: Of the tune.
+        runner: Runs the trainings, and knows the remaining budget.
+        cost: The expected cost of trainings.
+        baseline: The baseline's configuration; None without one.
+
+    Attributes:
+        of_baseline: The baseline's training.
+    """
+
+    def __init__(self, history: History, runner: Runner, cost: BlockCost, baseline: TrainConfig | None) -> None:
+        self.of_baseline = None if baseline is None else history.reference_metrics
+        self._history, self._runner, self._cost, self._baseline = history, runner, cost, baseline
+        self._longer: dict[str, Metrics] = {}
+        self._tried: set[str] = set()
+
+    def is_due(self, one: Contender) -> bool:
+        """Whether `one` was trained whole, and `train` was not called for it."""
+        return one.whole is not None and one.key not in self._tried
+
+    def train(self, one: Contender, beside: Sequence[TrainConfig]) -> None:
+        """Trains on the configurations `beside`, and then `one`, until they stop improving.
+
+        It ends when one does not, or is not expected to, within the budget. It trains nothing if the request says how
+        far the baseline trains: a number of epochs, or to a target.
+        """
+        self._tried.add(one.key)
+        request = self._history.study.request
+        if request.default_epochs is not None or request.target_accuracy is not None:
+            return
+        for config in dict.fromkeys([*beside, one.config]):
+            if has_stopped(self._end(config, one)):
+                continue
+            most_s = self._most_seconds(config, one)
+            outcome = None if most_s is None else self._runner.train_on(config, self._history, most_s).outcome
+            if outcome is None or isinstance(outcome, Failure):
+                return
+            self._longer[config.key()] = outcome
+            if not has_stopped(outcome):
+                return
+
+    def breach(self, one: Contender) -> Breach | None:
+        """Returns by how much `one` exceeds the allowed drop where it and the baseline stop improving, if it does."""
+        request = self._history.study.request
+        if self._baseline is None or one.config == self._baseline or request.target_accuracy is not None:
+            return None
+        own, default = (self._end(config, one) for config in (one.config, self._baseline))
+        if own is None or default is None or default.curve is None or not (has_stopped(own) and has_stopped(default)):
+            return None
+        least, found = default.curve.best_held() - request.max_drop, best_accuracy(own)
+        return None if found >= least else Breach("least_accuracy", least, found, self._history.objectives.metric)
+
+    def finals(self, one: Contender, paces: Mapping[TrainConfig, Metrics]) -> dict[str, Final]:
+        """Returns the end of the baseline as `default` and of `one` as `other`, unless that is the baseline.
+
+        Nothing if the baseline has not stopped improving, or has no pace.
+
+        Args:
+            one: A contender.
+            paces: The metrics whose paces count, by configuration.
+        """
+        named = {"default": self._baseline, "other": None if one.config == self._baseline else one.config}
+        ends = {
+            name: Final.of(self._end(config, one), paces[config].pace)
+            for name, config in named.items()
+            if config is not None and config in paces
+        }
+        found = {name: end for name, end in ends.items() if end is not None}
+        return found if "default" in found and found["default"].stopped else {}
+
+    def _end(self, config: TrainConfig, one: Contender) -> Metrics | None:
+        """Returns the longest training of `config`, which is the baseline's or that of `one`; None if not trained."""
+        trained = self.of_baseline if config == self._baseline else one.whole
+        return self._longer.get(config.key(), trained)
+
+    def _most_seconds(self, config: TrainConfig, one: Contender) -> float | None:
+        """Returns the seconds of training that the budget affords; None if it is not expected to stop within them."""
+        known, trained = self._end(config, one), self._history.curve(config)
+        if known is None or known.curve is None:
+            return None
+        kept_s = known.pace.seconds(0 if trained is None else trained.trained)  # it goes on from the trial's state
+        most_s = kept_s + self._cost.training_within(self._runner.budget.left_s)
+        most_s = min(most_s, self._history.study.longest_s)
+        return most_s if known.pace.seconds(expected_stop(known.curve)) <= most_s else None
+
+
+def has_stopped(trained: Metrics | None) -> bool:
+    """Whether the validation accuracy of `trained` had stopped improving."""
+    return trained is not None and trained.curve is not None and trained.curve.has_stopped_improving()
