@@ -186,3 +186,17 @@ def test_a_baseline_that_is_chosen_has_its_accuracy_whatever_the_machines_speed(
     result = finish(history, choice, SearchSummary("ei"), tune.runner)
     assert not result.summary.warnings
     assert not executor.whole
+
+
+def test_a_choice_that_still_improves_has_a_lower_bound(measured, formulas) -> None:
+    """Its training may take the baseline's seconds whatever the budget, but the budget is too small for more."""
+    curves = {DEFAULT: rising(300, 0.5, 0.90), TWO_PARTS: rising(600, 0.86, 0.92)}
+    options = TIME | {"budget": 200.0, "spent_s": 130.0, "trial_s": 2.0}
+    tune = measured(TWO_PARTS, executor=formulas(learning(curves)), **options)
+    choice = verify(tune.history, tune.runner)
+    assert choice.trial.measurement.config == TWO_PARTS
+    assert [choice.final[name].stopped for name in ("default", "other")] == [True, False]
+    result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
+    table = {line.label: line for line in result.summary.table}
+    assert table["final validation accuracy"][1:] == ("90.00%", ">= 92.00%", "at least +2.00 points")
+    assert table["stops improving after"][2].startswith("> ")
