@@ -22,8 +22,8 @@ _EARLY = 3
 #: of validation. Guess.
 _SPACING = 1 / 16
 #: Points after a first touch of an accuracy that must keep it in the mean, or the touch does not count. Of 506 touches
-#: of the baseline's best less half a point in measured curves, 100 were false: the median of later points was lower.
-#: The mean of the next 1, 2, 3 and 4 points finds 65, 64, 78 and 86 of them, and refuses 53, 15, 13 and 7 others
+#: of the baseline's best less half a point in measured curves, 94 were false: the median of later points was lower.
+#: The mean of the next 1, 2, 3 and 4 points finds 66, 66, 78 and 86 of them, and refuses 52, 13, 13 and 7 others
 #: (`python -m benchmarks.touches`). Each point takes a sixteenth of the training.
 FOLLOWING = 3
 #: A curve has stopped improving if no point in this last share of its mini-batches is the best.

@@ -9,6 +9,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
+from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.service.client import Client
@@ -47,7 +48,10 @@ def test_what_is_told_is_what_a_trial_would_have_found(request_of) -> None:
     timed = told_outcome(TOLD, request_of(None))
     assert (timed.curve, timed.test_accuracy) == (None, None)
     reached = told_outcome(TOLD, request_of(CurvePlan(1000.0, target=0.5)))
-    assert reached.curve.batches == (1, 2, 3)
+    assert (reached.curve.batches, reached.curve.ended) == (
+        (1, 2, 3, 6),
+        CurveEnd.BUDGET,
+    )  # one point does not settle it
 
 
 @pytest.mark.parametrize(("speeds", "median"), [([1.0, 3.0], 2.0), ([5.0, 1.0, 2.0, 4.0], 3.0), ([9.0, 1.0, 2.0], 2.0)])

@@ -22,7 +22,7 @@ from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE
-from a3gnn.tuning.study.trial import JudgedTrial
+from a3gnn.tuning.study.trial import JudgedTrial, at_reference_pace
 from a3gnn.tuning.tell.events import BeganEvent
 from a3gnn.tuning.verify.ends import Ends
 from a3gnn.tuning.verify.judged import Beside, Contender
@@ -108,10 +108,14 @@ class _Verification:
             raise nothing_fits(self._history, self._refused)
         following = self._waiting.pop(0)
         if following.config == self._baseline:
-            trial = self._history.reference_metrics
-            is_tested = trial is not None and trial.test_accuracy is not None
-            following.whole = self._baseline_whole or (trial if is_tested else None)
+            following.whole = self._baseline_whole or self._tested_trial()
         return following
+
+    def _tested_trial(self) -> Metrics | None:
+        """Returns the baseline's trial at the machine's present speed; None if it was not tested at its end."""
+        trial = self._history.reference_metrics
+        is_tested = trial is not None and trial.test_accuracy is not None
+        return at_reference_pace(trial, 1 / self._history.drift) if trial is not None and is_tested else None
 
     def _block(self, contenders: Sequence[Contender]) -> _Trains | None:
         """Returns who trains in the next block; None if nothing is left to measure, or the budget is too small.

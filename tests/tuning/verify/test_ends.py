@@ -14,6 +14,7 @@ from a3gnn.profiling.request import TrialRequest
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.finish import finish
+from a3gnn.tuning.study.trial import SpeedTiming
 from a3gnn.tuning.tell.trial_lines import trial_message
 from a3gnn.tuning.verify.verification import verify
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS, Measured
@@ -172,3 +173,30 @@ def test_a_recipe_that_falls_apart_with_other_seeds_is_refused(measured, formula
     tune = measured(TWO_PARTS, **options)
     assert verify(tune.history, tune.runner).trial.measurement.config == DEFAULT
     assert "with 1 of 3 seeds, the baseline with 3" in lines(tune)
+
+
+@pytest.mark.parametrize("drift", [0.5, 1.0, 2.0])
+def test_a_baseline_that_is_chosen_has_its_accuracy_whatever_the_machines_speed(measured, formulas, drift) -> None:
+    executor = formulas(learning({DEFAULT: rising(500, 0.5, 0.9), TWO_PARTS: rising(500, 0.1, 0.2)}))
+    tune = measured(TWO_PARTS, executor=executor, **TIME)
+    history = tune.history.with_timing(SpeedTiming(tune.history.trials[0].measurement.created, drift))
+    choice = verify(history, tune.runner)
+    assert choice.trial.measurement.config == DEFAULT
+    assert choice.judged.figures.val_accuracy == pytest.approx(0.9)
+    result = finish(history, choice, SearchSummary("ei"), tune.runner)
+    assert not result.summary.warnings
+    assert not executor.whole
+
+
+def test_a_choice_that_still_improves_has_a_lower_bound(measured, formulas) -> None:
+    """Its training may take the baseline's seconds whatever the budget, but the budget is too small for more."""
+    curves = {DEFAULT: rising(300, 0.5, 0.90), TWO_PARTS: rising(600, 0.86, 0.92)}
+    options = TIME | {"budget": 200.0, "spent_s": 130.0, "trial_s": 2.0}
+    tune = measured(TWO_PARTS, executor=formulas(learning(curves)), **options)
+    choice = verify(tune.history, tune.runner)
+    assert choice.trial.measurement.config == TWO_PARTS
+    assert [choice.final[name].stopped for name in ("default", "other")] == [True, False]
+    result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
+    table = {line.label: line for line in result.summary.table}
+    assert table["final validation accuracy"][1:] == ("90.00%", ">= 92.00%", "at least +2.00 points")
+    assert table["stops improving after"][2].startswith("> ")
