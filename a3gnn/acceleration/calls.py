@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -56,7 +57,8 @@ class Call:
         x: The sources' rows, shape (num_src, width).
         own: The targets' rows, or None.
         dtype: Type of the output: of the rows, or bfloat16 under autocast.
-        lazy: Whether only the rows that are read are computed. Sources and targets are then the same nodes.
+        lazy: Whether the output is `LazyRows`. Sources and targets are then the same nodes.
+        waits: Whether only the rows that are read are computed.
     """
 
     graph: EdgeGraph
@@ -64,6 +66,7 @@ class Call:
     own: Tensor | None
     dtype: torch.dtype
     lazy: bool = False
+    waits: bool = False
 
     @classmethod
     def of(cls, edge_index: Tensor, x: Tensor, own: Tensor | None, num_dst: int, dtype: torch.dtype) -> Call | None:
@@ -71,10 +74,10 @@ class Call:
         graph = graph_of(edge_index, len(x), num_dst)
         if graph is None:
             return None
-        hop_sizes = known_edges(edge_index).hop_sizes
-        waits = isinstance(x, LazyRows) or (hop_sizes and hop_sizes[-1] == len(x) and not x.is_inference())
-        if waits and own is x and not torch.is_inference_mode_enabled():
-            return cls(graph, x, own, dtype, lazy=True)
+        if own is x and not x.is_inference() and not torch.is_inference_mode_enabled():
+            hop_sizes = known_edges(edge_index).hop_sizes
+            waits = bool(hop_sizes and hop_sizes[-1] == len(x))
+            return cls(graph, x, own, dtype, lazy=True, waits=waits)
         whole = computed(x)
         return cls(graph, whole, whole if own is x else computed(own), dtype)
 
@@ -101,7 +104,10 @@ class Call:
             held: Tensors that `rows` reads beside its arguments, and others.
         """
         if self.lazy:
-            return LazyRows(_ConvNode(self, rows, width, held))
+            node = _ConvNode(self, rows, width, held)
+            if not self.waits:
+                node.whole()
+            return LazyRows(node)
         with torch.autocast("cpu", enabled=False):
             return rows(self.graph, self.x, self.own, self.dtype)
 
@@ -162,6 +168,12 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
             return None
         self.__dict__.pop("_a3gnn_refused", None)
         return found
+
+    def __prepare_scriptable__(self) -> MessagePassing:
+        # torch.jit.script asks for it: it compiles PyG's own code.
+        plain = copy.copy(self)
+        plain.__class__ = pyg_class(type(self))
+        return plain
 
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
         # PyG generates code for a class. A copy must find the code of PyG's class, which its explainers replace.

@@ -27,6 +27,9 @@ class Node(ABC):
     Attributes:
         shape: Rows and columns.
         dtype: Type of the entries.
+        inputs: What it is computed from: nodes, or tensors.
+        requires_grad: Whether the rows have a gradient.
+        is_read: Whether a user has read rows, so that a change in place must change them.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: torch.dtype, inputs: Iterable[Any], held: Iterable[Any]) -> None:
@@ -39,6 +42,7 @@ class Node(ABC):
         self._held = [(one, one._version) for one in tensors if not one.is_inference()]  # those have no version
         self._grad = torch.is_grad_enabled()
         self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        self.is_read = False
         self._done: Tensor | None = None
         self._version = 0
         self._given: list[weakref.ref[Tensor]] = []
@@ -72,6 +76,7 @@ class Node(ABC):
 
     def read(self, rows: int) -> Tensor:
         """Returns the first `rows` rows, for the user; see `first`."""
+        self.is_read = True
         found = self.first(rows)
         if rows == self.shape[0]:
             return found
@@ -80,8 +85,8 @@ class Node(ABC):
         return found
 
     @property
-    def is_read(self) -> bool:
-        """Whether a user has read rows, so that a change in place must change them."""
+    def is_computed(self) -> bool:
+        """Whether some rows are computed."""
         return self._done is not None
 
     def whole(self) -> Tensor:
@@ -154,7 +159,7 @@ class DropoutNode(Node):
 
     def _compute(self, rows: int) -> Tensor:
         source = self.inputs[0]
-        rectified = isinstance(source, ReluNode) and not source.is_read
+        rectified = isinstance(source, ReluNode) and not source.is_computed
         if rectified:
             source = source.inputs[0]
         return dropped(first_rows(source, rows), self._dropout, rectified=rectified)
@@ -196,13 +201,13 @@ class LazyRows(Tensor):
         if _changes_in_place(func, kwargs):
             for one in lazy:
                 one.node.before_change()
-        args, kwargs = tree_map_only(LazyRows, lambda one: one.node.whole(), (args, kwargs))
+        args, kwargs = tree_map_only(LazyRows, lambda one: one.node.read(one.node.shape[0]), (args, kwargs))
         return func(*args, **kwargs)
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Applies `func`, which came from C++ code, to all rows."""
-        args, kwargs = tree_map_only(LazyRows, lambda one: one.node.whole(), (args, kwargs or {}))
+        args, kwargs = tree_map_only(LazyRows, lambda one: one.node.read(one.node.shape[0]), (args, kwargs or {}))
         return func(*args, **kwargs)
 
 

@@ -191,6 +191,16 @@ def test_an_accelerated_model_can_be_compiled() -> None:
     torch.testing.assert_close(compiled(X, EDGES), made(GraphSAGE, {})(X, EDGES))
 
 
+def test_scripts_and_traces_are_pygs() -> None:
+    expected = made(GCN, {})(X, EDGES)
+    for recorded in (
+        torch.jit.script(accelerate(GCNConv(6, 4).eval())),
+        torch.jit.trace(accelerate(GCNConv(6, 4).eval()), (X, EDGES)),
+    ):
+        assert recorded(X, EDGES).shape == (50, 4)
+    torch.testing.assert_close(torch.jit.script(accelerate(made(GCN, {})))(X, EDGES), expected)
+
+
 def test_explanations_are_pygs() -> None:
     from torch_geometric.explain import Explainer, GNNExplainer
 
