@@ -20,6 +20,8 @@ from a3gnn.units import format_size
 
 #: Limits of a process's memory at and above this are no limits: `setrlimit` takes no larger ones.
 _NO_LIMIT = 2**62
+#: Share of the free memory that a process may take, because trials need memory, too. Guess.
+_SHARE = 0.5
 
 
 class Examiner:
@@ -96,8 +98,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def limit_memory(most: int | None) -> None:
-    """Limits this process's memory to `most` bytes, or to the free memory if that is less."""
-    most = min((one for one in (most, available_bytes()) if one is not None), default=_NO_LIMIT)
+    """Limits this process's memory to `most` bytes, or to half of the free memory if that is less."""
+    free = available_bytes()
+    half = None if free is None else int(_SHARE * free)
+    most = min((one for one in (most, half) if one is not None), default=_NO_LIMIT)
     if most < _NO_LIMIT:
         with suppress(ValueError, OSError):  # its hard limit is lower already
             resource.setrlimit(resource.RLIMIT_DATA, (most, most))

@@ -7,7 +7,7 @@ It reads one JSON object from stdin:
 It validates the graph, and converts it once, into the folder or else into the cache folder. It writes the result to
 stdout: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. The headers of a file's
 arrays are checked before the arrays are read. The process's memory is limited to a multiple of max_bytes for an upload,
-and to the free memory for a synthetic graph. A graph below the data root is mapped, so its size is no limit.
+and to half of the free memory for a synthetic graph. A graph below the data root is mapped, so its size is no limit.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def test_a_told_trial_with_many_faults_is_refused_by_its_first_ones(idle: Server
 
 @pytest.mark.slow
 def test_a_synthetic_graph_that_memory_can_not_hold_is_refused(tmp_path: Path) -> None:
-    with serving(tmp_path / "home", "--at-once", "0", "--max-nodes", "2000000000") as server:
-        wanted = "synthetic:nodes=500000000,degree=1,features=1"
+    with serving(tmp_path / "home", "--at-once", "0", "--max-nodes", "200000000", "--max-edges", f"{10**12}") as server:
+        wanted = "synthetic:nodes=100000000,degree=2000,features=1"
         status, detail = problem(server, "POST", "/graphs", {"dataset": wanted}, JSON)
         assert status == 422
         assert "memory" in detail

@@ -49,7 +49,7 @@ function followStudy(prefix, head, onViews, onHead) {
   let timer = null;
   let state = head?.state;
   const open = (place) => {
-    source = new EventSource(`${prefix}/events?after=${place}`);
+    source = new EventSource(`${prefix}/events${place ? `?after=${place}` : ""}`);
     source.addEventListener("trial", () => { onViews(); soon(200); });
     source.addEventListener("status", () => { onViews(); soon(0); });
     for (const kind of ["line", "phase"]) source.addEventListener(kind, () => soon(200));
