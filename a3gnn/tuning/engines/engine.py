@@ -1,4 +1,4 @@
-"""`Engine`: chooses the next trials of a tune; and `make_engine`."""
+"""`Engine`: chooses the next trials of a tune. The engines by name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from a3gnn.option_names import option
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.tuning.study.trial import Proposal
+
+#: The classes of the engines, which are imported on use.
+_CLASSES = {
+    "ei": "a3gnn.tuning.engines.improvement:ExpectedImprovement",
+    "ppo": "a3gnn.tuning.engines.improvement:PolicyEngine",
+    "gp": "a3gnn.tuning.engines.samplers:GpEngine",
+    "tpe": "a3gnn.tuning.engines.samplers:TpeEngine",
+    "nsga2": "a3gnn.tuning.engines.samplers:Nsga2Engine",
+    "random": "a3gnn.tuning.engines.baselines:RandomEngine",
+    "exhaustive": "a3gnn.tuning.engines.baselines:ExhaustiveEngine",
+}
 
 
 class Engine(Protocol):
@@ -35,6 +46,6 @@ def make_engine(name: str, seed: int) -> Engine:
     """
     if name not in ENGINES:
         raise unknown_name(option("engine"), name, ENGINES)
-    module, own = ENGINES[name].split(":")
+    module, own = _CLASSES[name].split(":")
     engine: Engine = getattr(importlib.import_module(module), own)(seed)
     return engine

@@ -37,16 +37,8 @@ _CURVE_SHARE, _PLATEAU_SHARE, _MIN_CURVE_S, _COUNTED_S = 1 / 8, 1 / 3, 2.0, 480.
 
 #: Default engines of older versions, in stored tunes.
 _OLD_ENGINES = ("local",)
-#: Engines that choose trials (`a3gnn.tuning.engines.engine`), and their classes, which are imported on use.
-ENGINES = {
-    "ppo": "a3gnn.tuning.engines.improvement:PolicyEngine",
-    "ei": "a3gnn.tuning.engines.improvement:ExpectedImprovement",
-    "gp": "a3gnn.tuning.engines.samplers:GpEngine",
-    "tpe": "a3gnn.tuning.engines.samplers:TpeEngine",
-    "nsga2": "a3gnn.tuning.engines.samplers:Nsga2Engine",
-    "random": "a3gnn.tuning.engines.baselines:RandomEngine",
-    "exhaustive": "a3gnn.tuning.engines.baselines:ExhaustiveEngine",
-}
+#: Engines that choose trials (`a3gnn.tuning.engines.engine`).
+ENGINES = ("ppo", "ei", "gp", "tpe", "nsga2", "random", "exhaustive")
 
 
 @dataclass(frozen=True, slots=True)
