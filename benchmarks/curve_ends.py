@@ -1,0 +1,179 @@
+"""How well the end of a learning curve is predicted from its first part, on graphs that the prediction has not seen.
+
+    python -m benchmarks.curve_ends [--profiles FILE.jsonl.gz] [--grids FILE.jsonl.gz ...] [--share 0.25]
+
+The curves are those of the profiles and of the measured grids, one per learning key; each graph is held out in turn.
+From the points up to the share of a curve's mini-batches its best validation accuracy at the end is predicted.
+
+Columns: median error in points, and mean error; share of the 90 % intervals that have the true value, and their mean
+width in points. Each is the mean over graphs, with the standard error. Then the errors of the prediction less those of
+each other rule, the medians' means over graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from a3gnn.learning_curve import LearningCurve
+from a3gnn.measurement import Measurement
+from a3gnn.profiling.store.jsonl import read_measurements
+from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
+from a3gnn_surrogate.known_curves import KnownCurves, expected_accuracy
+from a3gnn_surrogate.measured_setting import by_setting
+from benchmarks.report import add_profiles, profiles
+
+Floats = NDArray[np.float64]
+GRIDS = Path(__file__).parent / "results" / "grids"
+#: Exponents of a power law.
+_EXPONENTS = np.arange(0.05, 2.01, 0.05)
+#: The rule that is judged.
+_OURS = "by other curves and the baseline's"
+
+
+class Case(NamedTuple):
+    """A curve to predict.
+
+    Attributes:
+        known: Its first part.
+        sample: The whole curve.
+    """
+
+    known: LearningCurve
+    sample: Sample
+
+    @property
+    def gain(self) -> float:
+        """What it gained after the first part."""
+        return max(self.sample.curve.val_accuracy) - max(self.known.val_accuracy)
+
+
+def samples(measurements: Iterable[Measurement]) -> list[Sample]:
+    """Returns the curves of `measurements`, the longest of each learning key of a setting."""
+    found = []
+    for rows in by_setting(measurements).values():
+        curves = KnownCurves.of(rows)
+        own = None if curves.default is None else curves.default.knobs
+        for known in curves.curves:
+            default = curves.default.curve if curves.default and known.knobs != own else None
+            found.append(Sample(rows[0].setting.graph.fingerprint, known.curve, default))
+    return found
+
+
+def cases(curves: Iterable[Sample], share: float) -> list[Case]:
+    """Returns the curves with enough points within `share` of their mini-batches."""
+    found = []
+    for sample in curves:
+        curve = sample.curve
+        count = sum(batches <= share * curve.trained * (1 + 1e-9) for batches in curve.batches)
+        if LEAST_POINTS <= count < len(curve.batches):
+            known = LearningCurve(curve.batches[:count], curve.val_accuracy[:count], curve.ended)
+            found.append(Case(known, sample))
+    return found
+
+
+def power_law(curve: LearningCurve, batches: float) -> float:
+    """Returns the quality after `batches` of the law a - b n^-c with the least squares to the best so far."""
+    counts, best = np.array(curve.batches, np.float64), np.array(curve.running_best())
+    least, found = np.inf, float(best[-1])
+    for exponent in _EXPONENTS:
+        columns = np.stack([np.ones(len(counts)), -((counts / counts[-1]) ** -exponent)], axis=1)
+        solution = np.linalg.lstsq(columns, best, rcond=None)[0]
+        error = float(np.square(columns @ solution - best).sum())
+        if error < least and solution[1] >= 0:
+            least = error
+            found = float(solution[0] - solution[1] * (batches / counts[-1]) ** -exponent)
+    return float(np.clip(found, best[-1], 1.0))
+
+
+def as_baseline(case: Case) -> float:
+    """Returns the quality if the curve goes on as the baseline's does, and stays as it is without one."""
+    if case.sample.default is None:
+        return max(case.known.val_accuracy)
+    return expected_accuracy(case.known, case.sample.default, case.sample.curve.trained)
+
+
+def judged(curves: Sequence[Sample], share: float) -> dict[str, list[tuple[Floats, Floats, Floats]]]:
+    """Returns per rule, for each graph: absolute errors, whether intervals hold, and their widths; in points.
+
+    Rules without intervals have empty arrays for the last two.
+    """
+    every = cases(curves, share)
+    graphs = list(dict.fromkeys(case.sample.graph for case in every))
+    gains = {graph: np.mean([one.gain for one in every if one.sample.graph == graph]) for graph in graphs}
+    found: dict[str, list[tuple[Floats, Floats, Floats]]] = {}
+    for graph in graphs:
+        fit = CurveEnds.of(sample for sample in curves if sample.graph != graph)
+        own = [case for case in every if case.sample.graph == graph]
+        mean_gain = float(np.mean([gains[other] for other in graphs if other != graph]))
+        rules: Mapping[str, Callable[[Case], float | Extrapolated]] = {
+            "stays as it is": lambda case: max(case.known.val_accuracy),
+            "gains as others do": lambda case, gain=mean_gain: max(case.known.val_accuracy) + gain,  # type: ignore[misc]
+            "power law": lambda case: power_law(case.known, case.sample.curve.trained),
+            "as the baseline": as_baseline,
+            "by other curves": lambda case, fit=fit: fit.predict(case.known, case.sample.curve.trained),  # type: ignore[misc]
+            _OURS: lambda case, fit=fit: fit.predict(case.known, case.sample.curve.trained, case.sample.default),  # type: ignore[misc]
+        }
+        for rule, predict in rules.items():
+            found.setdefault(rule, []).append(_errors(own, predict))
+    return found
+
+
+def _errors(own: Sequence[Case], predict: Callable[[Case], float | Extrapolated]) -> tuple[Floats, Floats, Floats]:
+    errors, held, widths = [], [], []
+    for case in own:
+        true, found = max(case.sample.curve.val_accuracy), predict(case)
+        if isinstance(found, Extrapolated):
+            held.append(found.low - 1e-9 <= true <= found.high + 1e-9)
+            widths.append(100 * (found.high - found.low))
+            found = found.median
+        errors.append(100 * abs(found - true))
+    return np.array(errors), np.array(held, np.float64), np.array(widths)
+
+
+def _with_error(values: Sequence[float], digits: int = 2) -> str:
+    error = np.std(values, ddof=1) / len(values) ** 0.5
+    return f"{np.mean(values):.{digits}f} ({error:.{digits}f})"
+
+
+def report(found: Mapping[str, Sequence[tuple[Floats, Floats, Floats]]]) -> list[str]:
+    """Returns the lines of the tables."""
+    lines = ["| rule | median error | mean error | in the interval | width |", "|---|---:|---:|---:|---:|"]
+    for rule, of_graphs in found.items():
+        columns = [
+            _with_error([float(function(errors)) for errors, _, _ in of_graphs]) for function in (np.median, np.mean)
+        ]
+        if len(of_graphs[0][1]):
+            columns += [_with_error([float(part[i].mean()) for part in of_graphs]) for i in (1, 2)]
+        lines.append(f"| {rule} | " + " | ".join([*columns, *["-"] * (4 - len(columns))]) + " |")
+    medians = {rule: np.array([np.median(errors) for errors, _, _ in of_graphs]) for rule, of_graphs in found.items()}
+    lines += [
+        "",
+        *(f"less {rule}: {_with_error(medians[_OURS] - own)}" for rule, own in medians.items() if rule != _OURS),
+    ]
+    return lines
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_profiles(parser)
+    parser.add_argument(
+        "--grids", type=Path, nargs="*", default=sorted(GRIDS.glob("*.jsonl.gz")), help="files of measured grids"
+    )
+    parser.add_argument("--share", type=float, default=0.25, help="known share of a curve's mini-batches")
+    options = parser.parse_args()
+    rows = [*profiles(options), *(row for path in options.grids for row in read_measurements(path))]
+    curves = samples(rows)
+    known = cases(curves, options.share)
+    print(f"{len(known)} curves of {len({case.sample.graph for case in known})} graphs, {options.share:.0%} known\n")
+    print("\n".join(report(judged(curves, options.share))))
+
+
+if __name__ == "__main__":
+    main()
