@@ -35,7 +35,7 @@ def _stack() -> list[torch.autocast]:
 
 def _enter(_: nn.Module, __: Any) -> None:
     context = torch.autocast("cpu", torch.bfloat16)
-    context.__enter__()
+    context.__enter__()  # type: ignore[no-untyped-call]
     _stack().append(context)
 
 
