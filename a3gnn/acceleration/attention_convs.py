@@ -25,7 +25,7 @@ from a3gnn.models.layers.layer import LayerShapes
 _EDGE_COST = 300
 
 
-class Attention(Accelerated):  # type: ignore[misc]  # PyG's classes have no types
+class Attention(Accelerated):
     """What the attention layers share."""
 
     aggregations = ("sum", "add")
@@ -247,18 +247,19 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
         return out.to(dtype)
 
 
-def _by_head(conv: Any, x: Tensor, lin: nn.Module) -> Tensor:
+def _by_head(conv: Any, x: Tensor, lin: Any) -> Tensor:
     """Returns the map of `x`, at least float32, shape (n_rows, heads, width)."""
     return _single(mapped(x, lin.weight, lin.bias)).view(-1, conv.heads, conv.out_channels)
 
 
-def _scorer(lin: nn.Module, attention: Tensor) -> Tensor:
+def _scorer(lin: Any, attention: Tensor) -> Tensor:
     """Returns the map from rows to the scores of their maps, shape (heads, in_channels).
 
     `attention` has shape (1, heads, width), and the weight of `lin` (heads * width, in_channels).
     """
     weight = lin.weight.view(attention.shape[1], attention.shape[2], -1)
-    return (attention.transpose(0, 1) @ weight).squeeze(1)
+    scorer: Tensor = (attention.transpose(0, 1) @ weight).squeeze(1)
+    return scorer
 
 
 def _single(x: Tensor) -> Tensor:

@@ -146,9 +146,10 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         """Returns why no call can run natively, or None."""
         return next(_reasons(self), None)
 
-    def refuse(self, reason: str) -> None:
-        """Notes why a call runs PyG's code."""
+    def refuse(self, reason: str) -> Call | None:
+        """Notes why a call runs PyG's code, and returns None."""
         self.__dict__["_a3gnn_refused"] = reason
+        return None
 
     def call(self, x: Any, edge_index: Any, size: Any = None, *, weights: Any = None) -> Call | None:
         """Returns the checked arguments of a call, or None if PyG's code must run it.
@@ -211,8 +212,7 @@ def _is_traced() -> bool:
     """Returns whether torch records or transforms operators instead of only running them."""
     return bool(
         torch.compiler.is_compiling()
-        or torch.jit.is_scripting()
-        or torch.jit.is_tracing()
+        or torch._C._get_tracing_state() is not None
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack()
         or torch.autograd.forward_ad._current_level >= 0
@@ -307,7 +307,7 @@ def _are_weights(weights: Any, edge_index: Tensor, dtype: torch.dtype) -> bool:
     """Returns whether `weights` are one number of `dtype` per edge."""
     if type(weights) not in (Tensor, nn.Parameter) or weights.dtype is not dtype or weights.layout is not torch.strided:
         return False
-    return weights.shape == edge_index.shape[1:] and weights.device.type == "cpu"
+    return bool(weights.shape == edge_index.shape[1:]) and weights.device.type == "cpu"
 
 
 def _num_targets(source: Tensor, own: Tensor | None, size: Any) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch_geometric.nn import conv as pyg
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -139,7 +139,7 @@ def _aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, d
 def _mapped_sum(
     graph: EdgeGraph,
     x: Tensor,
-    lin: nn.Module,
+    lin: Any,
     aggr: str,
     weights: Tensor | None,
     dtype: torch.dtype,
@@ -172,11 +172,11 @@ def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
     return work.map_first(in_channels, out_channels) < work.aggregate_first(in_channels, out_channels)
 
 
-def _mapped(x: Tensor, lin: nn.Module, dtype: torch.dtype) -> Tensor:
+def _mapped(x: Tensor, lin: Any, dtype: torch.dtype) -> Tensor:
     return mapped(x.to(dtype), lin.weight, lin.bias)
 
 
-def _plus_mapped(out: Tensor, own: Tensor, lin: nn.Module) -> Tensor:
+def _plus_mapped(out: Tensor, own: Tensor, lin: Any) -> Tensor:
     """Returns `out` plus the map of `own` by `lin`, which has no bias."""
     if out.dtype is torch.bfloat16:
         return out + mapped(own.to(out.dtype), lin.weight)

@@ -48,7 +48,7 @@ class _Dropped(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, out = ctx.saved_tensors
         if not ctx.rectified:
             return dropped(grad, ctx.dropout, rectified=False), None, None

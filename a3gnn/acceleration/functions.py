@@ -186,7 +186,7 @@ class _Max(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         graph: EdgeGraph = ctx.graph
         x, best = ctx.saved_tensors
         if torch.is_grad_enabled():
@@ -210,7 +210,7 @@ class _Attention(torch.autograd.Function):
         return signed.clamp(min=0).mul_(float(dropout.scale)) if dropout.threshold else signed
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         graph: EdgeGraph = ctx.graph
         scores, signed = ctx.saved_tensors
         if torch.is_grad_enabled():
@@ -369,10 +369,9 @@ class _PairScores(torch.autograd.Function):
         by_weight = weight.new_empty(blocks, *weight.shape)
         written = (by_target.numpy(), _optional(by_added, source), by_weight.numpy(), _BLOCK)
         size = graph.num_edges * weight.numel()
-        arguments = (graph.indptr, graph.indices, *given, change, *written)
-        _over(kernels.pair_gradient_by_target, blocks, size, *arguments)
-        arguments = (graph.by_source, *given, change, by_source.numpy())
-        _over(kernels.pair_gradient_by_source, graph.num_src, size, *arguments)
+        _over(kernels.pair_gradient_by_target, blocks, size, graph.indptr, graph.indices, *given, change, *written)
+        written_by_source = by_source.numpy()
+        _over(kernels.pair_gradient_by_source, graph.num_src, size, graph.by_source, *given, change, written_by_source)
         return by_source, by_target, by_added, by_weight.sum(dim=0), None, None
 
 

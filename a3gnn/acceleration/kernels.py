@@ -74,14 +74,15 @@ def _softmax(scores: Any) -> Callable[..., None]:
 
 
 @njit(cache=True, nogil=True)
-def extent(sources: NDArray[Any], targets: NDArray[Any]) -> tuple[int, int, int, bool]:
+def extent(sources: NDArray[Any], targets: NDArray[Any]) -> Any:
     """Returns the lowest end, the highest source, the highest target, and whether targets ascend."""
     lowest, top_source, top_target, ascending = np.int64(0), np.int64(-1), np.int64(-1), True
     for e in range(len(sources)):
         source, target = np.int64(sources[e]), np.int64(targets[e])
         lowest = min(lowest, min(source, target))
         top_source = max(top_source, source)
-        ascending = ascending and target >= np.int64(targets[max(e - 1, 0)])
+        if target < np.int64(targets[max(e - 1, 0)]):
+            ascending = False
         top_target = max(top_target, target)
     return lowest, top_source, top_target, ascending
 

@@ -38,7 +38,8 @@ class Node(ABC):
         self.inputs = [one.node if isinstance(one, LazyRows) else one for one in inputs]
         nodes = [one for one in self.inputs if isinstance(one, Node)]
         tensors = [one for one in [*self.inputs, *held] if isinstance(one, Tensor)]
-        self.requires_grad = torch.is_grad_enabled() and any(one.requires_grad for one in [*nodes, *tensors])
+        needed = any(one.requires_grad for one in nodes) or any(one.requires_grad for one in tensors)
+        self.requires_grad: bool = torch.is_grad_enabled() and needed
         self._held = [(one, one._version) for one in tensors if not one.is_inference()]  # those have no version
         self._grad = torch.is_grad_enabled()
         self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
@@ -173,13 +174,13 @@ class LazyRows(Tensor):
     @staticmethod
     def __new__(cls, node: Node) -> LazyRows:
         """Returns the tensor of `node`."""
-        make = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+        make = Tensor._make_wrapper_subclass
         made: LazyRows = make(cls, node.shape, dtype=node.dtype, requires_grad=node.requires_grad)
         made.node = node
         if node.requires_grad:
             # C++ code that never asks for rows, such as autograd functions of users, returns a gradient by this leaf.
             with torch._C.DisableTorchFunctionSubclass():
-                made.register_hook(node.continue_backward)
+                made.register_hook(node.continue_backward)  # type: ignore[no-untyped-call]
         return made
 
     def __init__(self, node: Node) -> None: ...
@@ -205,7 +206,9 @@ class LazyRows(Tensor):
         return func(*args, **kwargs)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Applies `func`, which came from C++ code, to all rows."""
         args, kwargs = tree_map_only(LazyRows, lambda one: one.node.read(one.node.shape[0]), (args, kwargs or {}))
         return func(*args, **kwargs)
@@ -370,7 +373,7 @@ _RELUS = {torch.relu, Tensor.relu, _F.relu}
 _METADATA = {
     Tensor.shape.__get__,  # type: ignore[attr-defined]
     Tensor.dtype.__get__,  # type: ignore[attr-defined]
-    Tensor.device.__get__,  # type: ignore[attr-defined]
+    Tensor.device.__get__,
     Tensor.layout.__get__,  # type: ignore[attr-defined]
     Tensor.ndim.__get__,  # type: ignore[attr-defined]
     Tensor.is_cuda.__get__,  # type: ignore[attr-defined]
