@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional
 from torch_geometric.nn import conv as pyg
 
 from a3gnn.acceleration.calls import Accelerated
+from a3gnn.acceleration.lazy_rows import LazyRows, RowNode
 from a3gnn.acceleration.twice import mapped
 from a3gnn.features.row_table import Aggregator
 from a3gnn.models.input_rows import InputRows
@@ -52,6 +54,14 @@ def from_table(layer: Accelerated, x: InputRows, edge_index: Any, *others: Any) 
     if isinstance(layer, pyg.GINConv):
         out: Tensor = layer.nn(rows)
         return out
+    if torch.is_inference_mode_enabled():
+        return _mapped(layer, rows)
+    held = list(layer.parameters())
+    return LazyRows(RowNode(partial(_mapped, layer), [rows], layer.out_channels, rows.dtype, held))
+
+
+def _mapped(layer: Any, rows: Tensor) -> Tensor:
+    """Returns the output of a layer for rows of its table."""
     with torch.autocast("cpu", enabled=False):
         match layer:
             case pyg.SAGEConv():
