@@ -18,26 +18,35 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
+import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice, repeat
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
+import torch_geometric.nn
+from torch.nn import functional
+from torch_geometric.data import Data
 
+from a3gnn.errors import MemoryLimitError
+from a3gnn.loader.loader import Loader
+from a3gnn.process.heap import trim_heap
 from a3gnn.process.memory import process_memory
+from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 
 Model = Literal["SAGE", "GCN", "GAT", "GIN"]
 MODELS: tuple[Model, ...] = ("SAGE", "GCN", "GAT", "GIN")
 # Seconds between samples from outside.
 _PERIOD_S = 0.01
 # Mini-batches of a run; the first ones, in which the loader learns, don't count for the seconds.
-_BATCHES, _LEARNING = 8, 3
+_BATCHES, _LEARNING = 10, 4
 # Seconds after which a process counts as dead.
 _TIMEOUT_S = 600.0
 
@@ -76,23 +85,18 @@ class Case:
         )
 
 
-def child(case: Case, above: int | None, limit: int | None, folder: Path) -> None:
-    """Runs the loop of `case`, and prints what it took as JSON.
+def child(
+    case: Case, above: int | None, limit: int | None, folder: Path, tell: Callable[[dict[str, Any]], None]
+) -> None:
+    """Runs the loop of `case`, and tells its limit as it begins, and at the end what it took.
 
     Args:
         case: The case.
         above: Limit of the bytes above the memory before the first mini-batch; None is no limit.
         limit: The limit itself, in place of `above`.
         folder: Receives the gradients of each mini-batch.
+        tell: Takes the figures.
     """
-    import torch
-    from torch.nn import functional
-
-    from a3gnn import Loader
-    from a3gnn.errors import MemoryLimitError
-    from a3gnn.process.heap import trim_heap
-    from a3gnn.process.memory_guard import MemoryGuard, host_bytes
-
     torch.manual_seed(case.seed)
     data, model = _data(case), _model(case)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
@@ -114,7 +118,7 @@ def child(case: Case, above: int | None, limit: int | None, folder: Path) -> Non
         extra = {} if limit is None else {"memory_limit": limit, "model": model if case.known else None}
         loader = Loader(data, **made, **extra)
         del plain
-        print(json.dumps({"begin": limit}), flush=True)
+        tell({"begin": limit})
         with MemoryGuard() as guard:
             guard.recent_bytes()
             begin, worked = time.perf_counter(), time.process_time()
@@ -137,13 +141,10 @@ def child(case: Case, above: int | None, limit: int | None, folder: Path) -> Non
     except MemoryLimitError as error:
         found |= {"outcome": "died" if found["seconds"] else "refused", "detail": str(error)}
         found["least"] = getattr(getattr(locals().get("loader"), "limited", None), "least_bytes", None)
-    print(json.dumps(found), flush=True)
+    tell(found)
 
 
 def _data(case: Case) -> Any:
-    import torch
-    from torch_geometric.data import Data
-
     rng = np.random.default_rng(case.seed)
     edges = case.nodes * case.degree
     # Sources follow a power law, as in real graphs, so that neighborhoods overlap.
@@ -157,8 +158,6 @@ def _data(case: Case) -> Any:
 
 
 def _model(case: Case) -> Any:
-    import torch_geometric.nn
-
     kind = {"SAGE": "GraphSAGE"}.get(case.model, case.model)
     more = {"heads": 4} if case.model == "GAT" else {}
     made = getattr(torch_geometric.nn, kind)
@@ -166,27 +165,34 @@ def _model(case: Case) -> Any:
 
 
 def run(case: Case, above: int | None, limit: int | None, folder: Path) -> dict[str, Any]:
-    """Returns what the process of a case prints, with its peak as sampled from outside while the loop ran."""
+    """Returns what a process for `case` tells, and its peak as sampled from outside while the loop ran."""
     folder.mkdir(parents=True, exist_ok=True)
-    order = json.dumps({"case": asdict(case), "above": above, "limit": limit, "folder": str(folder)})
-    command = [sys.executable, "-m", "benchmarks.memory_contract", "--child", order]
-    ended = time.monotonic() + _TIMEOUT_S
-    log = folder / "log"
-    with log.open("w") as told, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True) as process:
-        assert process.stdout is not None
-        first, sampled = process.stdout.readline(), 0
-        while process.poll() is None and time.monotonic() < ended:
-            sampled = max(sampled, process_memory(process.pid).anonymous_bytes)
-            time.sleep(_PERIOD_S)
-        process.kill()
-        rest = process.stdout.read()
-    errors = log.read_text()
-    last = (first + rest).strip().splitlines()[-1:]
-    if process.returncode or not last or "outcome" not in last[0]:
-        return {"outcome": "died", "detail": errors[-2000:], "sampled": sampled}
-    found: dict[str, Any] = json.loads(last[0])
-    warned = [line for line in errors.splitlines() if "above memory_limit" in line]
-    return found | {"sampled": sampled, "warned": warned}
+    context = multiprocessing.get_context("fork")  # all imports are done, and torch has not started a thread
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_told, args=(case, above, limit, folder, sender))
+    process.start()
+    sender.close()
+    messages: list[dict[str, Any]] = []
+    sampled, ended = 0, time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < ended:
+        try:
+            while receiver.poll():
+                messages.append(receiver.recv())
+        except EOFError:
+            break
+        if messages and "outcome" not in messages[-1]:
+            sampled = max(sampled, process_memory(process.pid or 0).anonymous_bytes)
+        time.sleep(_PERIOD_S)
+    process.kill()
+    process.join()
+    last = messages[-1] if messages else {}
+    died = {} if "outcome" in last else {"outcome": "died", "detail": f"exit code {process.exitcode}"}
+    return last | died | {"sampled": sampled}
+
+
+def _told(case: Case, above: int | None, limit: int | None, folder: Path, sender: Connection) -> None:
+    warnings.simplefilter("ignore")  # of peaks above the limit, which are counted
+    child(case, above, limit, folder, sender.send)
 
 
 def measure(case: Case) -> dict[str, Any]:
@@ -253,13 +259,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="starts no case after this time")
     parser.add_argument("--out", type=Path, help="appends a line of JSON per case")
     parser.add_argument("--show", type=Path, help="prints the table of a file")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        order = json.loads(options.child)
-        case = Case(**{**order["case"], "fanouts": tuple(order["case"]["fanouts"])})
-        child(case, order["above"], order["limit"], Path(order["folder"]))
-        return
     if options.show:
         rows = [json.loads(line) for line in options.show.read_text(encoding="utf-8").splitlines()]
     else:

@@ -39,6 +39,8 @@ _AIM = 0.95
 _UNSEEN_BYTES = 1 << 20
 # Passes before which free blocks go back to the system in any case, so that they are measured alone. Guess.
 _TRIMMED = 3
+# Passes before which that is done for larger ones than any before. Guess.
+_MEASURED = 12
 # The smallest limit is named with this much more, because it is printed in three digits.
 _ROUNDED = 1.01
 # Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
@@ -265,12 +267,20 @@ class LimitedBatches:
         """Returns whether a pass over a whole mini-batch fits, after features went to disk if that is needed."""
         if not model.within_reach(size):
             return False
-        return self._fits(size, model) or (self._pipeline.features_to_disk() and self._fits(size, model))
+        fits = self._fits(size, model, trusts=True)
+        return fits or (self._pipeline.features_to_disk() and self._fits(size, model, trusts=True))
 
-    def _fits(self, size: Size, model: MemoryModel) -> bool:
-        """Returns whether a pass fits, after a return of free blocks to the system if that is needed."""
+    def _fits(self, size: Size, model: MemoryModel, *, trusts: bool = False) -> bool:
+        """Returns whether a pass fits, after a return of free blocks to the system if that is needed.
+
+        Args:
+            size: Of the pass.
+            model: Predicts its bytes.
+            trusts: Whether free blocks may be expected to serve a part of the pass.
+        """
         need, level, cap = model.predict(size), self._level.now(), self._level.cap_bytes
-        if level.held + self._reuse.predict(need, level.held - level.used) <= cap:
+        new = self._reuse.predict(need, level.held - level.used) if trusts else need
+        if level.held + new <= cap:
             return True
         if level.used < level.held and need > self._room(level):
             return False
@@ -287,7 +297,10 @@ class LimitedBatches:
         return alive[0] if len(alive) == 1 else 0
 
     def _begin(self, size: Size, model: MemoryModel) -> None:
-        level = self._level.trimmed() if len(model) < _TRIMMED else self._level.now()
+        measured = len(model) < _TRIMMED or (len(model) < _MEASURED and model.is_new(size))
+        level = self._level.trimmed() if measured else self._level.now()
+        if level.held - level.used <= _UNSEEN_BYTES:
+            self._reuse.restart()
         self._note(self._level.peak())
         self._under_way = _Pass(size, model, level.held, level.held - level.used, self._dropped_bytes())
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 _REMEMBERED = 64
 # Passes from which a line is fitted. Fewer give bounds alone. Guess.
 _FITTED_FROM = 6
-# The margin over a prediction: this share, or the largest error so far if that is more; and a few pages. Guesses.
+# The margin over a prediction: this share, the largest error so far, and a few pages. Guesses.
 _LEAST_MARGIN, _PAGES_BYTES = 0.1, 1 << 20
 # Part of a pass that may be constant, for predictions of smaller ones. Guess.
 _CONSTANT = 0.25
@@ -25,9 +25,9 @@ _CONSTANT = 0.25
 MOST_GROWTH = 4.0
 
 
-# The part of a pass that free blocks may not serve: the most in `python -m benchmarks.memory_contract` (case 7, -.1 to
-# .61), or in the last passes here.
-_LEAST_NEW, _RECENT = 0.6, 16
+# The part of a pass that free blocks may not serve. Guesses, by passes of `python -m benchmarks.memory_contract`: first
+# it was -.1 to .3 after a return of free blocks, once .5. Later it is a half more than in the last passes.
+_FIRST_NEW, _LEAST_NEW, _MORE_NEW, _RECENT = 0.3, 0.05, 1.5, 4
 
 
 class Size(NamedTuple):
@@ -76,14 +76,18 @@ class MemoryModel:
         """Returns whether `size` is near enough to the measured passes to be predicted."""
         return any(size.over(known.size) <= MOST_GROWTH for known in self._passes)
 
+    def is_new(self, size: Size) -> bool:
+        """Returns whether `size` is larger than any measured pass."""
+        return all(size.over(known.size) > 1 for known in self._passes)
+
     def predict(self, size: Size) -> float:
         """Returns the most bytes that a pass over `size` is expected to take; needs at least one measured pass."""
         return self._middle(size) * (1 + self.margin(size)) + _PAGES_BYTES
 
     def margin(self, size: Size) -> float:
-        """Returns the margin as a share of the prediction: the largest error for sizes that are not far smaller."""
+        """Returns the margin as a share of the prediction, by the largest error for sizes that are not far smaller."""
         errors = [error for known, error in self._errors if size.over(known) <= MOST_GROWTH]
-        return max([_LEAST_MARGIN, *errors])
+        return _LEAST_MARGIN + max([0.0, *errors])
 
     def _middle(self, size: Size) -> float:
         most = min(_scaled(known, size) for known in self._passes)
@@ -91,7 +95,7 @@ class MemoryModel:
             return most
         smaller = [known.taken for known in self._passes if known.size.over(size) <= 1]
         least = float(np.median(smaller)) if smaller else 0.0
-        return float(max(min(self._line @ (1.0, *size), most), min(least, most)))
+        return max(min(float(self._line @ (1.0, *size)), most), min(least, most))
 
 
 class HeapReuse:
@@ -100,13 +104,17 @@ class HeapReuse:
     def __init__(self) -> None:
         self._new: deque[float] = deque(maxlen=_RECENT)
 
+    def restart(self) -> None:
+        """Forgets the last passes, because free blocks went back to the system."""
+        self._new.clear()
+
     def add(self, need: float, free: float, grown: float) -> None:
         """Records that a pass which needs `need` bytes, and found `free` ones, made memory grow by `grown` bytes."""
         self._new.append((grown - max(0.0, need - free)) / need)
 
     def predict(self, need: float, free: float) -> float:
         """Returns the most bytes by which memory is expected to grow; all of `need` at most."""
-        new = max([_LEAST_NEW, *self._new])
+        new = max(_LEAST_NEW, _MORE_NEW * max(self._new)) if len(self._new) == _RECENT else _FIRST_NEW
         return min(need, max(0.0, need - free) + new * need)
 
 

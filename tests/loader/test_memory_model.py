@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
+from a3gnn.loader.memory_model import MOST_GROWTH, HeapReuse, MemoryModel, Size
 
 MIB = 1 << 20
 
@@ -49,9 +49,32 @@ def test_an_error_widens_the_margin_for_such_sizes() -> None:
         model.add(size, 100 * MIB)
     before = model.predict(size)
     model.add(size, 130 * MIB)
-    assert model.margin(size) == pytest.approx(0.3, abs=0.01)
+    assert model.margin(size) == pytest.approx(0.4, abs=0.01)
     assert model.predict(size) >= 130 * MIB > before
     tiny = MemoryModel()
     tiny.add(Size(10, 20), 2 * MIB)
     tiny.add(Size(10, 20), 8 * MIB)
     assert tiny.margin(Size(10, 20)) > 1 > tiny.margin(Size(1000, 2000))
+
+
+def test_passes_larger_than_any_are_new() -> None:
+    model = MemoryModel()
+    assert model.is_new(Size(1, 1))
+    model.add(Size(1000, 2000), MIB)
+    assert not model.is_new(Size(1000, 2000))
+    assert model.is_new(Size(1001, 10))
+
+
+def test_free_blocks_serve_a_pass_in_part() -> None:
+    reuse = HeapReuse()
+    assert reuse.predict(100.0, 0.0) == 100
+    assert reuse.predict(100.0, 100.0) == pytest.approx(30)
+    assert reuse.predict(100.0, 40.0) == pytest.approx(90)
+    for grown in (20.0, 10.0, 0.0, 0.0):
+        reuse.add(100.0, 100.0, grown)
+    assert reuse.predict(100.0, 100.0) == pytest.approx(30)  # a half more than the most
+    for _ in range(4):
+        reuse.add(100.0, 100.0, 0.0)
+    assert reuse.predict(100.0, 100.0) == pytest.approx(5)
+    reuse.restart()
+    assert reuse.predict(100.0, 100.0) == pytest.approx(30)
