@@ -76,8 +76,9 @@ class PygBatches:
             data.seed_share = batch.seed_share
         if self._type == "directional":
             data.num_sampled_nodes = _steps(subgraph.hop_sizes)
-            ends = [int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-2]]
-            data.num_sampled_edges = _steps([*ends, subgraph.num_edges])  # the last hop's rows may be more than its own
+            ends = [int(subgraph.indptr[size]) for size in subgraph.hop_sizes[:-1]]
+            # The last hop's rows may be more than its own.
+            data.num_sampled_edges = _steps([*ends[:-1], subgraph.num_edges] if ends else [])
         if self._adjs and batch.aggregator is None:
             data.adjs = adjacencies(subgraph, batch.indptr, batch.indices)
         elif self._adjs:  # sources of the input layer are twice as many as nodes, so no edge list fits them
