@@ -46,7 +46,7 @@ MODELS: tuple[Model, ...] = ("SAGE", "GCN", "GAT", "GIN")
 # Seconds between samples from outside.
 _PERIOD_S = 0.01
 # Mini-batches of a run; the first ones, in which the loader learns, don't count for the seconds.
-_BATCHES, _LEARNING = 10, 4
+_BATCHES, _LEARNING = 14, 8
 # Seconds after which a process counts as dead.
 _TIMEOUT_S = 600.0
 

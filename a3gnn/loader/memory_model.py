@@ -19,6 +19,8 @@ _REMEMBERED = 64
 _FITTED_FROM = 6
 # The margin over a prediction: this share, the largest error so far, and a few pages. Guesses.
 _LEAST_MARGIN, _PAGES_BYTES = 0.1, 1 << 20
+# A pass is new if it is larger than the measured ones by this ratio. Guess.
+_LARGER = 1.25
 # Part of a pass that may be constant, for predictions of smaller ones. Guess.
 _CONSTANT = 0.25
 # By how much a pass may be larger than any measured one: small passes take memory in steps of pages. Guess.
@@ -77,8 +79,8 @@ class MemoryModel:
         return any(size.over(known.size) <= MOST_GROWTH for known in self._passes)
 
     def is_new(self, size: Size) -> bool:
-        """Returns whether `size` is larger than any measured pass."""
-        return all(size.over(known.size) > 1 for known in self._passes)
+        """Returns whether `size` is far larger than any measured pass."""
+        return all(size.over(known.size) > _LARGER for known in self._passes)
 
     def predict(self, size: Size) -> float:
         """Returns the most bytes that a pass over `size` is expected to take; needs at least one measured pass."""
