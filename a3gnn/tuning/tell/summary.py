@@ -210,8 +210,9 @@ def _answer(
         gains.append(f"{against.throughput.median:.2f}x the epochs per second")
     if against.memory < 0.95:
         gains.append(f"{_percent(against.memory)} memory")
-    if len(gains) < 2 and against.accuracy is not None and against.accuracy.low > 0:
-        gains.append(metric.show_gain(f"{against.accuracy.median:+.2f}"))
+    accuracy = against.accuracy
+    if len(gains) < 2 and accuracy is not None and _is_shown(tuned, accuracy) and accuracy.low > 0:
+        gains.append(metric.show_gain(f"{accuracy.median:+.2f}"))
     return ", ".join(gains or [f"{_percent(against.memory)} memory"])
 
 
@@ -244,7 +245,7 @@ def _figures(
     yield _line("peak memory", sizes, "" if against is None else _memory(against))
     qualities = ["" if one is None else show_quality(one, metric) for one in both]
     accuracy = None if against is None else against.accuracy
-    if tuned.final is not None and (accuracy is None or accuracy.repeats == 1):
+    if tuned.final is not None and not _is_shown(tuned, accuracy):
         return  # `_ends` has both
     change = "" if accuracy is None else _points(accuracy, metric)
     if change and tuned.default_budget_s is not None:
@@ -371,6 +372,11 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
     missing = [what for what in tuned.left_out if not _decides_nothing(what)]
     if missing:
         yield f"the budget was too small for {', '.join(missing)}; {more} measures more"
+
+
+def _is_shown(tuned: TunedConfig, accuracy: Spread | None) -> bool:
+    """Whether accuracy at equal training time is shown: one seed has final accuracies instead, if they are known."""
+    return accuracy is not None and (tuned.final is None or accuracy.repeats > 1)
 
 
 def _is_later(against: Comparison) -> bool:
