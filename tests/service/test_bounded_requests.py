@@ -1,6 +1,9 @@
 """Requests of few bytes that would cost much: refused soon, without keeping the server from others or its memory."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import StoreError
 from a3gnn.profiling.store.check import check_file, import_rows
-from tests.service.servers import JSON, Server, problem, serving
+from tests.service.servers import JSON, Server, problem
 
 psutil = pytest.importorskip("psutil", reason="psutil is not installed")
 MIB = 1 << 20
@@ -84,10 +87,23 @@ def test_a_told_trial_with_many_faults_is_refused_by_its_first_ones(idle: Server
     assert detail.count("must be a") <= 5
 
 
-@pytest.mark.slow
-def test_a_synthetic_graph_that_memory_can_not_hold_is_refused(tmp_path: Path) -> None:
-    with serving(tmp_path / "home", "--at-once", "0", "--max-nodes", "200000000", "--max-edges", f"{10**12}") as server:
-        wanted = "synthetic:nodes=100000000,degree=2000,features=1"
-        status, detail = problem(server, "POST", "/graphs", {"dataset": wanted}, JSON)
-        assert status == 422
-        assert "memory" in detail
+#: Examines a thing that takes 4 GiB in a process that may take 300 MiB.
+LARGE = """
+from a3gnn.service.examiner import answer_order, limit_memory
+
+def examined(order):
+    limit_memory(300 << 20)
+    return {"bytes": len(bytearray(4 << 30))}
+
+answer_order(examined, "graph", "graph")
+"""
+
+
+def test_what_takes_more_memory_than_allowed_is_refused() -> None:
+    order = json.dumps({"parent": os.getpid()}) + "\n"
+    run = subprocess.run(
+        [sys.executable, "-c", LARGE], input=order, capture_output=True, text=True, timeout=60, check=True
+    )
+    found = json.loads(run.stdout)["error"]
+    assert (found["status"], found["type"]) == (422, "urn:a3gnn:graph")
+    assert "needs more memory than the" in found["detail"]
