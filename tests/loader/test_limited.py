@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GAT, GCN, GIN, GraphSAGE
 
+from a3gnn.acceleration.accelerate import accelerate
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.limited import CutBatch
@@ -115,6 +116,29 @@ def test_gradients_of_shares_are_those_of_the_mini_batch(name: str, known: bool,
     assert len(limited) == 8
     assert limited.limited.cut >= 1
     assert limited.limited.shares > limited.limited.cut
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_accelerated_models_read_shares(name: str, data: Data) -> None:
+    torch.manual_seed(0)
+    plain = MODELS[name]().double()
+    model = accelerate(copy.deepcopy(plain))
+    expected = []
+    for whole in islice(loader_of(data, None), 3):
+        for one in (plain, model):  # the second loads kernels before the limit counts
+            one.zero_grad()
+            loss_of(one, whole).backward()
+        expected.append(gradients(plain))
+    model.zero_grad()
+    del whole
+    limited = loader_of(data, above(TIGHT), model=model)
+    for cut, uncut in zip(limited, expected, strict=False):
+        model.zero_grad()
+        for share in cut.shares():
+            (loss_of(model, share) * share.seed_share).backward()
+        assert (gradients(model) - uncut).abs().max() < 1e-10 * uncut.abs().max()
+    assert limited.limited is not None
+    assert limited.limited.cut >= 1
 
 
 def test_outputs_in_evaluation_are_in_the_order_of_the_seeds(data: Data) -> None:
