@@ -43,6 +43,7 @@ _PACKAGES = (
     ("fastapi", "fastapi", "a3gnn serve", "serve"),
     ("uvicorn", "uvicorn", "a3gnn serve", "serve"),
     ("alembic", "alembic", "a3gnn serve", "serve"),
+    ("jinja2", "jinja2", "a3gnn serve", "serve"),
     ("grpc", "grpcio", "graphs by parts", "parts"),
     ("ray", "ray", "trials on a Ray cluster", "ray"),
     ("pynvml", "nvidia-ml-py", "the energy of GPUs", "energy"),

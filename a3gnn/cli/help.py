@@ -59,7 +59,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "serve": (
         ("Common options", ("folder", "data_root", "host", "port", "token")),
         ("Access", ("allow_host", "allow_model")),
-        ("Limits", ("max_upload", "max_nodes", "max_edges", "max_queued", "at_once")),
+        ("Limits", ("max_upload", "max_uploads", "max_nodes", "max_edges", "max_queued", "at_once")),
         ("Storage", ("database",)),
         ("Other machines", _TRIALS),
         ("Other options", ("help",)),

@@ -32,7 +32,7 @@ class Case:
     def __init__(self, rows: Sequence[Measurement]) -> None:
         held = rows[0].setting.graph.fingerprint
         self.others = [row for row in rows if row.setting.graph.fingerprint != held]
-        (self.default,) = by_setting([row for row in rows if row.setting.graph.fingerprint == held])
+        self.default = by_setting([row for row in rows if row.setting.graph.fingerprint == held])[0]
         self.surrogate = Surrogate(seed=0).fit(self.others, held)
         self.costs = {config: median_costs(self.default, trials) for config, trials in self.default.by_config.items()}
         self.configs = [config for config, found in self.costs.items() if found is not None]

@@ -1,6 +1,10 @@
 import copy
+import functools
 import gc
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +33,7 @@ MIB = 1 << 20
 PLENTY = 1 << 50
 #: Bytes above those in use from which the first mini-batch of `data` is cut: the first guess is several times as much.
 TIGHT = 48 * MIB
+_ALONE = "A3GNN_TEST_ALONE"
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +57,24 @@ def above(nbytes: int) -> int:
     gc.collect()
     trim_heap()
     return host_bytes() + nbytes
+
+
+def alone(test: Callable[..., None]) -> Callable[..., None]:
+    """Runs `test` in a process of its own: what earlier tests left in the heap decides what fits."""
+    name = f"{Path(__file__).name}::{test.__name__}"
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        if _ALONE in os.environ:
+            test(*args, **kwargs)
+            return
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", name]
+        ended = subprocess.run(
+            command, cwd=Path(__file__).parent, env=os.environ | {_ALONE: "1"}, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stdout[-4000:]
+
+    return run
 
 
 def loader_of(data: Any, limit: int | None, **more: Any) -> Loader:
@@ -215,6 +238,7 @@ def test_memory_beside_the_shares_is_told_once(data: Data) -> None:
     assert ["above memory_limit" in str(one.message) for one in warned] == [True]
 
 
+@alone
 @pytest.mark.parametrize("known", [False, True])
 def test_what_can_not_be_done_is_said_with_the_limit_that_would_do(known: bool, data: Data) -> None:
     model = GraphSAGE(16, 2048, num_layers=3, out_channels=4).double()  # its gradients take 65 MiB, whatever the share
@@ -362,6 +386,7 @@ def test_features_stay_on_disk_if_they_would_take_the_memory(tmp_path: Path) -> 
     assert np.array_equal(x, graph.features.array[ids[:500]])
 
 
+@alone
 @pytest.mark.filterwarnings("ignore:the loop took")
 def test_features_go_to_disk_before_a_mini_batch_is_cut(tmp_path: Path) -> None:
     graph = Graph.load("synthetic:nodes=100000,degree=8,classes=4,features=128").save(tmp_path / "graph")

@@ -216,7 +216,8 @@ def test_holdings_count_every_row_once() -> None:
     assert sum(one.rows for one in found) == len(shipped)
     assert {one.graph for one in found} == {row.setting.graph.name for row in shipped}
     for one in found:
-        own = [row for row in shipped if row.setting.graph.name == one.graph]
+        kind = (one.graph, one.model)
+        own = [row for row in shipped if (row.setting.graph.name, row.setting.task.model) == kind]
         assert one.rows == len(own)
         assert one.failed == sum(row.metrics is None for row in own)
         assert one.measured == (min(row.created for row in own), max(row.created for row in own))

@@ -56,7 +56,8 @@ def test_no_trial_is_given_up_by_a_ratio(measured, formulas) -> None:
 def test_a_known_curve_does_not_put_seconds_among_ratios(measured, formulas) -> None:
     history = measured(TWO_PARTS, executor=formulas(two_parts_learn_more), **MISSED).history
     found = predict(fit_surrogate(history), history, [DEFAULT, MODE1]).column("seconds_to_accuracy")
-    assert found == pytest.approx([1.0, 1 / 1.3], rel=0.2)  # not the tens of seconds for which their curve is known
+    assert found[0] == pytest.approx(1.0, rel=0.2)
+    assert 0.6 < found[1] < 1.1  # not the tens of seconds for which their curve is known
 
 
 def test_no_ratio_is_kept_or_shown_as_predicted_seconds(measured) -> None:

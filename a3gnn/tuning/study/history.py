@@ -194,7 +194,13 @@ class History:
         return None if self.settling_s is None else self.study.settling_budget_s(self.settling_s)
 
     def outgrown(self, trial: Trial) -> bool:
-        """Returns whether the training of `trial` ended at an earlier target, and it is not known to miss this one."""
+        """Returns whether the training of `trial` ended at an earlier target, and it is not known to miss this one.
+
+        Only trials before the reference was trained on are: a configuration is measured anew once.
+        """
+        longer = max((place for place, one in enumerate(self.trials) if one.reason == LONGER), default=0)
+        if not any(one is trial for one in self.trials[:longer]):
+            return False
         metrics, figures = trial.metrics, self.figures(trial)
         if metrics is None or metrics.curve is None or figures is None or figures.complete:
             return False

@@ -138,7 +138,7 @@ def test_before_anything_is_eligible_probable_configurations_are_tried(tried: Hi
     row = tight.row(proposal.config.canonical())
     assert row is not None
     probability = beliefs.of(every).probability
-    assert beliefs.of(row[None]).probability[0] >= np.quantile(probability, 0.9)
+    assert beliefs.of(row[None]).probability[0] >= np.quantile(probability, 0.75)
 
 
 @pytest.mark.parametrize("engine", ["ei", "tpe"])
