@@ -96,8 +96,9 @@ def test_the_head_is_true_from_the_start_to_the_end(server: Server, told, open_p
 def test_the_verification_shows_its_lines(server: Server, told, open_page) -> None:
     study = told(2, budget=2)
     page = open_page(address(server, study))
-    wait_for(lambda: tell(study, 1) and "comparing" in study.state().get("line", ""))
-    page.locator("#line", has_text="comparing").wait_for()
+    verifying = re.compile("comparing|verifying")
+    wait_for(lambda: tell(study, 1) and verifying.search(study.state().get("line", "")) is not None)
+    page.locator("#line", has_text=verifying).wait_for()
     page.locator("#status", has_text="verifying").wait_for()
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import signal
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -210,5 +211,4 @@ def test_on_a_full_disk_a_study_can_be_stopped(small_disk: Path) -> None:
         (small_disk / "fill").unlink()
         wait_for(lambda: study.state()["status"] in ("stopped", "failed", "finished"), 60)
     finally:
-        server.process.kill()
-        server.process.wait()
+        server.end(signal.SIGKILL)
