@@ -83,9 +83,15 @@ class Attention(Accelerated):
         """Returns the mapped attributes by slot, shape (num_edges, heads, width)."""
         if edge_attr is None:
             return None
-        columns = edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr
-        rows: Tensor = self.lin_edge(graph.in_slots(columns))
+        rows: Tensor = self.lin_edge(_in_slots(graph, edge_attr))
         return rows.view(-1, self.heads, self.out_channels)
+
+    def finished(self, out: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Returns `out` with the residual of the targets' input `own` and the bias, as `GATConv` and `GATv2Conv` do."""
+        if self.res is not None:
+            assert own is not None
+            out = out + mapped(own.to(dtype), self.res.weight)
+        return (out if self.bias is None else out + self.bias).to(dtype)
 
 
 class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
@@ -127,7 +133,7 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         maps = _scorer(self.lin, self.att_src), _scorer(self.lin, self.att_dst)
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)
         out = attended_rows(graph, x.to(dtype), maps, weight, dropout, concat=self.concat)
-        return self._finished(out, own, dtype)
+        return self.finished(out, own, dtype)
 
     def _map_first(
         self,
@@ -147,17 +153,10 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         target = _single(mapped(target_rows, _scorer(for_target, self.att_dst)))
         edge = None
         if edge_attr is not None:
-            columns = edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr
-            edge = functional.linear(graph.in_slots(columns), _scorer(self.lin_edge, self.att_edge))
+            edge = functional.linear(_in_slots(graph, edge_attr), _scorer(self.lin_edge, self.att_edge))
         scores = sum_scores(graph, source, target, edge, self.negative_slope)
         out = head_sum(graph, attention_of(graph, scores, dropout), rows)
-        return self._finished(self.joined(out), own, dtype)
-
-    def _finished(self, out: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
-        if self.res is not None:
-            assert own is not None
-            out = out + mapped(own.to(dtype), self.res.weight)
-        return (out if self.bias is None else out + self.bias).to(dtype)
+        return self.finished(self.joined(out), own, dtype)
 
 
 class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
@@ -194,10 +193,7 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
         target = _by_head(self, own.to(dtype), self.lin_r)
         added = self.edge_rows(graph, edge_attr)
         scores = pair_scores(graph, source, target, added, self.att[0], self.negative_slope)
-        out = self.joined(head_sum(graph, attention_of(graph, scores, dropout), source))
-        if self.res is not None:
-            out = out + mapped(own.to(dtype), self.res.weight)
-        return (out if self.bias is None else out + self.bias).to(dtype)
+        return self.finished(self.joined(head_sum(graph, attention_of(graph, scores, dropout), source)), own, dtype)
 
 
 class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
@@ -245,6 +241,11 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
                 beta = self.lin_beta(torch.cat([out, skip, out - skip], dim=-1)).sigmoid()
                 out = beta * skip + (1 - beta) * out
         return out.to(dtype)
+
+
+def _in_slots(graph: EdgeGraph, edge_attr: Tensor) -> Tensor:
+    """Returns the attributes by slot, shape (num_edges, edge_dim)."""
+    return graph.in_slots(edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr)
 
 
 def _by_head(conv: Any, x: Tensor, lin: Any) -> Tensor:
