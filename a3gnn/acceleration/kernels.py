@@ -16,14 +16,11 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from a3gnn.features.row_kernels import settle, sum_of
+from a3gnn.features.row_kernels import prefetch_row, settle, sum_of
 from a3gnn.models.layers.layer_kernels import random_bits
 from a3gnn.models.layers.layer_kernels import softmax as single_softmax
 from a3gnn.storage.compiled import njit
-from a3gnn.storage.intrinsics import narrowed, prefetch_at, widened
-
-# Bytes of a cache line on x86-64 and most arm64 processors.
-_LINE = 64
+from a3gnn.storage.intrinsics import narrowed, widened
 
 
 def lifted(value: Any) -> Any:
@@ -220,8 +217,7 @@ def sum_rows(
             total[j] = 0
         while e + 3 < end:
             for ahead in range(e + 4, min(e + 8, last)):
-                for offset in range(indices[ahead] * row_bytes, (indices[ahead] + 1) * row_bytes, _LINE):
-                    prefetch_at(base + offset)
+                prefetch_row(base + indices[ahead] * row_bytes, row_bytes)
             a, b, c, d = x[indices[e]], x[indices[e + 1]], x[indices[e + 2]], x[indices[e + 3]]
             p = _factor(slots, weights, scale, unit, e, indices[e])
             q = _factor(slots, weights, scale, unit, e + 1, indices[e + 1])
@@ -457,8 +453,7 @@ def sum_heads(
                 total[h, j] = 0
         for e in range(indptr[i], indptr[i + 1]):
             ahead = indices[min(e + 4, last - 1)]
-            for offset in range(ahead * row_bytes, (ahead + 1) * row_bytes, _LINE):
-                prefetch_at(base + offset)
+            prefetch_row(base + ahead * row_bytes, row_bytes)
             row, slot = rows[indices[e]], slots[e] if len(slots) else e
             for h in range(heads):
                 weight, head, sums = attention[slot, h], row[h], total[h]
@@ -501,8 +496,7 @@ def dot_heads(
     for i in range(low, high):
         for e in range(indptr[i], indptr[i + 1]):
             ahead = indices[min(e + 4, last - 1)]
-            for offset in range(ahead * row_bytes, (ahead + 1) * row_bytes, _LINE):
-                prefetch_at(base + offset)
+            prefetch_row(base + ahead * row_bytes, row_bytes)
             row = rows[indices[e]]
             for h in range(heads):
                 if len(added):
@@ -636,8 +630,7 @@ def pair_scores(
     for i in range(low, high):
         for e in range(indptr[i], indptr[i + 1]):
             ahead = indices[min(e + 4, last - 1)]
-            for offset in range(ahead * row_bytes, (ahead + 1) * row_bytes, _LINE):
-                prefetch_at(base + offset)
+            prefetch_row(base + ahead * row_bytes, row_bytes)
             row = source[indices[e]]
             for h in range(heads):
                 head, own = row[h], target[i, h]

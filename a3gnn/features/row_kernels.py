@@ -171,12 +171,17 @@ def weigh_rows(
 
 
 @njit(cache=True, nogil=True, inline="always")
+def prefetch_row(address: int, row_bytes: int) -> None:
+    """Prefetches the `row_bytes` bytes from `address` on."""
+    for offset in range(0, row_bytes, _LINE):
+        prefetch_at(address + offset)
+
+
+@njit(cache=True, nogil=True, inline="always")
 def _prefetch_rows(addresses: NDArray[np.int64], indices: NDArray[np.int32], edge: int, row_bytes: int) -> None:
     """Prefetches the source rows of edges `edge` to `edge + 3`."""
     for e in range(edge, edge + 4):
-        address = addresses[indices[e]]
-        for offset in range(0, row_bytes, _LINE):
-            prefetch_at(address + offset)
+        prefetch_row(addresses[indices[e]], row_bytes)
 
 
 @njit(cache=True, nogil=True)

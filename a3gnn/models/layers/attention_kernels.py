@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.features.row_kernels import settle, sum_of
+from a3gnn.features.row_kernels import prefetch_row, settle, sum_of
 from a3gnn.models.layers.layer_kernels import random_bits, softmax
 from a3gnn.storage.compiled import njit
-from a3gnn.storage.intrinsics import prefetch_at, widened
+from a3gnn.storage.intrinsics import widened
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]
-# Bytes of a cache line on x86-64 and most arm64 processors.
-_LINE = 64
 # Edges between the current row and the prefetched one. Guess.
 _AHEAD = 4
 # LeakyReLU's negative slope: Veličković et al., 2018, section 2.1.
@@ -71,8 +69,7 @@ def attend(
             attention[first, h] = _leaky(source[i, h] + target[i, h])
         for e in range(begin, end):
             s, row = indices[e], attention[e + i + 1]
-            for offset in range(s * row_bytes, (s + 1) * row_bytes, _LINE):
-                prefetch_at(base + offset)
+            prefetch_row(base + s * row_bytes, row_bytes)
             for h in range(heads):
                 row[h] = _NEVER if s == i else _leaky(source[s, h] + target[i, h])
         own = attention[first : end + i + 1]
@@ -164,8 +161,7 @@ def score_gradients(
         for slot in range(begin + i, end + i + 1):
             s = i if slot == begin + i else indices[slot - i - 1]
             ahead = indices[min(slot - i + _AHEAD, len(indices) - 1)] if end > begin else s
-            for offset in range(ahead * row_bytes, (ahead + 1) * row_bytes, _LINE):
-                prefetch_at(base + offset)
+            prefetch_row(base + ahead * row_bytes, row_bytes)
             row, weights, changes = x[s], attention[slot], by_slot[slot]
             for h in range(heads):
                 changes[h] = _dot(grad[h, i], row) * scale if weights[h] > _ZERO else _ZERO
