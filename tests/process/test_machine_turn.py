@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from a3gnn.process.machine_turn import machine_turn, seconds_waited
+from a3gnn.tuning.study.budget import Budget
 
 HOLD = """
 import sys
@@ -59,12 +61,14 @@ def test_another_process_is_waited_for_and_named() -> None:
             other.stdin.write("\n")  # only now does it give the turn back
             other.stdin.flush()
 
-        before = seconds_waited()
+        before, begun = seconds_waited(), time.monotonic()
+        budget = Budget(60.0, begun)
         with machine_turn(told):
             assert len(lines) == 1
             assert lines[0].startswith(f"waiting for another trial on this machine to end: process {other.pid} since ")
             assert "machine_turn(print)" in lines[0]
         assert seconds_waited() > before
+        assert budget.elapsed_s <= time.monotonic() - begun - (seconds_waited() - before)
         with machine_turn(told):
             assert len(lines) == 1
 

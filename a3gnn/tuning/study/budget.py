@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.units import count, format_duration
 
 #: Largest share of a tune's seconds that is reserved for the verification. Guess: half of what the trials take.
@@ -24,6 +25,8 @@ _ASKED = "a file named stop is in the tune's folder"
 class Budget:
     """A number of trials, or of seconds, up to a third of which is reserved for the verification.
 
+    Seconds that this process waits for other processes' trials on the machine do not count.
+
     Args:
         total: Seconds (float) or trials (int).
         started: When this run of the tune started, by `time.monotonic`; now by default.
@@ -34,6 +37,7 @@ class Budget:
         self.total = total
         self.trials = 0
         self._start = (time.monotonic() if started is None else started) - spent_s
+        self._waited_s = seconds_waited()
 
     @property
     def in_trials(self) -> bool:
@@ -42,8 +46,8 @@ class Budget:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the tune started, including earlier runs."""
-        return time.monotonic() - self._start
+        """Seconds since the tune started, including earlier runs, without seconds of waiting for other trials."""
+        return time.monotonic() - self._start - (seconds_waited() - self._waited_s)
 
     @property
     def left_s(self) -> float:
