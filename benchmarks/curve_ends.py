@@ -5,6 +5,10 @@
 The curves are those of the profiles and of the measured grids, one per learning key; each graph is held out in turn.
 From the points up to the share of a curve's mini-batches its best validation accuracy at the end is predicted.
 
+Then curves are given up at the first of their points, from `--points` on, at which the predicted interval is below the
+target, the baseline's best accuracy less a point: how many that miss the target, what share of their mini-batches that
+saves, and how many that reach it.
+
 Columns: median error in points, and mean error; share of the 90 % intervals that have the true value, and their mean
 width in points. Each is the mean over graphs, with the standard error. Then the errors of the prediction less those of
 each other rule, the medians' means over graphs.
@@ -20,10 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.learning_curve import LearningCurve
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
+from a3gnn_surrogate.curve_ends import samples as known_samples
 from a3gnn_surrogate.known_curves import KnownCurves, expected_accuracy
 from a3gnn_surrogate.measured_setting import by_setting
 from benchmarks.report import add_profiles, profiles
@@ -32,6 +37,8 @@ Floats = NDArray[np.float64]
 GRIDS = Path(__file__).parent / "results" / "grids"
 #: Exponents of a power law.
 _EXPONENTS = np.arange(0.05, 2.01, 0.05)
+#: Accuracy that a curve may lose against the baseline's best. Curves of the profiles ended at such targets.
+_DROP = 0.01
 #: The rule that is judged.
 _OURS = "by other curves and the baseline's"
 
@@ -55,14 +62,7 @@ class Case(NamedTuple):
 
 def samples(measurements: Iterable[Measurement]) -> list[Sample]:
     """Returns the curves of `measurements`, the longest of each learning key of a setting."""
-    found = []
-    for rows in by_setting(measurements).values():
-        curves = KnownCurves.of(rows)
-        own = None if curves.default is None else curves.default.knobs
-        for known in curves.curves:
-            default = curves.default.curve if curves.default and known.knobs != own else None
-            found.append(Sample(rows[0].setting.graph.fingerprint, known.curve, default))
-    return found
+    return known_samples({key: KnownCurves.of(rows) for key, rows in by_setting(measurements).items()})
 
 
 def cases(curves: Iterable[Sample], share: float) -> list[Case]:
@@ -136,6 +136,42 @@ def _errors(own: Sequence[Case], predict: Callable[[Case], float | Extrapolated]
     return np.array(errors), np.array(held, np.float64), np.array(widths)
 
 
+def given_up(curves: Sequence[Sample], points: int) -> str:
+    """Returns how many curves are given up that miss or reach their target, and what share of the training is saved.
+
+    A curve that ends at its target has reached it. Curves that ended as lost or slower are left out.
+    """
+    wanted = (CurveEnd.BUDGET, CurveEnd.PLATEAU, CurveEnd.TARGET)
+    fits: dict[str, CurveEnds] = {}
+    saved, false, reaching = [], 0, 0
+    for sample in curves:
+        curve, default = sample.curve, sample.default
+        if default is None or curve.ended not in wanted or len(curve.batches) < points:
+            continue
+        if sample.graph not in fits:
+            fits[sample.graph] = CurveEnds.of(other for other in curves if other.graph != sample.graph)
+        target = max(default.val_accuracy) - _DROP
+        reached = curve.trained if curve.ended is CurveEnd.TARGET else curve.first_reaching(target)
+        cut = next(
+            (
+                known.trained
+                for count in range(points, len(curve.batches))
+                if (known := LearningCurve(curve.batches[:count], curve.val_accuracy[:count], curve.ended)).trained
+                < (reached or np.inf)
+                and fits[sample.graph].predict(known, curve.trained, default).high < target
+            ),
+            None,
+        )
+        if reached is None:
+            saved.append(0.0 if cut is None else 1 - cut / curve.trained)
+        else:
+            reaching, false = reaching + 1, false + (cut is not None)
+    return (
+        f"from {points} points on: of {len(saved)} curves that miss the target {np.count_nonzero(saved)} are given up, "
+        f"which saves {np.mean(saved):.0%} of their mini-batches; of {reaching} that reach it, {false}"
+    )
+
+
 def _with_error(values: Sequence[float], digits: int = 2) -> str:
     error = np.std(values, ddof=1) / len(values) ** 0.5
     return f"{np.mean(values):.{digits}f} ({error:.{digits}f})"
@@ -167,12 +203,14 @@ def main() -> None:
         "--grids", type=Path, nargs="*", default=sorted(GRIDS.glob("*.jsonl.gz")), help="files of measured grids"
     )
     parser.add_argument("--share", type=float, default=0.25, help="known share of a curve's mini-batches")
+    parser.add_argument("--points", type=int, default=6, help="points before a curve is given up")
     options = parser.parse_args()
     rows = [*profiles(options), *(row for path in options.grids for row in read_measurements(path))]
     curves = samples(rows)
     known = cases(curves, options.share)
     print(f"{len(known)} curves of {len({case.sample.graph for case in known})} graphs, {options.share:.0%} known\n")
     print("\n".join(report(judged(curves, options.share))))
+    print(f"\n{given_up(curves, options.points)}")
 
 
 if __name__ == "__main__":

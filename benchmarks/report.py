@@ -59,6 +59,10 @@ class ResultLines:
         """Returns the result of `key` as JSON types, or None where there is none."""
         return self._values.get(key)
 
+    def all(self) -> dict[tuple[str | int, ...], Any]:
+        """Returns every result by its key, in the order in which keys were first put."""
+        return dict(self._values)
+
     def put(self, *key: str | int, value: Any) -> None:
         """Keeps `value`, which JSON can hold and is not None, as the result of `key`."""
         with self._path.open("a", encoding="utf-8") as file:

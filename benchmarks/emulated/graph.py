@@ -324,7 +324,8 @@ def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priori
 def _trial(graph: EmulatedGraph, proposal: Proposal, beliefs: Beliefs, surrogate: Surrogate) -> Trial:
     history, config = beliefs.history, proposal.config.canonical()
     slowest = beliefs.slowest(config) if proposal.for_priority else None
-    measured = graph.measure(config, trial_plan(proposal, history, slowest), history.curve(config))
+    plan = trial_plan(proposal, history, slowest, ends=beliefs.surrogate.curve_ends_)
+    measured = graph.measure(config, plan, history.curve(config))
     return Trial(proposal.reason, predicted_row(predict(surrogate, history, [config]), 0), measured)
 
 

@@ -7,17 +7,18 @@ the errors on graphs that a fit has not seen, at gains predicted alike. `python 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
+from a3gnn.setting import graph_of_key
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.known_curves import expected_accuracy
+from a3gnn_surrogate.known_curves import KnownCurves, expected_accuracy
 
 #: A curve needs so many points to be extrapolated: fewer show no change of its slope. Guess.
 LEAST_POINTS = 3
@@ -47,6 +48,17 @@ class Sample(NamedTuple):
     graph: str
     curve: LearningCurve
     default: LearningCurve | None = None
+
+
+def samples(known: Mapping[str, KnownCurves]) -> list[Sample]:
+    """Returns the curves of settings, given by `setting_key`."""
+    found = []
+    for key, curves in known.items():
+        own = None if curves.default is None else curves.default.knobs
+        for one in curves.curves:
+            default = curves.default.curve if curves.default and one.knobs != own else None
+            found.append(Sample(graph_of_key(key), one.curve, default))
+    return found
 
 
 class Extrapolated(NamedTuple):
@@ -100,16 +112,16 @@ class CurveEnds:
     """A fit to known curves.
 
     Attributes:
-        coefficients: Of the features, float64, shape (n_features,).
+        coefficients: Of the features, n_features.
         intercept: The logarithm of the gain where all features are 0.
-        centers: Predicted logarithms of gains, ascending, float64, shape (n_bins,).
-        errors: `_QUANTILES` of the errors there, on graphs held out, float64, shape (n_bins, 3).
+        centers: Predicted logarithms of gains, ascending, n_bins.
+        errors: `_QUANTILES` of the errors there, on graphs held out: a row of n_bins for each.
     """
 
-    coefficients: Array
+    coefficients: tuple[float, ...]
     intercept: float
-    centers: Array
-    errors: Array
+    centers: tuple[float, ...]
+    errors: tuple[tuple[float, ...], ...]
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> Self:
@@ -132,11 +144,19 @@ class CurveEnds:
         shares = np.cumsum(cuts.weights[order]) / cuts.weights.sum()
         bins = np.split(order, np.searchsorted(shares, np.arange(1, _BINS) / _BINS))
         found = [one for one in bins if len(one)]
+        coefficients, intercept = _ridge(cuts)
         return cls(
-            *_ridge(cuts),
-            centers=np.array([np.average(predicted[one], weights=cuts.weights[one]) for one in found]),
-            errors=np.array([_quantiles(errors[one], cuts.weights[one]) for one in found]),
+            tuple(coefficients.tolist()),
+            intercept,
+            centers=tuple(float(np.average(predicted[one], weights=cuts.weights[one])) for one in found),
+            errors=tuple(zip(*(_quantiles(errors[one], cuts.weights[one]) for one in found), strict=True)),
         )
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns the fit of the fields from `dataclasses.asdict`."""
+        errors = tuple(tuple(quantile) for quantile in fields["errors"])
+        return cls(tuple(fields["coefficients"]), fields["intercept"], tuple(fields["centers"]), errors)
 
     def predict(self, curve: LearningCurve, batches: float, default: LearningCurve | None = None) -> Extrapolated:
         """Returns the best quality that `curve` will have had after `batches` mini-batches.
@@ -158,7 +178,7 @@ class CurveEnds:
         best = max(curve.val_accuracy)
         low, median, high = (
             min(max(float(np.exp(gain + np.interp(gain, self.centers, error)) - _SMALLEST), 0.0), 1.0 - best)
-            for error in self.errors.T
+            for error in self.errors
         )
         return Extrapolated(best + median, best + low, best + high)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve, Pace, next_point
-from a3gnn.profiling.request import CurvePlan, CurveRules, Hurdle
+from a3gnn.profiling.request import CurvePlan, CurveRules, Race
+from a3gnn_surrogate.curve_ends import CurveEnds
 
 #: Ten mini-batches are an epoch; the first is done after 2 + 0.5 s.
 PACE = Pace(setup_s=2.0, batches_per_s=2.0)
+#: Predicts that every curve gains .03 to .05 more (gains are predicted as logarithms, above .003).
+GAINS = CurveEnds((0.0,) * 13, math.log(0.043), (0.0,), ((math.log(33 / 43),), (0.0,), (math.log(53 / 43),)))
 
 
 def rules(**plan: object) -> CurveRules:
@@ -82,18 +86,26 @@ def test_a_curve_goes_on_as_long_as_it_can_stop_improving_within_the_longer_seco
 
 
 @pytest.mark.parametrize(
-    ("hurdle", "ended"),
+    ("race", "ended"),
     [
-        (Hurdle(6.0, 0.5), CurveEnd.LOST),  # the point at 8 mini-batches is at 6 s, and has 0.4
-        (Hurdle(6.0, 0.4), None),
-        (Hurdle(6.1, 0.5), None),  # the next point, at 8 s, has 0.6
-        (Hurdle(6.1, 0.7), CurveEnd.LOST),
-        (Hurdle(6.1, 0.7, CurveEnd.SLOWER), CurveEnd.SLOWER),
-        (Hurdle(8.1, 0.9), None),  # no point has passed it yet
+        (Race(0.5, 6.0), CurveEnd.SLOWER),  # the point at 8 mini-batches is at 6 s, and has 0.4
+        (Race(0.4, 6.0), None),
+        (Race(0.5, 6.1), None),  # the next point, at 8 s, has 0.6
+        (Race(0.7, 6.1), CurveEnd.SLOWER),
+        (Race(0.9, 8.1), None),  # no point is as late yet
     ],
 )
-def test_a_hurdle_is_judged_at_the_first_point_that_passes_its_seconds(hurdle: Hurdle, ended: CurveEnd | None) -> None:
-    assert rules(hurdles=(hurdle,)).end(curve_of(0.3, 0.4, 0.6), 16) is ended
+def test_a_race_is_lost_at_the_first_point_after_its_seconds(race: Race, ended: CurveEnd | None) -> None:
+    assert rules(race=race).end(curve_of(0.3, 0.4, 0.6), 16) is ended
+
+
+def test_a_curve_is_given_up_once_its_predicted_end_is_below_the_least_accuracy() -> None:
+    six, five = curve_of(*[0.5] * 6), curve_of(*[0.5] * 5)
+    assert rules(race=Race(0.551, ends=GAINS)).end(six, 28) is CurveEnd.LOST  # at most 0.55 is predicted
+    assert rules(race=Race(0.549, ends=GAINS)).end(six, 28) is None
+    assert rules(race=Race(0.551)).end(six, 28) is None
+    assert rules(race=Race(0.551, ends=GAINS)).end(five, 24) is None  # too few points
+    assert rules(race=Race(0.551, ends=GAINS), most_seconds=14.0).end(six, 28) is CurveEnd.BUDGET  # it is at its end
 
 
 def test_a_configuration_that_is_too_slow_is_out_before_any_point() -> None:
@@ -110,7 +122,8 @@ def test_a_configuration_that_is_too_slow_is_out_before_any_point() -> None:
     target=st.none() | st.sampled_from([0.4, 0.8]),
     plateau=st.booleans(),
     longer=st.none() | st.floats(1, 60),
-    hurdles=st.lists(st.tuples(st.floats(1, 40), st.sampled_from([0.1, 0.5, 0.9])), max_size=2),
+    race=st.none()
+    | st.builds(Race, st.sampled_from([0.1, 0.5, 0.9]), st.none() | st.floats(1, 40), st.sampled_from([None, GAINS])),
     first=st.integers(1, 5),
     known=st.integers(0, 40),
 )
@@ -121,7 +134,7 @@ def test_a_cut_is_what_training_would_have_given(
     target: float | None,
     plateau: bool,
     longer: float | None,
-    hurdles: list[tuple[float, float]],
+    race: Race | None,
     first: int,
     known: int,
 ) -> None:
@@ -131,7 +144,7 @@ def test_a_cut_is_what_training_would_have_given(
         target=target,
         until_plateau=plateau,
         plateau_seconds=longer,
-        hurdles=tuple(Hurdle(*hurdle) for hurdle in hurdles),
+        race=race,
     )
     trained = NO_CURVE
     while (ended := asked.end(trained, due := next_point(trained.trained, first))) is None and len(

@@ -27,11 +27,12 @@ from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.process import memory
 from a3gnn.process.memory import process_tree
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.request import PARTITIONING, CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.profiling.request import PARTITIONING, CurvePlan, Race, TrialPlan, TrialRequest
 from a3gnn.profiling.timing import MOST_REPEATS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.examine import examined
+from a3gnn_surrogate.curve_ends import CurveEnds
 from tests.curves import rising_curve
 from tests.own_models import Package
 
@@ -60,9 +61,8 @@ def ask(tiny_folder_graph: Graph, this_machine: Hardware) -> Ask:
 
 
 def test_a_request_survives_json(ask: Ask) -> None:
-    racing = CurvePlan(
-        12.5, target=0.8, hurdles=(Hurdle(1.0, 0.2), Hurdle(2.0, 0.4, CurveEnd.SLOWER)), least_throughput=0.5
-    )
+    ends = CurveEnds((0.5, -1.0), 0.1, (0.0, 1.0), ((-1.0, -2.0), (0.0, 0.1), (1.0, 2.0)))
+    racing = CurvePlan(12.5, target=0.8, race=Race(0.4, 2.0, ends, rising_curve(0.6)), least_throughput=0.5)
     for request in (ask(), ask(curve=None), ask(known=rising_curve(0.5), host_limit_bytes=MIB, curve=racing)):
         assert TrialRequest.from_dict(json.loads(json.dumps(request.to_dict()))) == request
 

@@ -16,7 +16,7 @@ from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics, distin
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.known import failed_partitioning
 from a3gnn.profiling.profiler import Profiler
-from a3gnn.profiling.request import PARTITIONING, CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.profiling.request import PARTITIONING, CurvePlan, Race, TrialPlan, TrialRequest
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -131,7 +131,7 @@ def test_the_longest_curve_of_the_key_travels_with_the_request(
         (CurvePlan(1e6, target=0.8), True),
         (CurvePlan(1e6, target=0.81), False),
         (CurvePlan(1e6, until_plateau=True), False),
-        (CurvePlan(1e6, hurdles=(Hurdle(5.0, 0.7),)), True),
+        (CurvePlan(1e6, race=Race(0.7, 5.0)), True),
         (CurvePlan(1e6, least_throughput=3.0), True),
         (CurvePlan(1.0, whole=True), False),
         (None, True),

@@ -12,7 +12,7 @@ from a3gnn.errors import StoreError
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.profiling.replay import Replay
-from a3gnn.profiling.request import CurvePlan, Hurdle, TrialPlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, Race, TrialPlan, TrialRequest
 from a3gnn.task import Task
 
 Make = Callable[..., Measurement]
@@ -35,7 +35,7 @@ def test_it_says_what_it_has(measurement: Make) -> None:
         (CurvePlan(0.5 + 45 / 10), 3, CurveEnd.BUDGET),  # 10 mini-batches a second after half a second; the next is 60
         (CurvePlan(1e6, most_epochs=8), 3, CurveEnd.BUDGET),
         (CurvePlan(1e6, target=0.3), 6, CurveEnd.TARGET),  # at 30 mini-batches, and three points keep it
-        (CurvePlan(1e6, hurdles=(Hurdle(2.0, 0.5),)), 2, CurveEnd.LOST),
+        (CurvePlan(1e6, race=Race(0.5, 2.0)), 2, CurveEnd.SLOWER),
         (CurvePlan(1e6, least_throughput=3.0), 0, CurveEnd.SLOWER),
         (CurvePlan(1e6, until_plateau=True), 10, CurveEnd.BUDGET),  # it does not know any more of it
     ],

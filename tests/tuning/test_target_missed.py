@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
@@ -49,8 +48,7 @@ def test_no_trial_is_given_up_by_a_ratio(measured, formulas) -> None:
     tune = measured(TWO_PARTS, executor=formulas(two_parts_learn_more), **MISSED)
     assert tune.history.best().figures.seconds_to_accuracy > 20.0
     tune.runner.measure(Proposal("best", FOUR_PARTS), Beliefs(tune.history, fit_surrogate(tune.history)))
-    hurdles = tune.executor.ran[-1].plan.curve.hurdles
-    assert not any(hurdle.missed is CurveEnd.SLOWER for hurdle in hurdles)
+    assert tune.executor.ran[-1].plan.curve.race.seconds is None
 
 
 def test_a_known_curve_does_not_put_seconds_among_ratios(measured, formulas) -> None:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 
-from a3gnn.figures import Reference
 from a3gnn.launch import QUICK
-from a3gnn.learning_curve import CurveEnd
-from a3gnn.profiling.request import CurvePlan, Hurdle, TrialPlan
+from a3gnn.profiling.request import CurvePlan, Race, TrialPlan
 from a3gnn.tuning.study.history import History
-from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Proposal
+from a3gnn.tuning.study.trial import BASELINE, Proposal
+from a3gnn_surrogate.curve_ends import CurveEnds
 
 #: Seconds of a timing in the verification, or for the machine's drift; fewer than a trial's, as there are many. Guess.
 _TIMED_S = 0.1 if QUICK else 1.0
-#: Shares of the reference's time after which accuracy is checked. Guess.
-_LOOKS = (1 / 2, 3 / 4)
-#: A curve is assumed to gain at most so many times the largest gain of a measured curve after that time, plus a margin
-#: of one point. Guesses.
-_GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
 
 
-def trial_plan(proposal: Proposal, history: History, slowest: float | None = None, drift: float = 1.0) -> TrialPlan:
+def trial_plan(
+    proposal: Proposal,
+    history: History,
+    slowest: float | None = None,
+    drift: float = 1.0,
+    ends: CurveEnds | None = None,
+) -> TrialPlan:
     """Returns the plan of a trial of `proposal` after `history`.
 
     The reference trains until its accuracy stops improving. Other trials train for the reference's seconds, or only
-    until they reach the target if accuracy is just a limit. They end early if they can no longer reach the target, or
-    are slower than `slowest`.
+    until they reach the target if accuracy is just a limit. They end early if `ends` predicts that they miss the
+    target, or if they are slower than `slowest`.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
@@ -35,20 +35,19 @@ def trial_plan(proposal: Proposal, history: History, slowest: float | None = Non
         slowest: The speed at which the trial can no longer win (`Beliefs.slowest`), in epochs per second, or in seconds
             to accuracy if these count; None never ends it.
         drift: The machine's speed over its speed when the reference was measured.
+        ends: Predicts how curves end; None predicts nothing.
     """
     plan, reference = history.plan, history.reference
     if reference is None or proposal.reason in BASELINE:
         return _planned(plan, history.study.reference_curve)
-    priority, hurdles, least_throughput = history.study.request.priority, _accuracy_hurdles(history, reference), 0.0
-    if slowest is not None and not priority.time:
-        least_throughput = slowest
-    elif slowest is not None and slowest < reference.budget_s:
-        hurdles.append(Hurdle(slowest, reference.target, CurveEnd.SLOWER))
+    priority, trial = history.study.request.priority, history.reference_trial
+    races = priority.time and slowest is not None and slowest < reference.budget_s
+    default = None if trial is None else history.curve(trial.measurement.config)
     curve = CurvePlan(
         most_seconds=reference.budget_s,
         target=None if priority.accuracy_counts else reference.target,
-        hurdles=tuple(hurdles),
-        least_throughput=least_throughput,
+        race=Race(reference.target, slowest if races else None, ends, default),
+        least_throughput=0.0 if slowest is None or priority.time else slowest,
     )
     return _planned(plan, _drifted(curve, drift))
 
@@ -95,32 +94,12 @@ def _planned(plan: TrialPlan, curve: CurvePlan) -> TrialPlan:
 
 def _drifted(curve: CurvePlan, drift: float) -> CurvePlan:
     """Returns `curve` with its seconds adapted to `drift`, so that the number of mini-batches stays the same."""
+    race = curve.race
+    if race is not None and race.seconds is not None:
+        race = dataclasses.replace(race, seconds=race.seconds / drift)
     return dataclasses.replace(
         curve,
         most_seconds=curve.most_seconds / drift,
-        hurdles=tuple(one._replace(seconds=one.seconds / drift) for one in curve.hurdles),
+        race=race,
         least_throughput=curve.least_throughput * drift,
     )
-
-
-def _accuracy_hurdles(history: History, reference: Reference) -> list[Hurdle]:
-    """Returns the accuracies that a trial must reach after shares of the reference's time to keep the target in reach.
-
-    Each is the target less the gain that measured curves suggest after that time. At least three curves are needed.
-    """
-    hurdles = []
-    for share in _LOOKS:
-        gains = [gain for one in history.measured() if (gain := _gain(one, history, reference, share)) is not None]
-        if len(gains) >= 3:
-            least = reference.target - _GAIN_FACTOR * max(gains) - _GAIN_MARGIN
-            hurdles.append(Hurdle(share * reference.budget_s, max(least, 0.0)))
-    return hurdles
-
-
-def _gain(one: JudgedTrial, history: History, reference: Reference, share: float) -> float | None:
-    """Returns the accuracy that a complete curve gained after `share` of the reference's time; None if unknown."""
-    curve, pace = history.curve(one.trial.measurement.config), one.metrics.pace
-    before = None if curve is None else curve.best_within(pace.batches(share * reference.budget_s))
-    if before is None or one.figures.val_accuracy is None or not one.figures.complete:
-        return None
-    return one.figures.val_accuracy - before

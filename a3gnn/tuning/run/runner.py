@@ -69,11 +69,12 @@ class Runner:
         """
         history, predicted = beliefs.history, _predicted(proposal, beliefs)
         slowest = beliefs.slowest(proposal.config.canonical()) if proposal.for_priority else None
-        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, slowest))
+        ends = beliefs.surrogate.curve_ends_
+        stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, slowest, ends=ends))
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
         self._begin(proposal)
-        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, slowest, history.drift))
+        made = self._profiler.measure_anew(proposal.config, trial_plan(proposal, history, slowest, history.drift, ends))
         return self._keep_made(Trial(proposal.reason, predicted, made, history.drift), history)
 
     def measure_beyond(self, proposal: Proposal, beliefs: Beliefs) -> History:

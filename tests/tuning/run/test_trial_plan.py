@@ -4,16 +4,17 @@ import dataclasses
 
 import pytest
 
-from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
-from a3gnn.profiling.request import CurvePlan, TrialRequest
+from a3gnn.profiling.request import CurvePlan, Race, TrialRequest
 from a3gnn.task import Task
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.run.plans import end_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.trial import Proposal
-from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
+from a3gnn_surrogate.curve_ends import CurveEnds
+from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS
 
 NEXT = Proposal("best", TWO_PARTS)
 FALLING = Task(lr_schedule="cosine", lr_epochs=7)
@@ -77,43 +78,11 @@ def test_a_trial_has_twice_the_time_of_its_training(measured) -> None:
     assert end_plan(measured().history, 400.0).timeout_s == 800.0
 
 
-def test_hurdles_are_the_target_less_what_measured_curves_gained_later(measured, formulas) -> None:
-    def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
-        """By half of the default's six seconds all have 0.7, by three quarters 0.8, and in the end 0.9."""
-        counts = (5, 10, *range(15, 125, 15))
-        seconds = [count / 10 for count in counts]
-        reached = tuple(0.7 if s <= 6 * 0.5 else 0.8 if s <= 6 * 0.75 else 0.9 for s in seconds)
-        return dataclasses.replace(
-            metrics, throughput_epochs_per_s=1.0, curve=LearningCurve(counts, reached, CurveEnd.BUDGET)
-        )
-
-    options = {"executor": formulas(late), "accuracy_epochs": 6, "priority": Priority.parse("accuracy")}
-    assert trial_plan(NEXT, measured(TWO_PARTS, **options).history).curve.hurdles == ()  # two gains do not tell
-    history = measured(TWO_PARTS, FOUR_PARTS, **options).history
-    target = history.reference.target
-    assert target == pytest.approx(0.875)
-    hurdles = trial_plan(NEXT, history).curve.hurdles
-    assert [hurdle.seconds for hurdle in hurdles] == pytest.approx([3.0, 4.5])
-    assert [hurdle.val_accuracy for hurdle in hurdles] == pytest.approx(
-        [target - 1.5 * 0.2 - 0.01, target - 1.5 * 0.1 - 0.01]
-    )
-
-
-def test_a_curve_that_no_gain_brings_to_the_target_is_ended(measured, formulas) -> None:
-    def poor(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
-        if request.config.num_partitions != 8:
-            return metrics
-        lower = tuple(0.5 * value for value in metrics.curve.val_accuracy)
-        return dataclasses.replace(metrics, curve=dataclasses.replace(metrics.curve, val_accuracy=lower))
-
-    eight = dataclasses.replace(TWO_PARTS, num_partitions=8).canonical()
-    options = {"priority": Priority.parse("accuracy"), "max_accuracy_drop": 10.0}
-    history = measured(TWO_PARTS, FOUR_PARTS, eight, executor=formulas(poor), **options).history
-    lost = history.measured()[-1]
-    assert lost.metrics.curve.ended is CurveEnd.LOST
-    spent = lost.metrics.pace.seconds(lost.metrics.curve.trained) / history.reference.budget_s
-    assert 0.5 <= spent < 0.55  # the first point after a half
-    assert [one.trial.measurement.config for one in history.eligible()] == [DEFAULT, TWO_PARTS, FOUR_PARTS]
+def test_a_trial_is_given_up_by_its_predicted_end_beside_the_defaults_curve(measured) -> None:
+    history = measured(TWO_PARTS).history
+    ends = CurveEnds((0.0,), 0.0, (0.0,), ((0.0,), (0.0,), (0.0,)))
+    expected = Race(history.reference.target, None, ends, history.curve(DEFAULT))
+    assert trial_plan(NEXT, history, ends=ends).curve.race == expected
 
 
 @pytest.mark.parametrize(("slowest", "ends"), [(2.0, True), (54.0, True), (54.1, False), (None, False)])
@@ -123,8 +92,7 @@ def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
     history = measured(MODE1, priority=Priority.parse("time")).history
     assert history.reference.budget_s == pytest.approx(54.1)
     curve = trial_plan(NEXT, history, slowest).curve
-    expected = [(slowest, history.reference.target, CurveEnd.SLOWER)] if ends else []
-    assert [tuple(hurdle) for hurdle in curve.hurdles] == expected
+    assert curve.race.seconds == (slowest if ends else None)
     assert curve.least_throughput == 0
 
 
@@ -132,7 +100,7 @@ def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
 def test_where_throughput_counts_the_slower_ones_are_not_trained(measured, slowest: float | None) -> None:
     curve = trial_plan(NEXT, measured(MODE1).history, slowest).curve
     assert curve.least_throughput == (slowest or 0.0)
-    assert curve.hurdles == ()
+    assert curve.race.seconds is None
 
 
 def test_what_was_given_up_for_its_speed_is_not_known_to_miss_the_least_accuracy(measured, formulas) -> None:
