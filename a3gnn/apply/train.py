@@ -128,8 +128,8 @@ def train(
             nodes. None keeps the graph's own split.
         split_seed: Seed of the random split.
         progress: Whether to draw a progress bar on stderr.
-        notify: Called with messages: warnings, and each epoch's figures. By default they are printed, in a script to
-            stderr.
+        notify: Called with messages: warnings, and the figures of the epochs 1, 2, 3, 4, 6, 9 and so on, and of the
+            last one; metrics.jsonl has every epoch. By default they are printed, in a script to stderr.
 
     Raises:
         UsageError: An argument is out of range, or another run writes `out`.
