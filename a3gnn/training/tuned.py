@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.figures import differs
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.option_names import option
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuned_file import read_tuned
-from a3gnn.units import short_duration
+from a3gnn.units import format_seconds, short_duration
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,6 +62,7 @@ class TunedConfig:
             for the task's seed alone. None if the target is not reached.
         default_budget_s: Seconds of training for every configuration: the default's, at the machine's speed in the
             verification, or in the default's trial if there was no verification.
+        drift: That speed over the speed in the default's trial; None in files of older versions.
         still_rising: Whether the default's validation quality still improved at that time, because the budget was too
             small to train it longer.
         settling_budget_s: The budget of a tune, in seconds, under which it is expected to stop improving; None if it
@@ -89,6 +91,7 @@ class TunedConfig:
     target_accuracy: float | None = None
     seconds_to_accuracy: Mapping[str, float] | None = None
     default_budget_s: float | None = None
+    drift: float | None = None
     still_rising: bool | None = None
     settling_budget_s: float | None = None
     final: Mapping[str, Mapping[str, Any]] | None = None
@@ -109,7 +112,11 @@ class TunedConfig:
         """That configurations were compared before the default stopped improving, and the remedy; "" if it had."""
         if not self.still_rising or self.default_budget_s is None:
             return ""
-        found = f"compared after {self.default_budget_s:.3g} s of training; the baseline was still improving"
+        drift = 1.0 if self.drift is None else self.drift
+        found = f"compared after {format_seconds(drift * self.default_budget_s)} of training"
+        if differs(drift):  # the seconds that the start of the tune has printed, and those of the verification
+            found += f" ({format_seconds(self.default_budget_s)} at the verification's speed)"
+        found += "; the baseline was still improving"
         if self.settling_budget_s is None:  # files of older versions
             return f"{found} (a larger {option('budget')} compares later)"
         return f"{found} ({option('budget', short_duration(self.settling_budget_s))} would settle it)"
@@ -133,6 +140,7 @@ class TunedConfig:
             "target_accuracy": self.target_accuracy,
             "seconds_to_accuracy": None if self.seconds_to_accuracy is None else dict(self.seconds_to_accuracy),
             "default_budget_s": self.default_budget_s,
+            "drift": self.drift,
             "still_rising": self.still_rising,
             "settling_budget_s": self.settling_budget_s,
             "final": None if self.final is None else {name: dict(one) for name, one in self.final.items()},
@@ -165,6 +173,7 @@ class TunedConfig:
             target_accuracy=fields.get("target_accuracy"),
             seconds_to_accuracy=fields.get("seconds_to_accuracy"),
             default_budget_s=fields.get("default_budget_s"),
+            drift=fields.get("drift"),
             still_rising=fields.get("still_rising"),
             settling_budget_s=fields.get("settling_budget_s"),
             final=fields.get("final"),

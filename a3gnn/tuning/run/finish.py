@@ -48,6 +48,7 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
         target_accuracy=objectives.limits.least_accuracy,
         seconds_to_accuracy=seconds.to_dict() if seconds else None,
         default_budget_s=reference.budget_s if reference else None,
+        drift=history.drift if choice.reference else 1.0,
         still_rising=history.still_rising,
         settling_budget_s=history.settling_budget_s,
         final={name: one._asdict() for name, one in choice.final.items()} or None,

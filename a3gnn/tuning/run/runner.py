@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import differs
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.notify import Message, detail
 from a3gnn.profiling.profiler import Profiler
@@ -24,7 +25,6 @@ from a3gnn.tuning.study.trial import (
     Proposal,
     SpeedTiming,
     Trial,
-    differs,
     predicted_row,
 )
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
