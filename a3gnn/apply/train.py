@@ -93,7 +93,7 @@ def train(
             `task.lr_epochs`.
         patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
             "auto" ends it when validation was no better over the last third of its mini-batches, at least 200 of them,
-            and over twenty evaluations. Validation then also runs within long epochs. A falling learning rate is
+            with twenty evaluations in all. Validation then also runs within long epochs. A falling learning rate is
             trained to its end.
         out: A new folder, or with `resume` the folder of the run to continue; by default runs/train-GRAPH.
         resume: Whether to continue the run in `out`.

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LambdaLR
 
 
+#: Fields of a predicted figure.
+_INTERVAL = ("median", "low", "high")
+
+
 class Trained(NamedTuple):
     """How long a tune trained its choice at most: what its accuracy and its seconds were compared within.
 
@@ -67,6 +71,8 @@ class TunedConfig:
             small to train it longer.
         settling_budget_s: The budget of a tune, in seconds, under which it is expected to stop improving; None if it
             did, or if unknown.
+        expected_final: The validation quality that the default is expected to end at then: `median`, and the bounds of
+            a 90 % interval, `low` and `high`; None as `settling_budget_s`.
         final: `val_accuracy`, `test_accuracy` and training `seconds` of the `default` and of the `other` configuration
             (the choice, or that of `no_gain`), both trained with the task's seed until they stopped improving, the
             default first; `stopped` tells whether the other one did. None if the default was not trained that far.
@@ -94,6 +100,7 @@ class TunedConfig:
     drift: float | None = None
     still_rising: bool | None = None
     settling_budget_s: float | None = None
+    expected_final: Mapping[str, float] | None = None
     final: Mapping[str, Mapping[str, Any]] | None = None
     against_default: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
@@ -117,6 +124,9 @@ class TunedConfig:
         if differs(drift):  # the seconds that the start of the tune has printed, and those of the verification
             found += f" ({format_seconds(self.default_budget_s)} at the verification's speed)"
         found += "; the baseline was still improving"
+        if self.expected_final is not None:
+            median, low, high = (self.setting.metric.show(self.expected_final[name]) for name in _INTERVAL)
+            found += f" and may end at {median}, or between {low} and {high}"
         if self.settling_budget_s is None:  # files of older versions
             return f"{found} (a larger {option('budget')} compares later)"
         return f"{found} ({option('budget', short_duration(self.settling_budget_s))} would settle it)"
@@ -143,6 +153,7 @@ class TunedConfig:
             "drift": self.drift,
             "still_rising": self.still_rising,
             "settling_budget_s": self.settling_budget_s,
+            "expected_final": None if self.expected_final is None else dict(self.expected_final),
             "final": None if self.final is None else {name: dict(one) for name, one in self.final.items()},
             "against_default": None if self.against_default is None else dict(self.against_default),
             "left_out": list(self.left_out),
@@ -176,6 +187,7 @@ class TunedConfig:
             drift=fields.get("drift"),
             still_rising=fields.get("still_rising"),
             settling_budget_s=fields.get("settling_budget_s"),
+            expected_final=fields.get("expected_final"),
             final=fields.get("final"),
             against_default=fields.get("against_default"),
             left_out=tuple(fields.get("left_out", ())),

@@ -15,6 +15,8 @@ from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Proposal
 _TIMED_S = 0.1 if QUICK else 1.0
 #: Shares of the reference's time after which accuracy is checked. Guess.
 _LOOKS = (1 / 2, 3 / 4)
+#: Seconds that a known curve is trained on even if it can't stop improving in time; a plan needs a positive number.
+_NO_S = 1e-3
 #: A curve is assumed to gain at most so many times the largest gain of a measured curve after that time, plus a margin
 #: of one point. Guesses.
 _GAIN_FACTOR, _GAIN_MARGIN = 1.5, 0.01
@@ -78,8 +80,9 @@ def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
 
 
 def end_plan(history: History, most_seconds: float) -> TrialPlan:
-    """Returns the plan that trains a known curve on until it stops improving, for at most `most_seconds` in all."""
-    return _planned(history.plan, CurvePlan(most_seconds, until_plateau=True, tests=True))
+    """Returns the plan that trains a known curve on until it stops improving, or can't within `most_seconds` in all."""
+    curve = CurvePlan(_NO_S, until_plateau=True, plateau_seconds=most_seconds, tests=True)
+    return _planned(history.plan, curve)
 
 
 def timing_plan(history: History) -> TrialPlan:

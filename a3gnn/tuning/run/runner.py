@@ -147,7 +147,7 @@ class Runner:
         return self._profiler.repeat(config, plan, task_seed)
 
     def train_on(self, config: TrainConfig, history: History, most_seconds: float) -> Measurement:
-        """Trains the known curve of `config` on until it stops improving, for at most `most_seconds`, and tests it."""
+        """Trains the known curve of `config` on until it stops improving, or can't in `most_seconds`, and tests it."""
         self._notify_began("training on", config)
         return self._profiler.repeat(config, within_limits(history, end_plan(history, most_seconds), config))
 
