@@ -82,7 +82,7 @@ ALLOWED = {
     | {"a3gnn_surrogate"},
     "report": set(),
     "tuning": {"storage", "threads", "process", "graphs", "machine", "models", "evaluation", "training", "profiling"}
-    | {"report", "a3gnn_surrogate", "a3gnn_envs"},
+    | {"apply", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": {
         "storage",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.known_curves import KnownCurves, expected_accuracy
 from a3gnn_surrogate.measured_setting import by_setting
@@ -177,22 +175,6 @@ class CurveEnds:
             for error in self.errors.T
         )
         return Extrapolated(best + median, best + low, best + high)
-
-
-@cache
-def _shipped() -> CurveEnds | None:
-    """Returns the fit to the shipped measurements; None without those of two graphs."""
-    known = samples(shipped_measurements())
-    return CurveEnds.of(known) if len({sample.graph for sample in known}) > 1 else None
-
-
-def expected_end(curve: LearningCurve, batches: float) -> Extrapolated | None:
-    """Returns the best quality that the default's `curve` will have had after `batches` mini-batches.
-
-    It is learned from the shipped measurements. None without them, or if the curve has too few points.
-    """
-    fit = _shipped() if len(curve.batches) >= LEAST_POINTS and batches > curve.trained else None
-    return None if fit is None else fit.predict(curve, batches)
 
 
 def _pairs(curve: LearningCurve) -> Iterable[tuple[int, int]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,9 +17,8 @@ from scipy.stats import norm
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
-from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.curve_ends import LEAST_POINTS, SMALLEST, Sample, samples, scatter
+from a3gnn_surrogate.curve_ends import LEAST_POINTS, SMALLEST, Sample, scatter
 
 #: Penalty of a squared standardized coefficient, over the curves that stop. With .01 and .1 the likelihood of graphs
 #: held out differs by less than its standard error.
@@ -128,19 +126,3 @@ def _features(curve: LearningCurve) -> Array:
     half = curve.best_within(curve.trained / 2)
     gain = best - (curve.val_accuracy[0] if half is None else half)
     return np.log([gain + SMALLEST, scatter(curve) + SMALLEST, 1.01 - best])
-
-
-@cache
-def _shipped() -> CurveStops | None:
-    """Returns the fit to the shipped measurements; None without any."""
-    known = parts(samples(shipped_measurements()))
-    return CurveStops.of(known) if known else None
-
-
-def expected_stop(curve: LearningCurve) -> float:
-    """Returns the mini-batches after which a curve that still improves is expected to have stopped.
-
-    It is learned from the shipped measurements; without them, it is the soonest stop.
-    """
-    fit = _shipped()
-    return curve.soonest_stop() if fit is None else fit.predict(curve)

@@ -7,8 +7,9 @@ import pytest
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import NO_CURVE, LearningCurve, next_point
+from a3gnn.tuning.study.foresight import expected_end, expected_stop
 from a3gnn_surrogate.curve_ends import Sample
-from a3gnn_surrogate.curve_stops import CurveStops, expected_stop, parts
+from a3gnn_surrogate.curve_stops import CurveStops, parts
 
 
 def curve(draw: np.random.Generator, points: int = 70) -> LearningCurve:
@@ -78,6 +79,10 @@ def test_few_points_stop_as_soon_as_they_can_and_nothing_is_learned_from_curves_
         CurveStops.of([])
 
 
-def test_the_shipped_fit_is_behind_the_expected_stop() -> None:
+def test_the_shipped_curves_foresee_a_stop_and_the_quality_there() -> None:
     known = curve(np.random.default_rng(5)).first(14)
-    assert expected_stop(known) > known.soonest_stop() > known.trained
+    stop = expected_stop(known)
+    assert stop > known.soonest_stop() > known.trained
+    end = expected_end(known, stop)
+    assert max(known.val_accuracy) <= end.low <= end.median <= end.high <= 1
+    assert expected_end(known.first(2), stop) is None

@@ -21,10 +21,10 @@ from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.known import failed_partitioning
 from a3gnn.profiling.request import CurveRules, TrialPlan
 from a3gnn.space import Rows, SearchSpace
+from a3gnn.tuning.study.foresight import expected_end, expected_stop
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import BASELINE, LONGER, JudgedTrial, SpeedTiming, Trial
-from a3gnn_surrogate.curve_ends import Extrapolated, expected_end
-from a3gnn_surrogate.curve_stops import expected_stop
+from a3gnn_surrogate.curve_ends import Extrapolated
 
 #: `--memory-limit default` allows the default's measured peak and this share of it, because repeated trials of one
 #: configuration differ, and the default has to keep its own limit. Measured: in 24 repetitions of the default on three
