@@ -21,7 +21,7 @@ from a3gnn.graphs.split import Split
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import detail, listener
-from a3gnn.option_names import option
+from a3gnn.option_names import call, option, options
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import claimed, claimed_next, is_vacant
 from a3gnn.task import Task
@@ -174,7 +174,12 @@ def train_auto(
         given = AUTO if asked is None and task is None else asked
         judged = with_metric(task or Task(), given, graph, notify)
         run = _Auto(graph, judged, folder, host_memory_limit, progress, notify)
-        return run.whole()
+        try:
+            return run.whole()
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(
+                f"what was done is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
+            ) from interrupt
 
 
 class _Auto:

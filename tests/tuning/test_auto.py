@@ -69,7 +69,7 @@ def test_a_tune_comes_first_where_it_pays_and_a_stopped_run_goes_on(
         if line.startswith("baseline "):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"the same call with out=.*/auto', resume=True goes on"):
         train_auto(graph, task=task, out=tmp_path / "auto", notify=stop)
     said = next(line for line in lines if "comes first" in line)
     assert "expected to stop improving after" in said
