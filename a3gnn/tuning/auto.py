@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 SHARE = 1 / 3
 #: A tune of fewer seconds has few trials: one of a minute had five (`docs/start/tutorial.md`). Guess.
 LEAST_S = 60.0
+#: Share of the expected seconds that the baseline must have trained for: first points say little of the end. Guess.
+_SEEN = 1 / 30
 #: Least seconds between two looks at the baseline's curve. Each look opens the training anew, in about a second. Guess.
 _LOOK_S = 5.0
 _STATE = "auto.json"
@@ -226,8 +228,10 @@ class _Auto:
                 return
             stop = last and last * per_epoch  # a falling learning rate is trained to its end
             stop = stop or expected_stop(curve_of(saved_progress(folder).evaluations(per_epoch)))
-            expected_s = spent_s * stop / result.batches
-            if expected_s * SHARE >= LEAST_S:
+            # The first epoch is slower than the others, whose median counts.
+            batch_s = result.seconds_per_epoch / per_epoch + result.eval_seconds / result.batches
+            expected_s = spent_s + (stop - result.batches) * batch_s
+            if expected_s * SHARE >= LEAST_S and spent_s >= _SEEN * expected_s:
                 self._decide(expected_s, tunes=True)
                 self._notify(
                     f"baseline: {count(result.epochs, 'epoch')} in {format_duration(spent_s)}, validation "
