@@ -226,8 +226,10 @@ class _Auto:
                 self._decide(spent_s, tunes=False)
                 self._notify(f"the baseline's training has ended after {format_duration(spent_s)}: no tune pays")
                 return
-            stop = last and last * per_epoch  # a falling learning rate is trained to its end
-            stop = stop or expected_stop(curve_of(saved_progress(folder).evaluations(per_epoch)))
+            if last is None:
+                stop = expected_stop(curve_of(saved_progress(folder).evaluations(per_epoch)))
+            else:
+                stop = float(last * per_epoch)  # a falling learning rate is trained to its end
             # The first epoch is slower than the others, whose median counts.
             batch_s = result.seconds_per_epoch / per_epoch + result.eval_seconds / result.batches
             expected_s = spent_s + (stop - result.batches) * batch_s
@@ -263,8 +265,15 @@ class _Auto:
         return result.tuned
 
     def _train(self, config: TrainConfig | TunedConfig, folder: Path, **options: Any) -> TrainResult:
-        known = {"dataset": self._graph, "task": self._task, "host_memory_limit": self._limit}
-        return train(config, out=folder, resume=(folder / "checkpoint.pt").exists(), **known, **options)
+        return train(
+            config,
+            self._graph,
+            task=self._task,
+            host_memory_limit=self._limit,
+            out=folder,
+            resume=(folder / "checkpoint.pt").exists(),
+            **options,
+        )
 
     def _decide(self, expected_s: float, *, tunes: bool) -> None:
         self._state = dataclasses.replace(self._state, expected_s=expected_s, tunes=tunes)

@@ -46,8 +46,8 @@ class ExpectedImprovement:
         for goal in goals(beliefs):
             rows = wanted(beliefs, goal, starts, seconds_left)[:count]
             if len(rows):
-                rows = [simpler(row, beliefs, goal.priority, seconds_left) for row in rows]
-                return [Proposal(goal.reason, beliefs.space.decode(row)) for row in rows]
+                simple = (simpler(row, beliefs, goal.priority, seconds_left) for row in rows)
+                return [Proposal(goal.reason, beliefs.space.decode(row)) for row in simple]
         return []
 
     def starts(self, beliefs: Beliefs) -> Rows:
