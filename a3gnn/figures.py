@@ -64,6 +64,11 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[left_out], ordered[count - 1 - left_out]
 
 
+def differs(drift: float) -> bool:
+    """Whether a machine's speed over its former speed differs from 1 when printed with two digits."""
+    return f"{drift:.2g}" != "1"
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What the default configuration reached: others get its training time and are held to its accuracy.

@@ -60,11 +60,6 @@ def setting_key(setting: Setting) -> str:
     return f"{task_graph_key(setting.task, setting.graph)}|{setting.hardware.fingerprint}"
 
 
-def graph_of_key(key: str) -> str:
-    """Returns the graph's fingerprint in the `key` of a setting."""
-    return key.split("|")[-2]
-
-
 @lru_cache(maxsize=1024)  # a fit asks once per row and fold
 def task_graph_key(task: Task, graph: GraphCharacteristics) -> str:
     """Returns the key of a task on a graph."""

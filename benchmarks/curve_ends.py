@@ -12,6 +12,13 @@ saves, and how many that reach it.
 Columns: median error in points, and mean error; share of the 90 % intervals that have the true value, and their mean
 width in points. Each is the mean over graphs, with the standard error. Then the errors of the prediction less those of
 each other rule, the medians' means over graphs.
+
+With `--rules` it prints what curves gain that are trained on after they have stopped improving, for rules that ask for
+more or fewer mini-batches without a better point (`a3gnn.learning_curve`).
+
+With `--stops` it judges when a curve is expected to stop improving (`a3gnn_surrogate.curve_stops`), on parts of curves
+of graphs held out in six groups: the share of curves that stop before that (Kaplan and Meier, 1958, because most curves
+end before they stop), best .5; and for those that stop the factor by which it is off, the median over parts.
 """
 
 from __future__ import annotations
@@ -24,13 +31,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from a3gnn.learning_curve import LEAST_POINTS as TWENTY
 from a3gnn.learning_curve import CurveEnd, LearningCurve
-from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.jsonl import read_measurements
+from a3gnn.tuning.study.foresight import samples
 from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
-from a3gnn_surrogate.curve_ends import samples as known_samples
-from a3gnn_surrogate.known_curves import KnownCurves, expected_accuracy
-from a3gnn_surrogate.measured_setting import by_setting
+from a3gnn_surrogate.curve_stops import CurveStops, parts
+from a3gnn_surrogate.known_curves import expected_accuracy
 from benchmarks.report import add_profiles, profiles
 
 Floats = NDArray[np.float64]
@@ -39,6 +46,10 @@ GRIDS = Path(__file__).parent / "results" / "grids"
 _EXPONENTS = np.arange(0.05, 2.01, 0.05)
 #: Accuracy that a curve may lose against the baseline's best. Curves of the profiles ended at such targets.
 _DROP = 0.01
+#: Points of a curve are at least this share of its mini-batches apart, so no stop is known more exactly.
+_STEP = 1 / 16
+#: Groups of graphs that are held out in turn to judge stops.
+_GROUPS = 6
 #: The rule that is judged.
 _OURS = "by other curves and the baseline's"
 
@@ -58,11 +69,6 @@ class Case(NamedTuple):
     def gain(self) -> float:
         """What it gained after the first part."""
         return max(self.sample.curve.val_accuracy) - max(self.known.val_accuracy)
-
-
-def samples(measurements: Iterable[Measurement]) -> list[Sample]:
-    """Returns the curves of `measurements`, the longest of each learning key of a setting."""
-    return known_samples({key: KnownCurves.of(rows) for key, rows in by_setting(measurements).items()})
 
 
 def cases(curves: Iterable[Sample], share: float) -> list[Case]:
@@ -152,16 +158,10 @@ def given_up(curves: Sequence[Sample], points: int) -> str:
             fits[sample.graph] = CurveEnds.of(other for other in curves if other.graph != sample.graph)
         target = max(default.val_accuracy) - _DROP
         reached = curve.trained if curve.ended is CurveEnd.TARGET else curve.first_reaching(target)
-        cut = next(
-            (
-                known.trained
-                for count in range(points, len(curve.batches))
-                if (known := LearningCurve(curve.batches[:count], curve.val_accuracy[:count], curve.ended)).trained
-                < (reached or np.inf)
-                and fits[sample.graph].predict(known, curve.trained, default).high < target
-            ),
-            None,
-        )
+        parts_of = (curve.first(count) for count in range(points, len(curve.batches)))
+        going = (one for one in parts_of if reached is None or one.trained < reached)
+        fit = fits[sample.graph]
+        cut = next((one.trained for one in going if fit.predict(one, curve.trained, default).high < target), None)
         if reached is None:
             saved.append(0.0 if cut is None else 1 - cut / curve.trained)
         else:
@@ -170,6 +170,75 @@ def given_up(curves: Sequence[Sample], points: int) -> str:
         f"from {points} points on: of {len(saved)} curves that miss the target {np.count_nonzero(saved)} are given up, "
         f"which saves {np.mean(saved):.0%} of their mini-batches; of {reaching} that reach it, {false}"
     )
+
+
+def later_gains(curves: Iterable[Sample], batches: int) -> list[float]:
+    """Returns what curves gained, in points, that were trained on after they were no better over so many mini-batches.
+
+    They were no better over their last third either, had twenty points, and were trained on by a fifth at least.
+    """
+    found = []
+    for curve in (sample.curve for sample in curves):
+        parts_of = (curve.first(points) for points in range(TWENTY, len(curve.batches) + 1))
+        stale = (one for one in parts_of if one.improved_at() <= min(one.trained * 2 / 3, one.trained - batches))
+        stop = next(stale, None)
+        if stop is not None and curve.trained >= 1.2 * stop.trained:
+            found.append(100 * (max(curve.val_accuracy) - max(stop.val_accuracy)))
+    return found
+
+
+class Stop(NamedTuple):
+    """When a curve stopped improving, and when it was predicted to.
+
+    Attributes:
+        late: Logarithm of the mini-batches over those of the soonest stop, over the predicted logarithm.
+        error: Logarithm of the mini-batches over the predicted ones.
+        stopped: Whether it stopped then, or was trained so far only.
+        weight: Of the part.
+    """
+
+    late: float
+    error: float
+    stopped: bool
+    weight: float
+
+
+def stops(curves: Sequence[Sample]) -> dict[str, list[Stop]]:
+    """Returns when curves stop, and the prediction by each rule, for parts of curves of graphs held out."""
+    found: dict[str, list[Stop]] = {}
+    every = parts(curves)
+    graphs = list(dict.fromkeys(part.graph for part in every))
+    for group in range(_GROUPS):
+        held = set(graphs[group::_GROUPS])
+        fit = CurveStops.of(part for part in every if part.graph not in held)
+        for part in (one for one in every if one.graph in held):
+            soonest = part.curve.soonest_stop()
+            rules = {f"{times:g} times the mini-batches": times * part.curve.trained for times in (2.0, 2.5)}
+            rules |= {f"{times:g} times the soonest stop": times * soonest for times in (1.5, 2.0)}
+            rules["by other curves"] = fit.predict(part.curve)
+            for rule, at in rules.items():
+                predicted, true = (np.log(max(value / soonest, 1 + _STEP)) for value in (at, part.trained))
+                stop = Stop(true / predicted, true - predicted, part.stopped, part.weight)
+                found.setdefault(rule, []).append(stop)
+    return found
+
+
+def stopped_before(found: Sequence[Stop]) -> float:
+    """Returns the share of curves that stop before the predicted mini-batches, by Kaplan and Meier."""
+    late, weights = (np.array([one[i] for one in found]) for i in (0, 3))
+    going = 1.0
+    for one in sorted((one for one in found if one.stopped and one.late <= 1), key=lambda one: one.late):
+        going *= 1 - one.weight / weights[late >= one.late].sum()
+    return 1 - going
+
+
+def stop_lines(found: Mapping[str, Sequence[Stop]]) -> list[str]:
+    """Returns the table of `stops`."""
+    lines = ["| rule | curves that stop before | off by a factor of |", "|---|---:|---:|"]
+    for rule, of_parts in found.items():
+        off = np.median([abs(one.error) for one in of_parts if one.stopped])
+        lines.append(f"| {rule} | {stopped_before(of_parts):.2f} | {np.exp(off):.2f} |")
+    return lines
 
 
 def _with_error(values: Sequence[float], digits: int = 2) -> str:
@@ -204,9 +273,20 @@ def main() -> None:
     )
     parser.add_argument("--share", type=float, default=0.25, help="known share of a curve's mini-batches")
     parser.add_argument("--points", type=int, default=6, help="points before a curve is given up")
+    parser.add_argument("--rules", action="store_true", help="judge rules that end a training")
+    parser.add_argument("--stops", action="store_true", help="judge when curves stop improving")
     options = parser.parse_args()
     rows = [*profiles(options), *(row for path in options.grids for row in read_measurements(path))]
     curves = samples(rows)
+    if options.rules:
+        print("| mini-batches without a better point | curves trained on | gain later, points |\n|---:|---:|---:|")
+        for batches in (0, 50, 100, 150, 200, 300, 400):
+            gains = later_gains(curves, batches)
+            print(f"| {batches} | {len(gains)} | {_with_error(gains)} |")
+        return
+    if options.stops:
+        print("\n".join(stop_lines(stops(curves))))
+        return
     known = cases(curves, options.share)
     print(f"{len(known)} curves of {len({case.sample.graph for case in known})} graphs, {options.share:.0%} known\n")
     print("\n".join(report(judged(curves, options.share))))

@@ -75,14 +75,14 @@ ALLOWED = {
     "training": MODELS | {"acceleration", "machine", "loader"},
     "hybrid": {"threads", "graphs", "sampling", "parts", "pipeline", "ranks", "machine", "training"},
     "apply": MODELS | {"machine", "loader", "training", "hybrid"},
-    "profiling": MODELS | {"machine", "training", "hybrid"},
     "a3gnn_envs": set(),
     "a3gnn_surrogate": set(),
+    "profiling": MODELS | {"machine", "training", "hybrid", "a3gnn_surrogate"},
     "hitgnn": {"storage", "graphs", "sampling", "features", "pipeline", "models", "ranks", "training"}
     | {"a3gnn_surrogate"},
     "report": set(),
     "tuning": {"storage", "threads", "process", "graphs", "machine", "models", "evaluation", "training", "profiling"}
-    | {"report", "a3gnn_surrogate", "a3gnn_envs"},
+    | {"apply", "report", "a3gnn_surrogate", "a3gnn_envs"},
     "page": {"storage", "training", "report", "tuning", "a3gnn_surrogate"},
     "service": {
         "storage",

@@ -93,7 +93,7 @@ def train(
             `task.lr_epochs`.
         patience: Epochs without a better validation quality, by the metric, after which training ends; None for never.
             "auto" ends it when validation was no better over the last third of its mini-batches, at least 200 of them,
-            and over twenty evaluations. Validation then also runs within long epochs. A falling learning rate is
+            with twenty evaluations in all. Validation then also runs within long epochs. A falling learning rate is
             trained to its end.
         out: A new folder, or with `resume` the folder of the run to continue; by default runs/train-GRAPH.
         resume: Whether to continue the run in `out`.
@@ -128,8 +128,8 @@ def train(
             nodes. None keeps the graph's own split.
         split_seed: Seed of the random split.
         progress: Whether to draw a progress bar on stderr.
-        notify: Called with messages: warnings, and each epoch's figures. By default they are printed, in a script to
-            stderr.
+        notify: Called with messages: warnings, and the figures of the epochs 1, 2, 3, 4, 6, 9 and so on, and of the
+            last one; metrics.jsonl has every epoch. By default they are printed, in a script to stderr.
 
     Raises:
         UsageError: An argument is out of range, or another run writes `out`.

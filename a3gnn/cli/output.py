@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from a3gnn.notify import shown, with_details
+from a3gnn.notify import Message, shown, with_details
+from a3gnn.tuning.tell.events import HeadingEvent, TrialEvent
 
 #: Minimum width: narrower terminals count as this wide.
 _LEAST_COLUMNS = 80
@@ -23,18 +24,22 @@ VERBOSE = click.option("--verbose", "-v", is_flag=True, help="Print all figures 
 def progress(quiet: bool = False, verbose: bool = False) -> Callable[[str], None]:
     """Returns a function that writes progress to stderr, or does nothing if `quiet`.
 
-    It breaks lines to fit a terminal. In a file or a pipe, a message stays on one line, so that programs can find it.
+    It breaks lines to fit a terminal. In a file or a pipe, it breaks rows of trials at 80 columns. Any other message
+    stays on one line there, so that programs can find it.
     """
     return _silent if quiet else with_details(partial(say, verbose=verbose))
 
 
 def say(line: str, verbose: bool = False) -> None:
     """Writes `line` to stderr, with its details if `verbose`."""
+    is_row = isinstance(line, Message) and isinstance(line.event, (TrialEvent, HeadingEvent))
     line = shown(line, verbose)
     if not line:
         return
     if sys.stderr.isatty():
         line = "\n".join(fitted(line, max(_LEAST_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns)))
+    elif is_row:
+        line = "\n".join(fitted(line))
     click.echo(line, err=True)
 
 

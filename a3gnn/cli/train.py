@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
@@ -54,6 +56,14 @@ from a3gnn.task import Task
 
 #: Epochs over which the learning rate falls if neither --lr-epochs nor --epochs is given. Guess.
 _FALLING_EPOCHS = 50
+#: Options that --auto takes.
+_OF_AUTO = {
+    *("auto", "dataset", "split", "split_seed", "model", "layers", "fanouts", "norm", "residual", "lr_schedule"),
+    *("lr_epochs", "seed", "loss", "class_weights", "metric", "host_memory_limit", "out", "resume"),
+    *("quiet", "verbose", "as_json"),
+}
+#: Names of parameters that are not those of an option.
+_ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 
 
 @click.command(cls=Command)
@@ -158,6 +168,11 @@ _FALLING_EPOCHS = 50
     type=click.IntRange(2),
     help="Processes on this machine that train one model together, with torchrun. Failures exit with 1.",
 )
+@click.option(
+    "--auto",
+    is_flag=True,
+    help="Tune for a third of the baseline's expected training, if that is a minute or more, and train the choice.",
+)
 @click.option("--loss", type=LOSS, help=f"{LOSS_HELP} Default: the tune's.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} Default: the tune's.")
 @click.option("--metric", type=METRIC, help=f"{METRICS_HELP} Default: the tune's, or auto.")
@@ -168,7 +183,9 @@ _FALLING_EPOCHS = 50
 @QUIET
 @VERBOSE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
 def train(
+    context: click.Context,
     tuned: Path | None,
     path: Path | None,
     model: str | None,
@@ -195,6 +212,7 @@ def train(
     adapt: bool,
     algorithm: str | None,
     ranks: int | None,
+    auto: bool,
     loss: str | None,
     class_weights: str | None,
     metric: str | None,
@@ -206,7 +224,8 @@ def train(
 ) -> None:
     """Train with the configuration in DIR, the folder of a tune or a recommendation.
 
-    Without DIR, give --model and --dataset to train with the baseline.
+    Without DIR, give --model and --dataset to train with the baseline, or --auto and --dataset to tune first if that
+    pays within this training.
 
     Writes metrics.jsonl (one line per epoch), model.pt (weights of the best epoch, or at the target), result.json and a
     checkpoint to --out. --resume continues exactly where Ctrl-C or a memory limit stopped.
@@ -216,13 +235,16 @@ def train(
     if tuned is not None and path is not None:
         raise UsageError(f"give either DIR or --config, got {tuned} and {path}")
     path = path or tuned
-    if path is None and model is None:
+    if auto:
+        _check_auto(context)
+    elif path is None and model is None:
         raise UsageError("train needs DIR, the folder of a tune, or --model to train with the baseline")
     start_ranks(ranks)
     import dataclasses
 
     from a3gnn.apply.train import train as run
     from a3gnn.training.tuned import TunedConfig
+    from a3gnn.tuning.auto import train_auto
 
     way = None
     if algorithm is not None:
@@ -242,6 +264,23 @@ def train(
         changed.setdefault("lr_epochs", None)
     elif lr_schedule is not None:
         changed.setdefault("lr_epochs", task.lr_epochs or epochs or _FALLING_EPOCHS)
+    if auto:
+        assert dataset is not None, "it is checked"
+        found = train_auto(
+            dataset,
+            model=model,
+            task=dataclasses.replace(task, **changed),
+            metric=AUTO if metric is None else metric,
+            host_memory_limit=host_memory_limit,
+            out=out,
+            resume=resume,
+            split=split,
+            split_seed=split_seed,
+            progress=not (as_json or quiet),
+            notify=lines(quiet, verbose),
+        )
+        _print(found.to_dict(), summary_lines(found.trained, found.tuned, dataset, verbose, found.describe()), as_json)
+        return
     result = run(
         TrainConfig() if path is None else path,
         dataset,
@@ -270,11 +309,25 @@ def train(
     started = launch()
     if started is not None and started.rank:
         return  # rank 0 prints the result
+    _print(result.to_dict(), summary_lines(result, promised, dataset, verbose), as_json)
+
+
+def _check_auto(context: click.Context) -> None:
+    """Raises a `UsageError` if --auto has no graph, or an option that it does not take."""
+    if context.params["dataset"] is None:
+        raise UsageError("--auto needs --dataset, the graph to tune and train on")
+    for name in context.params:
+        if name not in _OF_AUTO and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--auto does not take {_ARGUMENTS.get(name) or option(name)}; leave it out")
+
+
+def _print(fields: dict[str, Any], text: Iterable[str], as_json: bool) -> None:
+    """Prints a result: as one JSON object, or as lines."""
     if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=2))
-    else:
-        for line in summary_lines(result, promised, dataset, verbose):
-            click.echo(line)
+        click.echo(json.dumps(fields, indent=2))
+        return
+    for line in text:
+        click.echo(line)
 
 
 def start_ranks(ranks: int | None) -> None:

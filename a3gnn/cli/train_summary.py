@@ -30,7 +30,11 @@ class Row(NamedTuple):
 
 
 def summary_lines(
-    result: TrainResult, promised: TunedConfig | None, dataset: str | None = None, verbose: bool = False
+    result: TrainResult,
+    promised: TunedConfig | None,
+    dataset: str | None = None,
+    verbose: bool = False,
+    whole: str = "",
 ) -> Iterator[str]:
     """Yields the lines of the summary, each of at most 80 columns but for paths and commands.
 
@@ -39,12 +43,15 @@ def summary_lines(
         promised: The tune's measurements, or predictions if nothing was measured; None without a tune.
         dataset: The graph's spec; None for the tune's.
         verbose: Whether to add traversed vertices, energy and stolen time.
+        whole: The seconds of a run that also tuned (`a3gnn.tuning.auto.AutoResult.describe`).
     """
     model = MODEL_LABELS.get(result.task.model, result.task.model)
     yield from wrapped(f"Trained {model} on {result.graph} in {format_duration(result.seconds)}")
     yield ""
     yield from _table(list(_rows(result, promised, verbose)))
     yield ""
+    if whole:
+        yield from wrapped(whole, f"{'Took':<{_LABEL}}", " " * _LABEL)
     for label, text in _details(result, verbose):
         yield from wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
     yield f"{'Saved':<{_LABEL}}{result.folder}/model.pt, metrics.jsonl, result.json"

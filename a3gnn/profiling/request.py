@@ -292,7 +292,7 @@ class CurveRules:
             first: Mini-batches at the first point of such a curve.
         """
         for length in range(len(curve.batches) + 1):
-            part = LearningCurve(curve.batches[:length], curve.val_accuracy[:length], curve.ended)
+            part = curve.first(length)
             if (ended := self.end(part, next_point(part.trained, first))) is not None:
                 return LearningCurve(part.batches, part.val_accuracy, ended)
         return None

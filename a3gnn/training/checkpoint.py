@@ -104,6 +104,12 @@ def restore_checkpoint(
     return progress
 
 
+def saved_progress(folder: Path) -> Progress:
+    """Returns the progress of the run in `folder`, which has a checkpoint."""
+    state = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True, mmap=True)
+    return Progress.from_dict(state["progress"])
+
+
 class SavedShares(NamedTuple):
     """The first shares of a run.
 

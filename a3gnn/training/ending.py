@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.task import Task
 from a3gnn.training.progress import Progress
 
 #: Patience by default: until validation stops improving (`stopped_improving`).
 Patience = int | Literal["auto"] | None
-
-#: Training must go on for this share of its mini-batches without a better validation result, ...
-_SHARE = 1 / 3
-#: ... for so many evaluations, because one evaluation is noise, ...
-_EVALUATIONS = 20
-#: ... and for so many mini-batches, because an epoch of a small graph is one of them. Guess.
-_BATCHES = 200
-#: A result counts as better from a hundredth of a point on, the last digit that messages show. Errors fall for ever.
-_BETTER = 1e-4
 
 
 class End(StrEnum):
@@ -82,41 +74,21 @@ class Ending:
         """
         if self.falls or self.reached(progress, batches_per_epoch) is not End.EPOCHS:
             return False
-        stale = _Stale.of(progress.evaluations(batches_per_epoch))
-        return stale.batches < _SHARE * stale.trained
+        return curve_of(progress.evaluations(batches_per_epoch)).improves_at_its_end()
 
 
-class _Stale(NamedTuple):
-    """What was trained since validation was last better.
-
-    Attributes:
-        evaluations: Evaluations since then.
-        batches: Mini-batches since then.
-        trained: All mini-batches.
-    """
-
-    evaluations: int
-    batches: int
-    trained: int
-
-    @classmethod
-    def of(cls, evaluations: Iterable[tuple[int, float]]) -> Self:
-        """Returns it for the mini-batches before each evaluation, ascending, and the validation quality."""
-        highest, at, since, trained = -float("inf"), 0, 0, 0
-        for trained, quality in evaluations:
-            since += 1
-            if quality > highest + _BETTER:
-                highest, at, since = quality, trained, 0
-        return cls(since, trained - at, trained)
+def curve_of(evaluations: Iterable[tuple[int, float]]) -> LearningCurve:
+    """Returns the learning curve of `stopped_improving`'s argument."""
+    batches, quality = tuple(zip(*evaluations, strict=True)) or ((), ())
+    return LearningCurve(batches, quality, CurveEnd.BUDGET)
 
 
 def stopped_improving(evaluations: Iterable[tuple[int, float]]) -> bool:
-    """Returns whether validation was no better over the last third of training, and over twenty evaluations.
+    """Returns whether validation has stopped improving, by the rule of a tune (`LearningCurve.has_stopped_improving`).
 
-    It counts mini-batches and not epochs: an epoch of large batches teaches little.
+    It was no better over the last third of the mini-batches, and over 200 of them. There are twenty evaluations.
 
     Args:
         evaluations: The mini-batches before each evaluation, ascending, and the validation quality.
     """
-    stale = _Stale.of(evaluations)
-    return stale.evaluations >= _EVALUATIONS and stale.batches >= max(_SHARE * stale.trained, _BATCHES)
+    return curve_of(evaluations).has_stopped_improving()

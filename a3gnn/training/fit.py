@@ -19,6 +19,7 @@ from a3gnn.errors import GraphServerError, MemoryLimitError, PeerLostError, Trai
 from a3gnn.learning_curve import next_point
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.metric import Metric
+from a3gnn.notify import detail
 from a3gnn.option_names import call, options
 from a3gnn.training.ending import End, Ending
 from a3gnn.training.progress import EpochResult, Point, Progress, TargetAccuracy
@@ -220,7 +221,7 @@ def run(
     """
     from a3gnn.training.progress_bar import ProgressBar
 
-    told: set[str] = set()
+    told, lines = set[str](), _EpochLines(trainer.metric, notify)
 
     with interrupt, ProgressBar(trainer.batches_per_epoch, ending.epochs, trainer.metric, shown=progress) as bar:
 
@@ -241,7 +242,7 @@ def run(
                 if choice not in told:
                     told.add(choice)
                     notify(choice)
-            notify(_line(result, trainer.metric))
+            lines.add(result, last=ending.reached(done, trainer.batches_per_epoch) is not None)
             interrupt.check()
 
         trained = False
@@ -320,11 +321,27 @@ def _how_to_go_on(error: BaseException, done: Progress, folder: Path) -> str:
     return f"{reason} is saved {where}; the same {call()} with {options(out=folder, resume=True)} goes on from there"
 
 
-def _line(result: EpochResult, metric: Metric) -> str:
-    return (
-        f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {metric.show(result.val_accuracy)}  "
-        f"{result.epochs_per_s:.3g} epochs/s"
-    )
+class _EpochLines:
+    """Passes a line to `notify` for each epoch; only some are shown without `--verbose`, so that a log stays short.
+
+    These are the epochs 1, 2, 3, 4, 6, 9, 13 and so on of this call, and the last one.
+    """
+
+    def __init__(self, metric: Metric, notify: Callable[[str], None]) -> None:
+        self._metric, self._notify = metric, notify
+        self._done, self._due = 0, 1
+
+    def add(self, result: EpochResult, *, last: bool) -> None:
+        """Passes on the line of the next epoch; `last` says that training ends with it."""
+        self._done += 1
+        line = (
+            f"epoch {result.epoch:3d}  loss {result.loss:.4f}  val {self._metric.show(result.val_accuracy)}  "
+            f"{result.epochs_per_s:.3g} epochs/s"
+        )
+        if self._done == self._due:
+            self._due += max(1, self._due // 2)
+            last = True
+        self._notify(line if last else detail(line))
 
 
 def _reached(point: Point, target: TargetAccuracy, metric: Metric) -> str:

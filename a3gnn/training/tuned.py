@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from a3gnn._fields import SCHEMA_VERSION
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
+from a3gnn.figures import differs
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.option_names import option
 from a3gnn.setting import Setting
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuned_file import read_tuned
-from a3gnn.units import short_duration
+from a3gnn.units import format_seconds, short_duration
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LambdaLR
+
+
+#: Fields of a predicted figure.
+_INTERVAL = ("median", "low", "high")
 
 
 class Trained(NamedTuple):
@@ -61,10 +66,13 @@ class TunedConfig:
             for the task's seed alone. None if the target is not reached.
         default_budget_s: Seconds of training for every configuration: the default's, at the machine's speed in the
             verification, or in the default's trial if there was no verification.
+        drift: That speed over the speed in the default's trial; None in files of older versions.
         still_rising: Whether the default's validation quality still improved at that time, because the budget was too
             small to train it longer.
         settling_budget_s: The budget of a tune, in seconds, under which it is expected to stop improving; None if it
             did, or if unknown.
+        expected_final: The validation quality that the default is expected to end at then: `median`, and the bounds of
+            a 90 % interval, `low` and `high`; None as `settling_budget_s`.
         final: `val_accuracy`, `test_accuracy` and training `seconds` of the `default` and of the `other` configuration
             (the choice, or that of `no_gain`), both trained with the task's seed until they stopped improving, the
             default first; `stopped` tells whether the other one did. None if the default was not trained that far.
@@ -89,8 +97,10 @@ class TunedConfig:
     target_accuracy: float | None = None
     seconds_to_accuracy: Mapping[str, float] | None = None
     default_budget_s: float | None = None
+    drift: float | None = None
     still_rising: bool | None = None
     settling_budget_s: float | None = None
+    expected_final: Mapping[str, float] | None = None
     final: Mapping[str, Mapping[str, Any]] | None = None
     against_default: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
@@ -109,7 +119,14 @@ class TunedConfig:
         """That configurations were compared before the default stopped improving, and the remedy; "" if it had."""
         if not self.still_rising or self.default_budget_s is None:
             return ""
-        found = f"compared after {self.default_budget_s:.3g} s of training; the baseline was still improving"
+        drift = 1.0 if self.drift is None else self.drift
+        found = f"compared after {format_seconds(drift * self.default_budget_s)} of training"
+        if differs(drift):  # the seconds that the start of the tune has printed, and those of the verification
+            found += f" ({format_seconds(self.default_budget_s)} at the verification's speed)"
+        found += "; the baseline was still improving"
+        if self.expected_final is not None:
+            median, low, high = (self.setting.metric.show(self.expected_final[name]) for name in _INTERVAL)
+            found += f" and may end at {median}, or between {low} and {high}"
         if self.settling_budget_s is None:  # files of older versions
             return f"{found} (a larger {option('budget')} compares later)"
         return f"{found} ({option('budget', short_duration(self.settling_budget_s))} would settle it)"
@@ -133,8 +150,10 @@ class TunedConfig:
             "target_accuracy": self.target_accuracy,
             "seconds_to_accuracy": None if self.seconds_to_accuracy is None else dict(self.seconds_to_accuracy),
             "default_budget_s": self.default_budget_s,
+            "drift": self.drift,
             "still_rising": self.still_rising,
             "settling_budget_s": self.settling_budget_s,
+            "expected_final": None if self.expected_final is None else dict(self.expected_final),
             "final": None if self.final is None else {name: dict(one) for name, one in self.final.items()},
             "against_default": None if self.against_default is None else dict(self.against_default),
             "left_out": list(self.left_out),
@@ -165,8 +184,10 @@ class TunedConfig:
             target_accuracy=fields.get("target_accuracy"),
             seconds_to_accuracy=fields.get("seconds_to_accuracy"),
             default_budget_s=fields.get("default_budget_s"),
+            drift=fields.get("drift"),
             still_rising=fields.get("still_rising"),
             settling_budget_s=fields.get("settling_budget_s"),
+            expected_final=fields.get("expected_final"),
             final=fields.get("final"),
             against_default=fields.get("against_default"),
             left_out=tuple(fields.get("left_out", ())),

@@ -40,10 +40,12 @@ from a3gnn.tuning.engines.improvement import STARTS
 from a3gnn.tuning.engines.maximize import maximize
 from a3gnn.tuning.run.blocks import CONTENDERS
 from a3gnn.tuning.run.plans import trial_plan
+from a3gnn.tuning.study.foresight import samples
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import DEFAULT_PEAK, Study, TuneRequest
 from a3gnn.tuning.study.trial import Proposal, Trial, predicted_row
 from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.curve_ends import CurveEnds
 from a3gnn_surrogate.points import LEARNING_POINTS, knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.emulated.measured import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats, MeasuredDefault, median_costs
@@ -279,7 +281,7 @@ class EmulatedTune(NamedTuple):
             whole_trials: The budget, in trials that train a whole curve.
             seed: The tune's.
         """
-        history = _begun(graph, corpus, priority, seed)
+        history, ends = _begun(graph, corpus, priority, seed), CurveEnds.of(samples(corpus))
         whole_s, spent_s, broken_s, repeated_s = sum(graph.default.trial_seconds), 0.0, 0.0, 0.0
         surrogate = fit_surrogate(history)
         beliefs = Beliefs(history, surrogate)
@@ -290,7 +292,7 @@ class EmulatedTune(NamedTuple):
             proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
             if proposal is None:
                 break
-            trial = _trial(graph, proposal, beliefs, surrogate)
+            trial = _trial(graph, proposal, beliefs, surrogate, ends)
             history, seconds = history.with_trial(trial), trial.measurement.seconds
             spent_s += seconds
             figures, key = history.figures(trial), trial.measurement.config.learning_key()
@@ -321,10 +323,10 @@ def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priori
     return History(study, (Trial("default", {}, default),))
 
 
-def _trial(graph: EmulatedGraph, proposal: Proposal, beliefs: Beliefs, surrogate: Surrogate) -> Trial:
+def _trial(graph: EmulatedGraph, proposal: Proposal, beliefs: Beliefs, surrogate: Surrogate, ends: CurveEnds) -> Trial:
     history, config = beliefs.history, proposal.config.canonical()
     slowest = beliefs.slowest(config) if proposal.for_priority else None
-    plan = trial_plan(proposal, history, slowest, ends=beliefs.surrogate.curve_ends_)
+    plan = trial_plan(proposal, history, slowest, ends=ends)
     measured = graph.measure(config, plan, history.curve(config))
     return Trial(proposal.reason, predicted_row(predict(surrogate, history, [config]), 0), measured)
 

@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
-from a3gnn.setting import graph_of_key
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.known_curves import KnownCurves, expected_accuracy
+from a3gnn_surrogate.known_curves import expected_accuracy
 
 #: A curve needs so many points to be extrapolated: fewer show no change of its slope. Guess.
 LEAST_POINTS = 3
 #: Multiples of the mini-batches that the fit learns from. Few known curves are longer.
 _MULTIPLES = (1.5, 2.0, 3.0, 4.0, 6.0)
 #: Added to gains before their logarithm: validation's scatter hides smaller ones. Guess.
-_SMALLEST = 0.003
+SMALLEST = 0.003
 #: Penalty of a standardized coefficient, over the number of rows. With .01 and 1 errors differ by less than .1 points.
 _PENALTY = 0.1
 #: Graphs are held out in so many groups for the errors, which are sorted by predicted gain into so many bins. Guesses.
@@ -50,19 +49,8 @@ class Sample(NamedTuple):
     default: LearningCurve | None = None
 
 
-def samples(known: Mapping[str, KnownCurves]) -> list[Sample]:
-    """Returns the curves of settings, given by `setting_key`."""
-    found = []
-    for key, curves in known.items():
-        own = None if curves.default is None else curves.default.knobs
-        for one in curves.curves:
-            default = curves.default.curve if curves.default and one.knobs != own else None
-            found.append(Sample(graph_of_key(key), one.curve, default))
-    return found
-
-
 class Extrapolated(NamedTuple):
-    """The best validation quality at some mini-batches: median, and bounds of a 90 % interval; in [0, 1]."""
+    """A prediction: median, and bounds of a 90 % interval."""
 
     median: float
     low: float
@@ -95,7 +83,7 @@ class _Cuts(NamedTuple):
         for sample in curves:
             best, pairs = sample.curve.running_best(), list(_pairs(sample.curve))
             for known, later in pairs:
-                part = _part(sample.curve, known)
+                part = sample.curve.first(known + 1)
                 features.append(_features(part, sample.curve.batches[later], sample.default))
                 gains.append(best[later] - best[known])
                 graphs.append(sample.graph)
@@ -177,7 +165,7 @@ class CurveEnds:
         gain = float(_features(curve, batches, default) @ self.coefficients + self.intercept)
         best = max(curve.val_accuracy)
         low, median, high = (
-            min(max(float(np.exp(gain + np.interp(gain, self.centers, error)) - _SMALLEST), 0.0), 1.0 - best)
+            min(max(float(np.exp(gain + np.interp(gain, self.centers, error)) - SMALLEST), 0.0), 1.0 - best)
             for error in self.errors
         )
         return Extrapolated(best + median, best + low, best + high)
@@ -196,10 +184,6 @@ def _pairs(curve: LearningCurve) -> Iterable[tuple[int, int]]:
                 last = place
 
 
-def _part(curve: LearningCurve, last: int) -> LearningCurve:
-    return LearningCurve(curve.batches[: last + 1], curve.val_accuracy[: last + 1], curve.ended)
-
-
 def _features(curve: LearningCurve, batches: float, default: LearningCurve | None) -> Array:
     """Returns what the gain of `curve` up to `batches` depends on, float64, shape (n_features,)."""
     counts, quality = np.array(curve.batches, np.float64), np.array(curve.val_accuracy)
@@ -209,10 +193,9 @@ def _features(curve: LearningCurve, batches: float, default: LearningCurve | Non
     late = quality[counts > trained / 2]
     expected = 0.0 if default is None else expected_accuracy(curve, default, batches) - best
     known = [best - half, 0.0 if earlier is None else half - earlier, best - late.mean(), best - quality[-1]]
-    scatter = np.abs(np.diff(quality[-_SCATTER_POINTS:])).mean()
     return np.array(
         [
-            *_log(np.array([*known, scatter])),
+            *_log(np.array([*known, scatter(curve)])),
             earlier is None,
             np.log2(batches / trained),
             np.log2(trained / counts[quality.argmax()]),
@@ -226,8 +209,13 @@ def _features(curve: LearningCurve, batches: float, default: LearningCurve | Non
     )
 
 
+def scatter(curve: LearningCurve) -> float:
+    """Returns the mean step between the last points of `curve`."""
+    return float(np.abs(np.diff(curve.val_accuracy[-_SCATTER_POINTS:])).mean())
+
+
 def _log(gains: Array) -> Array:
-    return np.asarray(np.log(np.maximum(gains, 0.0) + _SMALLEST))
+    return np.asarray(np.log(np.maximum(gains, 0.0) + SMALLEST))
 
 
 def _ridge(cuts: _Cuts) -> tuple[Array, float]:

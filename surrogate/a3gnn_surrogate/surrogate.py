@@ -33,7 +33,6 @@ from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.assemble import default_epochs, metrics_of, with_known_curves
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.columns import Array, Columns, as_columns
-from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, samples
 from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
 from a3gnn_surrogate.fit_corrections import CorrectionFit
 from a3gnn_surrogate.known_curves import KnownCurves
@@ -55,7 +54,7 @@ _PRIOR_DEGREES = 10.0
 _CHUNK = 32_768
 S = TypeVar("S", bound="Surrogate")
 #: Goes up when the manifest, the features, the kernel's points or the analytic model change.
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 12
 _FORMAT = "a3gnn-surrogate"
 _MANIFEST = "manifest.json"
 _REMEDY = "fit one and save it with Surrogate.save"
@@ -81,7 +80,6 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         residual_models_: One `ResidualModel` per output.
         setting_corrections_: Corrections of the measured settings (task, graph, machine).
         known_curves_: Known learning curves by `setting_key`.
-        curve_ends_: Predicts how learning curves end; None if fewer than two graphs have long enough curves.
         reference_accuracies_: Validation accuracy of the default configuration by `task_graph_key`.
         noise_: Relative standard deviation of one trial's throughput by the machine's fingerprint, for machines with
             replicates; `noise` covers any machine.
@@ -122,9 +120,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
                 calibrations and interval widths, which takes time. None: all settings do.
             judged_by: Budget and target by which the rows of a setting are judged, by `setting_key`. By default they
                 are those of the first row of the setting's default configuration, less a point of accuracy.
-            like: A surrogate fitted with these parameters to most of these rows. Its hyper-parameters, variances,
-                interval scales and `curve_ends_` are reused, which saves two thirds of the time. Learners, calibrations
-                and the corrections of settings are fitted to all rows.
+            like: A surrogate fitted with these parameters to most of these rows. Its hyper-parameters, variances and
+                interval scales are reused, which saves two thirds of the time. Learners, calibrations and the
+                corrections of settings are fitted to all rows.
 
         Raises:
             UsageError: A parameter is out of range, or differs from that of `like`.
@@ -151,7 +149,6 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self.calibrations_ = fit.own_calibrations(target)
         self.setting_corrections_ = fit.corrections(self.calibrations_, target)
         self.known_curves_ = {key: curves for key, curves in source.curves.items() if curves.curves}
-        self.curve_ends_ = _curve_ends(self.known_curves_) if like is None else like.curve_ends_
         self.reference_accuracies_ = latest_reference_accuracies(measurements)
         self.num_rows_ = len(rows)
         self.num_graphs_ = len(np.unique(rows.graphs))
@@ -291,11 +288,6 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
             )
 
 
-def _curve_ends(known: Mapping[str, KnownCurves]) -> CurveEnds | None:
-    curves = [one for one in samples(known) if len(one.curve.batches) > LEAST_POINTS]
-    return CurveEnds.of(curves) if len({one.graph for one in curves}) > 1 else None
-
-
 def throughput_noise(measurements: Sequence[Measurement], prior: float) -> Mapping[str, float]:
     """Returns the relative standard deviation of one trial's throughput, by the machine's fingerprint.
 
@@ -353,8 +345,6 @@ def _load(cls: type[S], folder: Path) -> S:
         ]
         surrogate.setting_corrections_ = SettingCorrections.from_dict(manifest["settings"])
         surrogate.known_curves_ = {key: KnownCurves.from_dict(found) for key, found in manifest["curves"].items()}
-        ends = manifest["curve_ends"]
-        surrogate.curve_ends_ = None if ends is None else CurveEnds.from_dict(ends)
         surrogate.noise_ = dict(manifest["noise"])
         surrogate.reference_accuracies_ = dict(manifest["references"])
         surrogate.num_rows_ = int(manifest["num_rows"])
@@ -378,7 +368,6 @@ def _manifest(surrogate: Surrogate) -> dict[str, Any]:
         "settings": surrogate.setting_corrections_.to_dict(),
         "calibrations": surrogate.calibrations_.to_dict(),
         "curves": {key: found.to_dict() for key, found in surrogate.known_curves_.items()},
-        "curve_ends": None if surrogate.curve_ends_ is None else dataclasses.asdict(surrogate.curve_ends_),
         "noise": dict(surrogate.noise_),
     }
 

@@ -14,6 +14,7 @@ from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.evaluation.neighborhoods import Neighborhoods
+from a3gnn.notify import shown, with_details
 from a3gnn.process import memory_guard as memory
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
@@ -233,6 +234,19 @@ def test_a_tuned_json_supplies_task_dataset_and_limit(write_tuned, small_folder_
     assert [line[:9] for line in said[:2]] == ["epoch   1", "epoch   2"]
     assert said[2].startswith("validation accuracy was still improving when the 2 epochs ended")
     assert len(said) == 3
+
+
+def test_a_long_run_prints_few_epochs_and_the_last_but_verbose_prints_each(small_folder_graph, task, tmp_path):
+    every: list[str] = []
+    said: list[str] = []
+    options = {"task": task, "patience": 99, "out": tmp_path / "run"}
+    train(CONFIG, small_folder_graph, epochs=30, notify=with_details(lambda line: every.append(line)), **options)
+    train(CONFIG, small_folder_graph, epochs=60, notify=said.append, resume=True, **options)
+    of_epochs = [line for line in every if line.startswith("epoch")]
+    assert [int(line.split()[1]) for line in of_epochs] == list(range(1, 31))
+    expected = [1, 2, 3, 4, 6, 9, 13, 19, 28, 30]
+    assert [int(line.split()[1]) for line in of_epochs if shown(line)] == expected
+    assert [int(line.split()[1]) - 30 for line in said if line.startswith("epoch")] == expected
 
 
 def test_what_auto_chose_is_said_once(small_folder_graph, task, tmp_path):

@@ -5,8 +5,20 @@ import pytest
 
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.profiling.store.jsonl import shipped_measurements
+from a3gnn.tuning.study.foresight import samples
 from a3gnn_surrogate.curve_ends import Sample
-from benchmarks.curve_ends import as_baseline, cases, judged, power_law, report, samples
+from benchmarks.curve_ends import (
+    Stop,
+    as_baseline,
+    cases,
+    judged,
+    later_gains,
+    power_law,
+    report,
+    stop_lines,
+    stopped_before,
+    stops,
+)
 
 
 def curve(*quality: float) -> LearningCurve:
@@ -40,3 +52,26 @@ def test_the_shipped_curves_are_judged() -> None:
     lines = report(found)
     assert lines[2].startswith("| stays as it is | ")
     assert sum(line.startswith("less ") for line in lines) == 5
+
+
+def test_what_a_curve_gains_after_it_was_no_better() -> None:
+    late = curve(*[0.5] * 30, *[0.6] * 20)
+    assert later_gains([Sample("a", late)], 0) == [pytest.approx(10.0)]
+    assert later_gains([Sample("a", late)], 400) == []  # it is better before that
+    assert later_gains([Sample("a", curve(*[0.5] * 22))], 0) == []  # not trained on
+
+
+def test_curves_that_were_cut_count_until_then() -> None:
+    """Of four, one stops in time, one was cut before that, and two go on: 1 - 2/3."""
+    found = [Stop(late, 0.0, stopped, 1.0) for late, stopped in ((0.2, False), (0.5, True), (1.5, True), (2.0, False))]
+    assert stopped_before(found) == pytest.approx(1 / 3)
+    assert stopped_before([one._replace(weight=2.0) for one in found]) == pytest.approx(1 / 3)
+
+
+@pytest.mark.slow
+def test_stops_of_the_shipped_curves_are_judged() -> None:
+    found = stops(samples(shipped_measurements()))
+    assert abs(stopped_before(found["by other curves"]) - 0.5) < abs(
+        stopped_before(found["2.5 times the mini-batches"]) - 0.5
+    )
+    assert len(stop_lines(found)) == 2 + len(found)

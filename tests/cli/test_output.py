@@ -1,5 +1,6 @@
 """What commands print fits a terminal of 80 columns, and nothing but results is printed where it is to be quiet."""
 
+import dataclasses
 import json
 import os
 import pty
@@ -12,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from a3gnn.cli.main import COMMANDS, main
-from a3gnn.cli.output import fitted
+from a3gnn.cli.output import fitted, say
+from a3gnn.notify import Message
 from a3gnn.profiling.store.jsonl import shipped_profiles
+from a3gnn.tuning.study.budget import Budget
+from a3gnn.tuning.tell.trial_lines import heading, trial_message
+from tests.tuning.measured import TWO_PARTS
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "tests" / "tuning" / "kept"
@@ -150,6 +155,23 @@ def test_progress_is_a_line_per_message_but_on_a_terminal(terminal: bool) -> Non
     lines = said.decode().split("\n")[:-1]
     assert len(lines) == (3 if terminal else 1)
     assert " ".join(lines).split() == ["word"] * 40
+
+
+def test_rows_of_trials_fit_80_columns_in_a_pipe(measured, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = dataclasses.replace(
+        TWO_PARTS, batch_size=8192, seed_fanout=5, compute_dtype="bfloat16", cache_bytes=2**20, cache_policy="fifo"
+    ).canonical()
+    history = measured(wide).history
+    row = trial_message(history.trials[-1], history, Budget(240.0))
+    assert len(row) > 80
+    for message in (heading(history), row, Message(" ".join(["word"] * 40))):
+        say(message)
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first == heading(history)
+    *of_row, one = rest
+    assert max(map(len, [first, *of_row])) <= 80
+    assert " ".join(" ".join(of_row).split()) == " ".join(row.split())
+    assert one == " ".join(["word"] * 40)
 
 
 @pytest.mark.parametrize(

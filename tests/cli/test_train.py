@@ -212,3 +212,28 @@ def test_a_model_takes_the_place_of_the_tunes(tuned, tmp_path, capsys):
 def test_layers_leave_the_tunes_fanouts_where_they_are_as_many(tuned, tmp_path, layers, fanouts):
     assert run("--config", tuned, "--layers", layers, "--epochs", 1, "--out", tmp_path / "run") == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["task"]["fanouts"] == fanouts
+
+
+def test_auto_prints_the_seconds_of_each_part(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run("--auto", "--dataset", SPEC, "--lr-schedule", "linear", "--lr-epochs", 3, "--out", out) == 0
+    found, err = capsys.readouterr()
+    assert "Took " in found
+    assert "all of them training of the baseline" in " ".join(found.split())
+    assert "the baseline's training has ended after" in err
+    assert (out / "baseline" / "model.pt").exists()
+    assert json.loads((out / "auto.json").read_text())["tunes"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--auto needs --dataset"),
+        (("--dataset", SPEC, "--epochs", 3), "--auto does not take --epochs; leave it out"),
+        (("--dataset", SPEC, "--config", "runs/tune"), "--auto does not take --config"),
+        (("runs/tune", "--dataset", SPEC), "--auto does not take DIR"),
+    ],
+)
+def test_auto_refuses_what_it_does_not_take(arguments, said, capsys):
+    assert run("--auto", *arguments) == 2
+    assert said in capsys.readouterr().err

@@ -28,6 +28,7 @@ OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
 PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/test_files.py reads such"
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 GOES_ON = "goes on with the command above, which has ended by then"
+AUTO = "may tune for minutes; tests/tuning/test_auto.py runs it"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 
@@ -107,6 +108,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "docs/howto/budget.md": {
         "a3gnn tune --dataset graph.npz --budget 5min --out runs/mine": LIKE_README,
         "a3gnn tune --dataset graph.npz --budget 15min --out runs/mine --resume": GOES_ON,
+        "a3gnn train --auto --dataset graph.npz --out runs/once": AUTO,
         "touch runs/mine/stop": RUN,
     },
     "docs/howto/cache_folder.md": {

@@ -54,21 +54,21 @@ def test_a_target_ends_it_once_three_points_kept_it(target: float | None, ended:
 
 
 def test_a_plateau_ends_it_where_that_was_asked_for() -> None:
-    flat = curve_of(*[0.5] * 20)
-    assert rules(until_plateau=True).end(flat, 84) is CurveEnd.PLATEAU
-    assert rules().end(flat, 84) is None
-    assert rules(until_plateau=True).end(curve_of(*[0.5] * 19), 80) is None
-    rising = curve_of(*[0.01 * i for i in range(20)])
-    assert rules(until_plateau=True).end(rising, 84) is None
-    assert rules(until_plateau=True, least=0.5).end(flat, 84) is CurveEnd.PLATEAU
-    assert rules(until_plateau=True, least=0.51).end(flat, 84) is None
+    flat = curve_of(*[0.5] * 20, first=12)
+    assert rules(until_plateau=True).end(flat, 252) is CurveEnd.PLATEAU
+    assert rules().end(flat, 252) is None
+    assert rules(until_plateau=True).end(curve_of(*[0.5] * 19, first=12), 240) is None
+    rising = curve_of(*[0.01 * i for i in range(20)], first=12)
+    assert rules(until_plateau=True).end(rising, 252) is None
+    assert rules(until_plateau=True, least=0.5).end(flat, 252) is CurveEnd.PLATEAU
+    assert rules(until_plateau=True, least=0.51).end(flat, 252) is None
 
 
 def test_a_curve_goes_on_as_long_as_it_can_stop_improving_within_the_longer_seconds() -> None:
-    # Two mini-batches a second after two seconds of set-up: 100 and 340 mini-batches. The twentieth point is at 216.
-    plan = {"until_plateau": True, "most_seconds": 52.0, "plateau_seconds": 172.0}
+    # Two mini-batches a second after two seconds of set-up: 400 and 1360 mini-batches. The twentieth point is at 867.
+    plan = {"until_plateau": True, "most_seconds": 202.0, "plateau_seconds": 682.0}
 
-    def end(accuracies: list[float], first: int = 4, **other: object) -> tuple[int, CurveEnd | None]:
+    def end(accuracies: list[float], first: int = 16, **other: object) -> tuple[int, CurveEnd | None]:
         """Returns where and why a training of this curve ends."""
         curve, asked = NO_CURVE, rules(**(plan | other))
         for accuracy in accuracies:
@@ -78,11 +78,11 @@ def test_a_curve_goes_on_as_long_as_it_can_stop_improving_within_the_longer_seco
         return curve.trained, None
 
     rising = [0.01 * i for i in range(40)]
-    assert end(rising) == (229, CurveEnd.BUDGET)  # the best point is after two thirds of 340
-    assert end(rising, most_seconds=152.0) == (291, CurveEnd.BUDGET)
-    assert end([0.9, *[0.5] * 39]) == (216, CurveEnd.PLATEAU)
-    assert end([*rising[:15], *[0.05] * 25]) == (243, CurveEnd.PLATEAU)  # the best point is at 156
-    assert end(rising, first=8) == (96, CurveEnd.BUDGET)  # twenty points do not fit
+    assert end(rising) == (921, CurveEnd.BUDGET)  # the best point is after two thirds of 1360
+    assert end(rising, most_seconds=602.0) == (1171, CurveEnd.BUDGET)
+    assert end([0.9, *[0.5] * 39]) == (867, CurveEnd.PLATEAU)
+    assert end([*rising[:15], *[0.05] * 25]) == (978, CurveEnd.PLATEAU)  # the best point is at 624
+    assert end(rising, first=32) == (384, CurveEnd.BUDGET)  # twenty points do not fit
 
 
 @pytest.mark.parametrize(

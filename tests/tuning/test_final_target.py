@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.study.folder import Journal
 from tests.lines import everything
 from tests.tuning.formulas import SMALL_SPACE, Formulas
+from tests.tuning.study.test_drift import Machine
 from tests.tuning.verify.test_ends import rising
 
 #: Four configurations.
@@ -56,6 +58,29 @@ def test_a_tune_says_at_the_start_that_the_baseline_takes_longer_and_carries_it_
     assert tuned.unsettled in result.summary.warnings
     assert tuned.unsettled in study_views(result.folder)["summary"]["answer"]["warnings"]
     assert study_views(result.folder)["tuned"]["settling_budget_s"] == tuned.settling_budget_s
+
+
+def test_the_seconds_printed_at_the_start_are_those_of_summary_file_page_and_train(
+    quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas]
+) -> None:
+    """The first trial was disturbed: the verification runs at twice its speed."""
+    lines: list[str] = []
+    machine = Machine(after=1, then=2.0)
+
+    def run(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return machine.run(request, slowly(request, metrics, before), before)
+
+    result = quick_tune(**PARTS, budget=240.0, executor=formulas(run), notify=everything(lines))
+    (said,) = [line for line in lines if "still improving" in line]
+    (seconds,) = re.findall(r"trials are compared after ([\d.]+ s) ", said)
+    tuned = TunedConfig.read(result.folder)
+    assert tuned.drift == pytest.approx(2.0)
+    own = f"{tuned.default_budget_s:.3g} s"
+    assert f"compared after {seconds} of training ({own} at the verification's speed); the" in tuned.unsettled
+    assert float(seconds.split()[0]) == pytest.approx(2 * tuned.default_budget_s, rel=1e-2)
+    assert said.rpartition("(")[2] == f"{tuned.unsettled.rpartition('(')[2]}"
+    assert result.summary.warnings[0] == tuned.unsettled
+    assert study_views(result.folder)["summary"]["answer"]["warnings"][0] == tuned.unsettled
 
 
 def test_a_baseline_that_stops_within_a_third_of_the_budget_sets_the_target(
@@ -121,7 +146,7 @@ def test_files_of_older_versions_have_no_budget_that_would_settle_it(
     result = quick_tune(**PARTS, budget=240.0, executor=formulas(slowly))
     path = result.folder / "tuned.json"
     fields = json.loads(path.read_text())
-    del fields["settling_budget_s"], fields["final"]
+    del fields["settling_budget_s"], fields["final"], fields["expected_final"], fields["drift"]
     path.write_text(json.dumps(fields))
     old = TunedConfig.read(path)
     assert old.final is None

@@ -17,6 +17,7 @@ from a3gnn.tuning.beliefs.beliefs import Beliefs, Floats
 from a3gnn.tuning.engines.acquisition import log_gain, log_value
 from a3gnn.tuning.engines.maximize import maximize
 from a3gnn.tuning.engines.proposed import proposed
+from a3gnn.tuning.engines.simplified import Judged, simplified
 from a3gnn.tuning.study.trial import Proposal
 
 #: Random configurations among the starts of the local search, as in Optuna's GPSampler (`n_preliminary_samples`).
@@ -45,7 +46,8 @@ class ExpectedImprovement:
         for goal in goals(beliefs):
             rows = wanted(beliefs, goal, starts, seconds_left)[:count]
             if len(rows):
-                return [Proposal(goal.reason, beliefs.space.decode(row)) for row in rows]
+                simple = (simpler(row, beliefs, goal.priority, seconds_left) for row in rows)
+                return [Proposal(goal.reason, beliefs.space.decode(row)) for row in simple]
         return []
 
     def starts(self, beliefs: Beliefs) -> Rows:
@@ -54,6 +56,25 @@ class ExpectedImprovement:
         best = (beliefs.history.row(one.trial.measurement.config) for one in beliefs.ranked)
         around = [space.neighbors(row) for row in best if row is not None]
         return np.concatenate([space.sample(STARTS, derive(self._seed, "starts", trials)), *around])
+
+
+def simpler(row: Rows, beliefs: Beliefs, priority: Priority, seconds_left: float) -> Rows:
+    """Returns `row` with those knobs reset to their defaults that are worth nothing, int64, shape (n_knobs,).
+
+    The learning key stays the same, and so does almost all of the trial's value for `priority` (`simplified`). The
+    value counts improvements that are possible, so a knob that may gain keeps its value.
+    """
+    best, key = beliefs.best(priority), beliefs.learning_rows(row[None])
+    if best is None:
+        return row
+
+    def judge(rows: Rows) -> Judged:
+        belief = beliefs.of(rows, priority)
+        new = np.array([one.tobytes() not in beliefs.tried for one in rows], dtype=np.bool_)
+        alike = (beliefs.learning_rows(rows) == key).all(axis=1) & (belief.seconds <= seconds_left)
+        return Judged(np.where(new & alike, log_value(belief, best), -np.inf), belief.probability)
+
+    return simplified(row, beliefs.space, judge)
 
 
 class PolicyEngine(ExpectedImprovement):

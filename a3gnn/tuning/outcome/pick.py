@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from a3gnn.errors import InfeasibleError
+from a3gnn.figures import differs
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind
 from a3gnn.objectives import Priority
@@ -22,7 +23,7 @@ from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import nothing_fits, training_limits
 from a3gnn.tuning.study.measured_front import LATE, outside_note
 from a3gnn.tuning.study.study import Study
-from a3gnn.tuning.study.trial import JudgedTrial, differs
+from a3gnn.tuning.study.trial import JudgedTrial
 from a3gnn.units import count
 from a3gnn.version import versions
 
@@ -218,8 +219,10 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         versions=tune.tuned.versions if tune.tuned else versions(),
         wait_policy=tune.tuned.wait_policy if tune.tuned else None,
         default_budget_s=reference.at(drift).budget_s if reference else None,
+        drift=drift,
         still_rising=tune.tuned.still_rising if tune.tuned else asked.still_rising,
         settling_budget_s=tune.tuned.settling_budget_s if tune.tuned else asked.settling_budget_s,
+        expected_final=tune.tuned.expected_final if tune.tuned else None,
         **judged,
     )
 

@@ -12,6 +12,8 @@ from a3gnn_surrogate.curve_ends import CurveEnds
 
 #: Seconds of a timing in the verification, or for the machine's drift; fewer than a trial's, as there are many. Guess.
 _TIMED_S = 0.1 if QUICK else 1.0
+#: Seconds that a known curve is trained on even if it can't stop improving in time; a plan needs a positive number.
+_NO_S = 1e-3
 
 
 def trial_plan(
@@ -77,8 +79,9 @@ def seed_plan(history: History, drift: float = 1.0) -> TrialPlan:
 
 
 def end_plan(history: History, most_seconds: float) -> TrialPlan:
-    """Returns the plan that trains a known curve on until it stops improving, for at most `most_seconds` in all."""
-    return _planned(history.plan, CurvePlan(most_seconds, until_plateau=True, tests=True))
+    """Returns the plan that trains a known curve on until it stops improving, or can't within `most_seconds` in all."""
+    curve = CurvePlan(_NO_S, until_plateau=True, plateau_seconds=most_seconds, tests=True)
+    return _planned(history.plan, curve)
 
 
 def timing_plan(history: History) -> TrialPlan:

@@ -28,7 +28,7 @@ from a3gnn.tuning.study.measured_front import keep_predicted_front
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import LONGER, Proposal, Trial
 from a3gnn.tuning.tell.trial_lines import heading
-from a3gnn.units import count, format_duration, format_size, short_duration
+from a3gnn.units import count, format_duration, format_seconds, format_size, short_duration
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Trials of the default if it sets the memory limit, and the share of the budget's seconds that the repetitions may
@@ -136,10 +136,11 @@ def _describe_unsettled(history: History) -> str:
     assert reference is not None, "it improves"
     assert settling_s is not None, "it improves"
     assert budget_s is not None, "it improves"
-    trained = format_duration(reference.budget_s)
+    trained, end, show = format_seconds(reference.budget_s), history.expected_final, history.study.setting.metric.show
+    at = "" if end is None else f" and end at {show(end.median)}, or between {show(end.low)} and {show(end.high)}"
     return (
-        f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}; "
-        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
+        f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}"
+        f"{at}; trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
     )
 
 

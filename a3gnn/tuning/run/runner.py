@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import differs
 from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.notify import Message, detail
 from a3gnn.profiling.profiler import Profiler
@@ -16,6 +17,7 @@ from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.run.plans import end_plan, seed_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.budget import Budget, StopAsked, stop_is_asked
 from a3gnn.tuning.study.folder import Journal, TuneState
+from a3gnn.tuning.study.foresight import curve_ends
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import beyond_limits, within_limits
 from a3gnn.tuning.study.trial import (
@@ -24,7 +26,6 @@ from a3gnn.tuning.study.trial import (
     Proposal,
     SpeedTiming,
     Trial,
-    differs,
     predicted_row,
 )
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
@@ -69,7 +70,7 @@ class Runner:
         """
         history, predicted = beliefs.history, _predicted(proposal, beliefs)
         slowest = beliefs.slowest(proposal.config.canonical()) if proposal.for_priority else None
-        ends = beliefs.surrogate.curve_ends_
+        ends = curve_ends()
         stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, slowest, ends=ends))
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)
@@ -148,7 +149,7 @@ class Runner:
         return self._profiler.repeat(config, plan, task_seed)
 
     def train_on(self, config: TrainConfig, history: History, most_seconds: float) -> Measurement:
-        """Trains the known curve of `config` on until it stops improving, for at most `most_seconds`, and tests it."""
+        """Trains the known curve of `config` on until it stops improving, or can't in `most_seconds`, and tests it."""
         self._notify_began("training on", config)
         return self._profiler.repeat(config, within_limits(history, end_plan(history, most_seconds), config))
 

@@ -14,15 +14,17 @@ import numpy as np
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
-from a3gnn.learning_curve import CurveEnd, LearningCurve, expected_stop
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.known import failed_partitioning
 from a3gnn.profiling.request import CurveRules, TrialPlan
 from a3gnn.space import Rows, SearchSpace
+from a3gnn.tuning.study.foresight import expected_end, expected_stop
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import BASELINE, LONGER, JudgedTrial, SpeedTiming, Trial
+from a3gnn_surrogate.curve_ends import Extrapolated
 
 #: `--memory-limit default` allows the default's measured peak and this share of it, because repeated trials of one
 #: configuration differ, and the default has to keep its own limit. Measured: in 24 repetitions of the default on three
@@ -192,6 +194,14 @@ class History:
     def settling_budget_s(self) -> float | None:
         """The budget in seconds that trains the reference until it stops improving; None as for `settling_s`."""
         return None if self.settling_s is None else self.study.settling_budget_s(self.settling_s)
+
+    @property
+    def expected_final(self) -> Extrapolated | None:
+        """The validation accuracy that the reference is expected to end at; None as for `settling_s`."""
+        metrics = self.reference_metrics
+        if not self.still_rising or metrics is None or metrics.curve is None:
+            return None
+        return expected_end(metrics.curve, expected_stop(metrics.curve))
 
     def outgrown(self, trial: Trial) -> bool:
         """Returns whether the training of `trial` ended at an earlier target, and it is not known to miss this one.

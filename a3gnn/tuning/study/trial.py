@@ -149,11 +149,6 @@ def check_drift(drift: float) -> None:
         raise UsageError(f"drift must be finite and > 0, got {drift}; 1 is a machine at the reference's speed")
 
 
-def differs(drift: float) -> bool:
-    """Whether `drift` differs from 1 when printed with two digits."""
-    return f"{drift:.2g}" != "1"
-
-
 def drift_at(created: str, timings: Sequence[SpeedTiming]) -> float | None:
     """Returns the machine's drift at the time `created`, ISO 8601; None before the first of `timings`.
 

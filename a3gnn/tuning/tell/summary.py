@@ -48,7 +48,7 @@ class Summary(NamedTuple):
         verified: The trials, and how baseline and choice were measured in turns; "" if neither is known.
         other: Heading of the column beside the baseline: `tuned`, or `best other` where the baseline is the choice.
         table: A line per figure.
-        changed: How the configuration of that column differs from the baseline; "" if there is none.
+        changed: How the choice differs from the baseline; "" if the baseline is the choice.
         others: Other good configurations, each with the priority that asks for it.
         warnings: Reasons to doubt the figures, each with its remedy, the most important first.
         notes: Further facts.
@@ -92,7 +92,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
         verified=_verified(compared, baseline, trials, seconds),
         other="tuned" if lost is None else "best other",
         table=tuple(table),
-        changed="" if other is None else describe_config(other.config),
+        changed=describe_config(other.config) if lost is None and other is not None else "",
         others=tuple(_others(front, baseline, chosen)) if lost is None else (),
         warnings=tuple(_warnings(tuned, metric, chosen, compared)),
         notes=tuple(_notes(tuned, metric, lost, compared)),
@@ -395,6 +395,7 @@ def _notes(tuned: TunedConfig, metric: Metric, lost: NoGain | None, against: Com
     """Yields further facts about the choice."""
     if lost is not None:
         found = lost.against
+        yield f"the best other is {describe_config(lost.config)}"
         if found.late:
             yield "the other configuration reaches the target later"
         elif found.throughput.repeats < LEAST_PAIRS:

@@ -28,7 +28,7 @@ def heading(history: History) -> Message:
     else:
         speed = "epochs/s"
     columns = f"{'trial':<{NAME}}  {speed:>{SPEED}}{'gain':>{GAIN}}  {'memory':>{SIZE}}"
-    line = f"{columns}  changed from the baseline; {BEST} best so far"
+    line = f"{columns}  changed from baseline; {BEST} best so far"
     return Message(line, event=HeadingEvent(line))
 
 

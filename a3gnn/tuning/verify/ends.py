@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from a3gnn.config import TrainConfig
-from a3gnn.learning_curve import expected_stop
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.tuning.run.blocks import BlockCost
@@ -42,8 +41,8 @@ class Ends:
     def train(self, one: Contender, beside: Sequence[TrainConfig]) -> None:
         """Trains on the configurations `beside`, and then `one`, until they stop improving.
 
-        It ends when one does not, or is not expected to, within the budget. It trains nothing if the request says how
-        far the baseline trains: a number of epochs, or to a target.
+        It ends when one can't within the budget. It trains nothing if the request says how far the baseline trains: a
+        number of epochs, or to a target.
         """
         self._tried.add(one.key)
         request = self._history.study.request
@@ -95,14 +94,14 @@ class Ends:
         return self._longer.get(config.key(), trained)
 
     def _most_seconds(self, config: TrainConfig, one: Contender) -> float | None:
-        """Returns the seconds of training that the budget affords; None if it is not expected to stop within them."""
+        """Returns the seconds of training that the budget affords; None if it can't stop improving within them."""
         known, trained = self._end(config, one), self._history.curve(config)
         if known is None or known.curve is None:
             return None
         kept_s = known.pace.seconds(0 if trained is None else trained.trained)  # it goes on from the trial's state
         most_s = kept_s + self._cost.training_within(self._runner.budget.left_s)
         most_s = min(most_s, self._history.study.longest_s)
-        return most_s if known.pace.seconds(expected_stop(known.curve)) <= most_s else None
+        return most_s if known.pace.seconds(known.curve.soonest_stop()) <= most_s else None
 
 
 def has_stopped(trained: Metrics | None) -> bool:

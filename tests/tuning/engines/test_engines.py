@@ -18,9 +18,10 @@ from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import fit_surrogate
 from a3gnn.tuning.engines.acquisition import log_gain, log_value
 from a3gnn.tuning.engines.engine import make_engine
-from a3gnn.tuning.engines.improvement import MIN_GAIN, goals
+from a3gnn.tuning.engines.improvement import MIN_GAIN, goals, simpler
 from a3gnn.tuning.engines.proposed import PROPOSALS
 from a3gnn.tuning.engines.samplers import TpeEngine
+from a3gnn.tuning.engines.simplified import WORTH, simpler_rows
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.tuning.study.trial import Trial
@@ -60,6 +61,26 @@ def test_expected_improvement_takes_the_best_of_all_by_value(tried: History) -> 
     wanted = tried.space.decode(allowed[value.argmax()])
     assert proposal.reason == "best"
     assert proposal.config.canonical() == wanted.canonical()
+
+
+def test_a_knob_that_adds_nothing_to_a_trials_value_is_reset(tried: History) -> None:
+    beliefs = Beliefs(tried, fit_surrogate(tried))
+    space, best, priority = tried.space, beliefs.best(), tried.objectives.priority
+    changed = 0
+    for row in space.sample(40, 3):
+        if row.tobytes() in beliefs.tried:
+            continue
+        found = simpler(row, beliefs, priority, math.inf)
+        assert (beliefs.learning_rows(found[None]) == beliefs.learning_rows(row[None])).all()
+        before, after = (log_value(beliefs.of(one[None]), best)[0] for one in (row, found))
+        assert after >= before - WORTH
+        assert found.tobytes() not in beliefs.tried
+        changed += (found != row).any()
+        for back in simpler_rows(found, space):
+            if (beliefs.learning_rows(back[None]) == beliefs.learning_rows(row[None])).all():
+                value = log_value(beliefs.of(back[None]), best)[0]
+                assert value < before - WORTH or back.tobytes() in beliefs.tried
+    assert changed > 5
 
 
 def test_new_learning_keys_are_told_from_the_best_trials_and_others(tried: History) -> None:

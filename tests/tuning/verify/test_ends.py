@@ -111,7 +111,7 @@ def test_a_choice_that_ends_below_the_allowed_drop_hands_over_to_the_next_finali
     assert choice.final["default"].val_accuracy == pytest.approx(0.90)
     assert choice.final["default"].stopped
     assert choice.final["other"].val_accuracy == pytest.approx(0.91)
-    on = [one for one in tune.executor.explored if one.plan.curve.tests and one.plan.curve.most_seconds > 200]
+    on = [one for one in tune.executor.explored if one.plan.curve.tests and one.plan.curve.most_seconds < 1]
     assert [one.config for one in on] == [
         DEFAULT,
         TWO_PARTS,
@@ -191,7 +191,7 @@ def test_a_baseline_that_is_chosen_has_its_accuracy_whatever_the_machines_speed(
 def test_a_choice_that_still_improves_has_a_lower_bound(measured, formulas) -> None:
     """Its training may take the baseline's seconds whatever the budget, but the budget is too small for more."""
     curves = {DEFAULT: rising(300, 0.5, 0.90), TWO_PARTS: rising(600, 0.86, 0.92)}
-    options = TIME | {"budget": 200.0, "spent_s": 130.0, "trial_s": 2.0}
+    options = TIME | {"budget": 200.0, "spent_s": 185.0, "trial_s": 2.0}
     tune = measured(TWO_PARTS, executor=formulas(learning(curves)), **options)
     choice = verify(tune.history, tune.runner)
     assert choice.trial.measurement.config == TWO_PARTS

@@ -15,6 +15,7 @@ from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.profiling.request import TrialRequest
+from a3gnn.report.text import describe_config
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.blocks import CONTENDERS, SEEDS
@@ -429,7 +430,11 @@ def test_what_turns_out_late_makes_the_default_the_choice(measured, formulas) ->
     assert choice.no_gain.against.throughput.median == pytest.approx(1.3)
     assert choice.no_gain.against.time.high < 1
     result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
-    assert "no measurable gain, the baseline stays" in " ".join(repr(result).split())
+    shown = " ".join(repr(result).split())
+    assert "no measurable gain, the baseline stays" in shown
+    assert "best other" in shown
+    assert "Changed" not in shown
+    assert result.summary.notes[0] == f"the best other is {describe_config(MODE1)}"
     assert result.to_dict()["no_gain"] == choice.no_gain.to_dict()
     assert TunedConfig.read(result.folder).no_gain == choice.no_gain.to_dict()
     assert NoGain.from_dict(choice.no_gain.to_dict()) == choice.no_gain

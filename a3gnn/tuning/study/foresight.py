@@ -1,0 +1,61 @@
+"""When a learning curve is expected to stop improving, and at what quality, learned from the shipped measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from a3gnn.learning_curve import LearningCurve
+from a3gnn.measurement import Measurement
+from a3gnn.profiling.store.jsonl import shipped_measurements
+from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
+from a3gnn_surrogate.curve_stops import CurveStops, parts
+from a3gnn_surrogate.known_curves import KnownCurves
+from a3gnn_surrogate.measured_setting import by_setting
+
+
+def expected_stop(curve: LearningCurve) -> float:
+    """Returns the mini-batches after which a curve that still improves is expected to have stopped.
+
+    Without shipped measurements, it is the soonest stop.
+    """
+    fit = _stops()
+    return curve.soonest_stop() if fit is None else fit.predict(curve)
+
+
+def expected_end(curve: LearningCurve, batches: float) -> Extrapolated | None:
+    """Returns the best quality that the default's `curve` will have had after `batches` mini-batches.
+
+    None without shipped measurements, or if the curve has too few points.
+    """
+    fit = curve_ends() if len(curve.batches) >= LEAST_POINTS and batches > curve.trained else None
+    return None if fit is None else fit.predict(curve, batches)
+
+
+def samples(measurements: Iterable[Measurement]) -> list[Sample]:
+    """Returns the curves of `measurements`, the longest of each learning key of a setting."""
+    found = []
+    for rows in by_setting(measurements).values():
+        curves = KnownCurves.of(rows)
+        own = None if curves.default is None else curves.default.knobs
+        for known in curves.curves:
+            default = curves.default.curve if curves.default and known.knobs != own else None
+            found.append(Sample(rows[0].setting.graph.fingerprint, known.curve, default))
+    return found
+
+
+@cache
+def _curves() -> tuple[Sample, ...]:
+    return tuple(samples(shipped_measurements()))
+
+
+@cache
+def _stops() -> CurveStops | None:
+    known = parts(_curves())
+    return CurveStops.of(known) if known else None
+
+
+@cache
+def curve_ends() -> CurveEnds | None:
+    """Returns the fit that predicts how curves end; None without shipped measurements."""
+    return CurveEnds.of(_curves()) if len({sample.graph for sample in _curves()}) > 1 else None
