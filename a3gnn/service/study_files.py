@@ -26,6 +26,8 @@ from a3gnn.tuning.study.folder import Journal
 T = TypeVar("T")
 #: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
 _KEPT = 64
+#: Most lines of a log in one answer. Guess.
+_LOG_LINES = 500
 #: Most characters of the last line in a summary.
 _LINE_CHARACTERS = 300
 _one_makes_views = threading.Lock()
@@ -38,6 +40,7 @@ FileName = Literal[
     "timings.jsonl",
     "product_speeds.json",
     "predicted_front.json",
+    "importance.json",
     "front.json",
     "tuned.json",
 ]
@@ -204,6 +207,25 @@ def _last_line(folder: JobFolder) -> str:
     events = folder.events
     lines = [event.data.get("text", "") for event in events.since(max(events.size - 8192, 0)) if event.kind == "line"]
     return str(lines[-1])[:_LINE_CHARACTERS] if lines else ""
+
+
+def log_lines(folder: JobFolder, after: int) -> dict[str, Any]:
+    """Returns the log's next lines with their times, the id to continue from, and whether there are more lines.
+
+    Args:
+        folder: The study's folder.
+        after: The id of the last event that was read; 0 for none. An id beyond the log's end starts again.
+    """
+    lines: list[dict[str, Any]] = []
+    place = after if after <= folder.events.size else 0
+    for event in folder.events.since(place):
+        if len(lines) == _LOG_LINES:
+            return {"lines": lines, "next": place, "more": True}
+        place = event.id
+        if event.kind in ("line", "status"):
+            text = event.data.get("text") or f"[{event.data.get('status', '')}]"
+            lines.append({"time": event.data.get("time"), "text": str(text)})
+    return {"lines": lines, "next": place, "more": False}
 
 
 def pieces(folder: JobFolder, name: FileName, graph: str) -> Iterator[bytes]:

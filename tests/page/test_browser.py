@@ -15,7 +15,6 @@ from a3gnn.page.views import study_views, write_report
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
 
-pytest.importorskip("plotly", reason="the extra report is not installed")
 #: Pixels: of a phone, and of a screen.
 NARROW, WIDE = 380, 1600
 ROWS = "#trial-table tbody tr"
@@ -48,7 +47,8 @@ def test_it_opens_offline_and_draws_every_view(open_page, finished) -> None:
     page = open_page(finished)
     assert page.title() == "nell, sage: a3gnn study"
     assert page.locator("#status").inner_text().startswith("finished: 4 min 58 s taken, 19 trials")
-    assert page.locator(".js-plotly-plot .main-svg").count() >= 4
+    assert page.locator(".figure svg.chart").count() == 3
+    assert page.locator("#timeline-figure .span").count() == 20
     assert page.locator("path.line").count() == page.locator(ROWS).count() == 20
     assert "1.15x (1.11 to 1.21)" in page.locator("#summary table.answer").inner_text()
     assert not page.locator("#failures").is_visible()

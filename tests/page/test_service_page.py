@@ -118,19 +118,6 @@ def test_a_stopped_study_is_called_stopped_and_its_page_follows_when_it_goes_on(
     assert other.locator("#status").inner_text().startswith("running")
 
 
-def test_without_plotly_the_page_works_and_says_what_figures_need(tmp_path: Path, open_page) -> None:
-    fake = tmp_path / "fake" / "plotly"
-    fake.mkdir(parents=True)
-    (fake / "__init__.py").write_text("raise ImportError('no plotly')\n")
-    with serving(tmp_path / "home", environment={"PYTHONPATH": str(fake.parent)}) as server:
-        study = Client(server.url).start(GRAPH, trainer="client", budget=8)
-        tell(study, 2)
-        page = open_page(address(server, study))
-        page.wait_for_selector("body[data-ready]")
-        assert "a3gnn[report]" in page.locator("#no-figures").inner_text()
-        tell_until_shown(page, study)
-
-
 def test_delete_asks_first(server: Server, told, open_page) -> None:
     study = told(1)
     study.stop()

@@ -11,6 +11,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Metrics
+from a3gnn.page.answer import SINGLE
 from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
@@ -53,7 +54,14 @@ def test_the_choice_is_that_of_tuned_json(views: dict, finished: Path) -> None:
     assert best["config"] == tuned.config.to_dict()
     assert "chosen" in best["labels"]
     assert views["rows"][views["default"]]["describe"] == "as the baseline"
-    assert views["summary"]["gain"]["throughput"] == dict(tuned.against_default)["throughput"]
+    against = dict(tuned.against_default)
+    gains = {one["name"]: one for one in views["summary"]["gains"]}
+    for name in ("throughput", "time"):
+        assert {key: gains[name][key] for key in ("median", "low", "high")}.items() <= against[name].items()
+    assert gains["accuracy"]["median"] == against["accuracy"]["median"]
+    assert [change["name"] for change in views["summary"]["changes"]] == [
+        name for name, value in best["config"].items() if value != TrainConfig().canonical().to_dict()[name]
+    ]
     assert views["summary"]["answer"]["changed"] == best["describe"]
     assert views["tuned"] == tuned.to_dict()
 
@@ -68,7 +76,9 @@ def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: 
     best = StoredStudy.read(running).measured.history.best()
     assert views["rows"][views["best"]]["config"] == best.trial.measurement.config.to_dict()
     assert views["time"]["left"] == "3 min 20 s left"
-    assert not views["summary"]["gain"]["in_turns"]
+    gains = views["summary"]["gains"]
+    assert gains[0]["name"] == "throughput"
+    assert all(SINGLE in one["badges"] for one in gains if one["name"] != "memory")
 
 
 def test_before_the_first_trial_there_is_what_was_asked(running: Path) -> None:
@@ -218,7 +228,7 @@ def test_a_default_that_was_tried_three_times_gains_nothing_over_itself(quick_tu
     default = views["rows"][views["default"]]["config"]
     assert sum(row["config"] == default for row in views["rows"]) > 1
     assert views["rows"][views["best"]]["config"] == default
-    assert views["summary"]["gain"] is None
+    assert views["summary"]["gains"] == views["summary"]["changes"] == []
     assert [line[2] for line in views["summary"]["answer"]["table"]] == [""] * len(views["summary"]["answer"]["table"])
 
 
