@@ -53,6 +53,7 @@ def study_html(
     views: Mapping[str, Any],
     live: str | None = None,
     before: str = "",
+    actions: str = "",
     static: str = "/static",
     head: Mapping[str, Any] | None = None,
 ) -> str:
@@ -65,6 +66,7 @@ def study_html(
             server-sent event of the type trial or status from `live`/events, until a status is finished, stopped or
             failed.
         before: HTML that stands above the page, such as a server's navigation.
+        actions: HTML inside the page's header, such as a server's buttons.
         static: The URL under which a server serves the files of `static_file`.
         head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head.
     """
@@ -83,7 +85,7 @@ def study_html(
         title=escape(f"{views['title']}: a3gnn study"),
         head=top,
         live="" if live is None else f' data-live="{escape(live)}"' + _head_data(head),
-        body=before + read_part("study.html"),
+        body=before + read_part("study.html").replace("<!-- actions -->", actions),
         views=_as_json(views),
         script=tag,
     )

@@ -11,7 +11,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.page.answer import SINGLE
+from a3gnn.page.answer import CROSSES, DISTURBED, SINGLE
 from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
@@ -33,6 +33,17 @@ def cells(views: dict) -> Counter:
     names = ("throughput", "seconds", "memory", "quality")
     rows = [row for row in views["rows"] if not row["failure"]]
     return Counter((*(row["text"][name] for name in names), row["describe"]) for row in rows)
+
+
+def no_gain(folder: Path, **changed: object) -> None:
+    """Has the study in `folder` keep the baseline, because its choice had no measurable gain."""
+    path = folder / "tuned.json"
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    lost = {"config": fields["config"], "against_default": fields["against_default"] | changed}
+    baseline = TrainConfig().canonical().to_dict()
+    path.write_text(
+        json.dumps(fields | {"config": baseline, "against_default": None, "no_gain": lost}), encoding="utf-8"
+    )
 
 
 @pytest.fixture
@@ -64,6 +75,16 @@ def test_the_choice_is_that_of_tuned_json(views: dict, finished: Path) -> None:
     ]
     assert views["summary"]["answer"]["changed"] == best["describe"]
     assert views["tuned"] == tuned.to_dict()
+
+
+def test_a_choice_without_a_measurable_gain_changes_no_knob_and_claims_nothing(finished: Path) -> None:
+    no_gain(finished, disturbed=0.6, time={"median": 1.2, "low": 0.9, "high": 1.4, "repeats": 8})
+    summary = study_views(finished)["summary"]
+    assert summary["changes"] == []
+    assert {one["verdict"] for one in summary["gains"]} == {"unclear"}
+    badges = {one["name"]: one["badges"] for one in summary["gains"]}
+    assert badges["time"] == [CROSSES, "4 of 5 runs", DISTURBED]
+    assert badges["throughput"] == ["4 of 5 runs", DISTURBED]
 
 
 def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: Path) -> None:
@@ -177,6 +198,9 @@ def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
     front = study_views(result.folder)["predicted_front"]
     kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
     assert front == {"name": "predicted front of the last search", "points": kept}
+    importance = study_views(result.folder)["importance"]
+    assert {"num_partitions", "seed_fanout"} <= {one["name"] for one in importance["knobs"]}
+    assert all(one["speed"] >= 1 and one["memory"] >= 1 and one["accuracy"] >= 0 for one in importance["knobs"])
     speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
     assert speeds == sorted(speeds, reverse=True)
     assert set(kept[0]) == set(METRICS)

@@ -72,8 +72,10 @@ function drawCurves(views, state, onClick) {
 function drawSteps(views, state) {
   const { parts, trials, helps } = views.steps;
   const byTrial = new Map(trials.map((one) => [one.index, one.seconds.map((seconds) => seconds * one.batches_per_epoch)]));
-  const named = namedTrials(views, state).filter((one) => byTrial.has(one.index));
   const total = (index) => byTrial.get(index).reduce((sum, seconds) => sum + seconds, 0);
+  const named = namedTrials(views, state).filter((one) => byTrial.has(one.index) && total(one.index) > 0);
+  byId("step").hidden = byId("step-link").hidden = !named.length; // a client's trials have no stages
+  if (!named.length) return;
   const most = Math.max(...named.map((one) => total(one.index)));
   const used = parts.map((part, i) => [part, i]).filter(([, i]) => named.some((one) => byTrial.get(one.index)[i] > 0));
   const segment = (index, [part, i]) => {

@@ -77,6 +77,12 @@ function bestWords(views) {
   return `${views.rows[views.best].describe} — ${views.summary.best}`;
 }
 
+/** Returns what the best gains over the baseline, in a line. */
+function bestHeadline(views) {
+  const [gain] = views.summary.gains;
+  return `${isChosen(views) ? "Chosen" : "Best measured so far"}: ${gain ? `${gain.text} ${gain.label}` : "the baseline"}`;
+}
+
 /** Returns `text` as parts that do not break options such as --budget over lines. */
 const wholeOptions = (text) =>
   text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? make("span", { class: "option" }, part) : part));
@@ -116,7 +122,9 @@ function drawSummary(views, head) {
   const hasGain = summary.changes.length > 0;
   const headline = answer
     ? make("p", { class: "headline" }, make("b", {}, answer.headline), answer.verified ? make("span", { class: "pale" }, answer.verified) : null)
-    : make("p", {}, summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best measured so far: ") : null, bestWords(views));
+    : summary.best
+      ? make("p", { class: "headline" }, make("b", {}, bestHeadline(views)), make("span", { class: "pale" }, bestWords(views)))
+      : make("p", {}, bestWords(views));
   fill(
     byId("summary-words"),
     headline,

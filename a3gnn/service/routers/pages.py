@@ -211,7 +211,8 @@ def _study_page(service: Service, study: int, wrong: str = "") -> str:
     # Without views it waits, compiles kernels, or has failed: the page has its head and its log.
     begun = study_files.has_begun(folder)
     views = _views(service, job, folder) if begun else {"title": head["name"], "waiting": True}
-    return study_html(views, live=f"/studies/{study}", before=render("bar.html", **shown), head=head)
+    bars = {"before": render("navigation.html", **shown), "actions": render("bar.html", **shown)}
+    return study_html(views, live=f"/studies/{study}", head=head, **bars)
 
 
 def _delete_page(service: Service, study: int) -> str:
