@@ -199,7 +199,7 @@ def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
     kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
     assert front == {"name": "predicted front of the last search", "points": kept}
     importance = study_views(result.folder)["importance"]
-    assert {"num_partitions", "seed_fanout"} <= {one["name"] for one in importance["knobs"]}
+    assert {"num_partitions", "feature_tier"} <= {one["name"] for one in importance["knobs"]}
     assert all(one["speed"] >= 1 and one["memory"] >= 1 and one["accuracy"] >= 0 for one in importance["knobs"])
     speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
     assert speeds == sorted(speeds, reverse=True)

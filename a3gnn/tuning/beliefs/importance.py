@@ -20,6 +20,8 @@ _SAMPLE_SIZE = 1000
 #: Parameters and number of the trees. Guess: deep enough for interactions of four knobs.
 _PARAMETERS = {"max_depth": 5, "eta": 0.15, "tree_method": "hist", "max_bin": 64, **THREADS}
 _NUM_TREES = 60
+#: A range of costs below which they are equal but for rounding.
+_ROUNDING = 1e-9
 
 
 def knob_importance(history: History, surrogate: Surrogate) -> Importance | None:
@@ -52,10 +54,11 @@ def knob_importance(history: History, surrogate: Surrogate) -> Importance | None
 
 
 def _costs(objectives: Objectives, prediction: Prediction) -> NDArray[np.float64]:
-    """Returns the predicted costs of `Objectives.costs`; infinite ones take the largest finite cost."""
+    """Returns the predicted costs of `Objectives.costs`; infinite ones take the largest finite cost, or 0."""
     costs = objectives.costs(prediction)
     finite = np.isfinite(costs)
-    return np.where(finite, costs, np.where(finite, costs, -np.inf).max(axis=0))
+    largest = np.where(finite, costs, -np.inf).max(axis=0)
+    return np.where(finite, costs, np.where(np.isfinite(largest), largest, 0.0))
 
 
 def _mean_shap(sample: Rows, y: NDArray[np.float64], trials: Rows) -> tuple[NDArray[np.float64], float]:
@@ -66,9 +69,10 @@ def _mean_shap(sample: Rows, y: NDArray[np.float64], trials: Rows) -> tuple[NDAr
         y: A cost of each of them, float64, shape (n,).
         trials: Rows to explain, int64, shape (m, n_knobs).
     """
+    if np.ptp(y) < _ROUNDING:
+        return np.zeros(sample.shape[1]), 1.0
     matrix = xgboost.DMatrix(sample, label=y, nthread=1)
     booster = xgboost.train({**_PARAMETERS, "base_score": float(y.mean())}, matrix, _NUM_TREES)
     values = booster.predict(xgboost.DMatrix(trials, nthread=1), pred_contribs=True)[:, :-1]  # the last is the average
-    error = float(np.square(booster.predict(matrix) - y).mean())
-    variance = float(y.var())
-    return np.abs(values).mean(axis=0, dtype=np.float64), 1.0 if variance == 0 else 1 - error / variance
+    error = np.square(booster.predict(matrix) - y).mean()
+    return np.abs(values).mean(axis=0, dtype=np.float64), float(1 - error / y.var())

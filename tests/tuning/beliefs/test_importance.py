@@ -26,6 +26,9 @@ def test_knobs_rank_as_their_effect_on_the_predictions(tried: History, tmp_path:
     prediction = predict(surrogate, tried, tried.space.columns(rows))
     costs = tried.objectives.costs(prediction) * [1, 1, 100]
     for j, own in enumerate((found.speed, found.memory, found.accuracy)):
+        if np.ptp(costs[:, j]) < 1e-9:
+            assert not any(own)
+            continue
         means = [
             [costs[rows[:, k] == value, j].mean() for value in np.unique(rows[:, k])] for k in range(rows.shape[1])
         ]
