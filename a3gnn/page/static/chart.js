@@ -75,9 +75,10 @@ function scaleOf(axis, values, zoomed) {
   return { low, high, ticks, at: (value) => flip(share(value)), value: (at) => from(to(low) + flip(at) * (to(high) - to(low))) };
 }
 
-/** Returns texts of ticks with as many digits as tell them apart. */
+/** Returns texts of ticks, with as many digits as round numbers need. */
 function tickTexts(ticks) {
-  const count = [2, 3, 4, 5, 6].find((n) => new Set(ticks.map((tick) => digits(tick || 0, n))).size === ticks.length) ?? 6;
+  const isExact = (n) => ticks.every((tick) => Math.abs(Number(tick.toPrecision(n)) - tick) <= 1e-6 * Math.abs(tick));
+  const count = [2, 3, 4, 5].find(isExact) ?? 6;
   return ticks.map((tick) => (tick === 0 ? "0" : digits(tick, count)));
 }
 
@@ -127,7 +128,7 @@ function redraw(id) {
   const picture = svg("svg", { class: "chart", viewBox: `0 0 ${known.width} ${height}`, height, role: "img", "aria-label": element.dataset.label });
   picture.append(...gridOf(chart, ticks, texts, place, box));
   const clip = `clip-${id}`;
-  picture.append(svg("clipPath", { id: clip }, svg("rect", { x: box.left, y: box.top - 4, width: box.width + 8, height: box.height + 5 })));
+  picture.append(svg("clipPath", { id: clip }, svg("rect", { x: box.left - 6, y: box.top - 4, width: box.width + 14, height: box.height + 6 })));
   const inside = svg("g", { "clip-path": `url(#${clip})` });
   for (const rule of rules) inside.append(ruleOf(rule, place, box));
   for (const one of shown) inside.append(...seriesOf(one, place));
@@ -217,7 +218,8 @@ function colorBar({ title, low, high, turned }) {
   const colors = turned ? [...VIRIDIS].reverse() : VIRIDIS;
   const bar = make("span", { class: "bar" });
   bar.style.background = `linear-gradient(90deg, ${colors.join(", ")})`;
-  const [from, to] = tickTexts([low, high]);
+  const count = [2, 3, 4, 5].find((n) => low === high || digits(low, n) !== digits(high, n)) ?? 6;
+  const [from, to] = [low, high].map((value) => digits(value, Math.max(count, 3)));
   return make("span", { class: "scale" }, `${title}: ${from} `, bar, ` ${to}`);
 }
 

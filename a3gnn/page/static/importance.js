@@ -3,6 +3,9 @@
 /** Knobs that the list shows at first. Guess. */
 const FIRST_KNOBS = 8;
 
+/** Doublings, or points, below which an effect is left out: it would read 1x or 0. */
+const LEAST_EFFECT = 0.01;
+
 /** Draws a list of bars per objective, the most important knob first. */
 function drawImportance(views) {
   const found = views.importance;
@@ -17,7 +20,7 @@ function drawImportance(views) {
     [`validation ${objectives.metric.label}`, (knob) => knob.accuracy, (knob) => `${digits(knob.accuracy, 2)} points`],
   ];
   fill(byId("importance-figure"), ...columns.map(([title, of, text], i) => {
-    const ranked = [...found.knobs].sort((a, b) => of(b) - of(a)).filter((knob) => of(knob) > 0).slice(0, FIRST_KNOBS);
+    const ranked = [...found.knobs].sort((a, b) => of(b) - of(a)).filter((knob) => of(knob) >= LEAST_EFFECT).slice(0, FIRST_KNOBS);
     const most = ranked.length ? of(ranked[0]) : 1;
     const bar = (knob) => {
       const own = make("span", { class: "bar" });

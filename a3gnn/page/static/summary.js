@@ -51,6 +51,7 @@ function gainList(gains) {
   const tracks = tracksOf(gains);
   const key = make("span", { class: "track-key pale", "aria-hidden": "true" }, make("span", {}, "1x: the baseline"));
   key.firstChild.style.left = `${100 * tracks.line}%`;
+  key.firstChild.style.transform = `translateX(${tracks.line < 0.25 ? 0 : tracks.line > 0.75 ? -100 : -50}%)`;
   return make("ul", { class: "gains", "data-key": "gains" }, make("li", { class: "gain head", "aria-hidden": "true" }, key), ...gains.map((gain) => gainItem(gain, tracks)));
 }
 
@@ -67,8 +68,8 @@ function chipList(changes) {
 /** Returns a warning; on a server a button continues a study, so its words name the button. */
 function warningItem(text) {
   const live = document.body.dataset.live;
-  const words = live ? text.replace(/(--resume|resume=True)( with a larger (--)?budget)?/, (_, option, larger) => `Continue${larger ? " with a larger budget" : ""}`) : text;
-  return make("li", {}, ...wholeOptions(words));
+  const words = live ? text.replace(/budget='(\w+)'/, "a budget of $1").replace(/(--resume|resume=True)( with a larger (--)?budget)?/, (_, option, larger) => `Continue${larger ? " with a larger budget" : ""}`) : text;
+  return make("li", {}, ...wholeOptions(words[0].toUpperCase() + words.slice(1)));
 }
 
 /** Returns what is said of the best configuration. */

@@ -1,7 +1,7 @@
 // The timeline: when each trial ran, how long, and how it ended.
 
-/** Pixels of a row and of the names; seconds of a pause that is drawn shorter. The seconds are a guess. */
-const ROW = 20, NAMES = 92, LONG_PAUSE_S = 600;
+/** Pixels of a row, of the axis above and of the names; seconds of a pause that is drawn shorter. The seconds are a guess. */
+const ROW = 20, AXIS = 20, NAMES = 92, LONG_PAUSE_S = 600;
 
 /** Returns how a trial ended: a class, and words. */
 function endOf(row, views) {
@@ -33,15 +33,15 @@ function drawTimeline(views, state, onClick) {
   const spans = spansOf(views.rows);
   const last = Math.max(...spans.map((one) => one.to)) || 1;
   const x = (seconds) => NAMES + ((width - NAMES - 56) * seconds) / last;
-  const height = spans.length * ROW + 30;
+  const height = AXIS + spans.length * ROW + 4;
   const picture = svg("svg", { class: "chart timeline", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "When each trial ran; the table of trials has the same figures" });
   for (const tick of roundTicks(0, last, Math.floor(width / 110))) {
-    picture.append(svg("line", { x1: x(tick), x2: x(tick), y1: 0, y2: height - 22, class: "grid" }));
-    picture.append(svg("text", { x: x(tick), y: height - 6, class: "tick middle" }, `${digits(tick, 4)} s`));
+    picture.append(svg("line", { x1: x(tick), x2: x(tick), y1: AXIS, y2: height, class: "grid" }));
+    picture.append(svg("text", { x: x(tick), y: 13, class: "tick middle" }, `${digits(tick, 4)} s`));
   }
   spans.forEach(({ row, from, to, pause }, i) => {
     const [kind, words] = endOf(row, views);
-    const y = i * ROW + 3;
+    const y = AXIS + i * ROW + 3;
     const group = svg("g", { class: `span ${kind}${row.index === state.selected ? " selected" : ""}`, onclick: () => onClick(row.index) });
     group.append(
       svg("rect", { x: 0, width, y: y - 3, height: ROW, class: "reach" }),
