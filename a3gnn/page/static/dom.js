@@ -48,5 +48,3 @@ const countOf = (number, noun) => `${number.toLocaleString("en")} ${noun}${numbe
 
 /** Returns whether the study has chosen, by its verification or because it was stopped. */
 const isChosen = (views) => views.law !== null && views.law.choice !== null;
-
-const isNarrow = () => window.innerWidth < 640;

@@ -107,7 +107,7 @@ function coloring(views, rows, axis) {
   const title = bySpeed ? "epochs per second" : `validation ${metric.label} (${metric.unit})`;
   return {
     of: (row) => (of(row) === null ? "var(--faint)" : viridis(turned ? 1 - share(of(row)) : share(of(row)))),
-    scale: { title, low, high, turned },
+    scale: high > low ? { title, low, high, turned } : null,
   };
 }
 
