@@ -26,8 +26,8 @@ from a3gnn.tuning.study.folder import Journal
 T = TypeVar("T")
 #: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
 _KEPT = 64
-#: Most lines of a log in one answer. Guess.
-_LOG_LINES = 500
+#: Most lines of a log in one answer, and most characters of each. Guesses.
+_LOG_LINES, _LOG_CHARACTERS = 500, 2000
 #: Most characters of the last line in a summary.
 _LINE_CHARACTERS = 300
 _one_makes_views = threading.Lock()
@@ -224,7 +224,7 @@ def log_lines(folder: JobFolder, after: int) -> dict[str, Any]:
         place = event.id
         if event.kind in ("line", "status"):
             text = event.data.get("text") or f"[{event.data.get('status', '')}]"
-            lines.append({"time": event.data.get("time"), "text": str(text)})
+            lines.append({"time": event.data.get("time"), "text": str(text)[:_LOG_CHARACTERS]})
     return {"lines": lines, "next": place, "more": False}
 
 
