@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from a3gnn.errors import ConfigError
 from a3gnn.storage.atomic import write_text
@@ -46,7 +46,8 @@ def read_importance(folder: Path) -> Importance | None:
     path = folder / _FILE
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        return Importance(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+        return Importance(**values)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as error:
