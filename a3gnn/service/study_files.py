@@ -146,10 +146,13 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
         return _kept.get("views", folder.events.path, make, Journal(folder.run).timings_path)
 
 
-def phase(folder: JobFolder) -> str:
-    """Returns the phase of a study: baseline, search or verify; "" before the first."""
+def phase(folder: JobFolder, started: float) -> str:
+    """Returns the phase of a study: baseline, search or verify; "" before the first since it was `started`.
+
+    The file of an earlier run stays until the job's process has loaded its libraries.
+    """
     try:
-        return folder.phase.read_text(encoding="ascii")
+        return folder.phase.read_text(encoding="ascii") if folder.phase.stat().st_mtime >= started else ""
     except OSError:
         return ""
 

@@ -41,7 +41,7 @@ def study_head(
     elapsed_s, budget = study_files.elapsed_s(folder, study.status == "running"), _budget(study)
     line = str(study_files.summary(folder)["line"])
     first = "compiling" if line.startswith("compiling") else "preparing"
-    phase = "" if study.status != "running" else _PHASES.get(study_files.phase(folder), first)
+    phase = "" if study.status != "running" else _PHASES.get(study_files.phase(folder, study.started or 0.0), first)
     said = wrong or for_people(str((study.error or {}).get("detail", "")))
     return {
         "name": f"{study.name} (study {study.id})",
