@@ -12,8 +12,8 @@ from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison
 from a3gnn.tuning.tell.summary import MANY_DISTURBED
 
-CROSSES = "the range includes no gain"
-DISTURBED = "other programs disturbed the timings"
+CROSSES = "range includes no gain"
+DISTURBED = "disturbed timings"
 SINGLE = "not verified"
 
 

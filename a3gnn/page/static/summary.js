@@ -101,7 +101,7 @@ function answerParts(answer, hasGain) {
         make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
       ),
     ),
-    labeled(hasGain ? "Changed" : "Best other configuration, not chosen:", answer.changed),
+    hasGain ? null : labeled("Best other configuration, not chosen:", answer.changed),
     labeled("See also", answer.others.join("; ")),
     ...answer.notes.map((text) => labeled("Note", text)),
   ];
