@@ -14,6 +14,7 @@ from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views, write_report
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
+from a3gnn.tuning.study.importance import Importance, keep_importance
 from tests.page.test_views import no_gain
 
 #: Pixels: of a phone, and of a screen.
@@ -77,6 +78,16 @@ def test_the_answer_comes_first_with_its_ranges_and_the_changed_knobs(open_page,
         page.locator(".gain:not(.head)").first.locator(f".track .{name}").bounding_box() for name in ("one", "span")
     )
     assert span["x"] < line["x"] < span["x"] + span["width"]
+
+
+def test_knobs_are_ranked_by_their_importance(open_page, finished) -> None:
+    assert not open_page(finished).locator("#importance").is_visible()  # a tune of an older version
+    knobs = ("batch_size", "seed_fanout", "num_workers")
+    keep_importance(finished, Importance(knobs, (0.1, 1.0, 0.0), (0.5, 0.2, 0.0), (0.0, 1.5, 0.001), (0.99,) * 3, 20))
+    speed, memory, quality = open_page(finished).locator(".ranks").all()
+    assert speed.locator("li").all_inner_texts() == ["seed fanout\n2x", "batch size\n1.07x"]
+    assert memory.locator(".name").all_inner_texts() == ["batch size", "seed fanout"]
+    assert quality.locator("li").all_inner_texts() == ["seed fanout\n1.5 points"]
 
 
 def test_a_chart_zooms_hides_series_and_tells_of_its_points(open_page, finished) -> None:
