@@ -69,7 +69,7 @@ function scaleOf(axis, values, zoomed) {
   const share = (value) => (to(value) - to(low)) / (to(high) - to(low));
   const flip = (at) => (axis.reversed ? 1 - at : at);
   const ticks = (count) => {
-    const found = axis.log ? logTicks(low, high, count) : roundTicks(low, high, count);
+    const found = axis.log && high > 2.5 * low ? logTicks(low, high, count) : roundTicks(low, high, count);
     return axis.whole ? found.filter(Number.isInteger) : found;
   };
   return { low, high, ticks, at: (value) => flip(share(value)), value: (at) => from(to(low) + flip(at) * (to(high) - to(low))) };
