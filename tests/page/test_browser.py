@@ -97,16 +97,16 @@ def test_a_chart_zooms_hides_series_and_tells_of_its_points(open_page, finished)
     page.get_by_role("button", name="compared (16)").press("Enter")
     assert page.get_by_role("button", name="compared (16)").get_attribute("aria-pressed") == "false"
     page.get_by_role("button", name="compared (16)").press("Enter")
-    ticks = front.locator("text.tick").all_inner_texts()
+    ticks = front.locator("text.tick").all_text_contents()
     front.scroll_into_view_if_needed()
     box = front.locator("svg.chart").bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 60)
     page.mouse.down()
     page.mouse.move(box["x"] + 500, box["y"] + 200, steps=4)
     page.mouse.up()
-    assert front.locator("text.tick").all_inner_texts() != ticks
+    assert front.locator("text.tick").all_text_contents() != ticks
     front.get_by_role("button", name="Reset zoom").press("Enter")
-    assert front.locator("text.tick").all_inner_texts() == ticks
+    assert front.locator("text.tick").all_text_contents() == ticks
     mark = front.locator("g[clip-path] path[transform]").nth(4).bounding_box()
     page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     assert "epochs/s" in front.locator(".tip").inner_text()
