@@ -72,7 +72,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing a3gnn and what it needs into $(VENV) (a few minutes the first time)"
-	$(PIP) --editable '.[plot,report]'
+	$(PIP) --editable '.[plot]'
 	@touch $@
 
 # a3gnn itself is not installed: its commands' parsers import click and numpy alone, and docstrings are read, not run.

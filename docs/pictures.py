@@ -1,6 +1,6 @@
 """Draws the pictures of README and docs from a stored tune and two stored trainings.
 
-`python docs/pictures.py` reads benchmarks/results/hero/ and writes docs/images/. It needs the extras plot and report,
+`python docs/pictures.py` reads benchmarks/results/hero/ and writes docs/images/. It needs the extra plot,
 and Chromium for the pictures of pages. `python docs/pictures.py measure GRAPH` makes the stored files anew: it tunes
 for five minutes, trains baseline and choice until validation no longer improves, and keeps figures alone, nothing of
 the graph.

@@ -36,7 +36,6 @@ _PACKAGES = (
     ("stable_baselines3", "stable-baselines3", "the engine ppo", ""),
     ("optuna", "optuna", "the engines nsga2 and tpe", ""),
     ("matplotlib", "matplotlib", "front.png and the notebooks", "plot"),
-    ("plotly", "plotly", "a3gnn report and the figures of a3gnn serve", "report"),
     ("pandas", "pandas", "fronts as DataFrames", "dataframe"),
     ("lightning", "lightning", "Lightning's Trainer", "lightning"),
     ("ogb", "ogb", "ogb: data sets", "ogb"),

@@ -11,16 +11,15 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from a3gnn._imports import optional
-from a3gnn.errors import MissingDependencyError
-
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
-_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "head", "summary", "study")
+_SCRIPTS = (
+    *("dom", "chart", "law", "front", "curves", "parallel", "table", "picker", "head", "log", "summary"),
+    *("importance", "timeline", "study"),
+)
 #: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
     "study.css": "text/css; charset=utf-8",
-    "plotly.min.js": "text/javascript; charset=utf-8",
 }
 #: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"
@@ -40,9 +39,10 @@ _PAGE = (
 {head}
 </head>
 <body{live}>
+<a class="skip" href="#main">Skip to the views</a>
 {body}
 <script type="application/json" id="views">{views}</script>
-{scripts}
+{script}
 </body>
 </html>
 """
@@ -53,6 +53,7 @@ def study_html(
     views: Mapping[str, Any],
     live: str | None = None,
     before: str = "",
+    actions: str = "",
     static: str = "/static",
     head: Mapping[str, Any] | None = None,
 ) -> str:
@@ -63,47 +64,35 @@ def study_html(
         live: None for a self-contained page, which can be mailed. Otherwise the URL of a study on a server, such as
             /studies/7. The page then takes its scripts and style from `static`. It reads `live`/views again at each
             server-sent event of the type trial or status from `live`/events, until a status is finished, stopped or
-            failed. Without Plotly the page has no figures, and says what they need.
+            failed.
         before: HTML that stands above the page, such as a server's navigation.
+        actions: HTML inside the page's header, such as a server's buttons.
         static: The URL under which a server serves the files of `static_file`.
         head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head.
-
-    Raises:
-        MissingDependencyError: The page is self-contained, and Plotly is not installed.
     """
     if live is None:
-        scripts = [static_file("plotly.min.js"), static_file("study.js")]
-        policy = _POLICY.format(scripts=" ".join(f"'sha256-{_sha256(script)}'" for script in scripts))
+        script = static_file("study.js")
+        policy = _POLICY.format(scripts=f"'sha256-{_sha256(script)}'")
         top = (
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             f"<style>\n{static_file('study.css')}</style>"
         )
-        tags = [f"<script>{script}</script>" for script in scripts]
+        tag = f"<script>{script}</script>"
     else:
         top = f'<link rel="stylesheet" href="{escape(static)}/study.css">'
-        names = ("plotly.min.js", "study.js") if has_plotly() else ("study.js",)
-        tags = [f'<script src="{escape(static)}/{name}"></script>' for name in names]
+        tag = f'<script src="{escape(static)}/study.js"></script>'
     return _PAGE.format(
         title=escape(f"{views['title']}: a3gnn study"),
         head=top,
         live="" if live is None else f' data-live="{escape(live)}"' + _head_data(head),
-        body=before + read_part("study.html"),
+        body=before + read_part("study.html").replace("<!-- actions -->", actions),
         views=_as_json(views),
-        scripts="\n".join(tags),
+        script=tag,
     )
 
 
 def _head_data(head: Mapping[str, Any] | None) -> str:
     return "" if head is None else f' data-head="{escape(json.dumps(head))}"'
-
-
-def has_plotly() -> bool:
-    """Returns whether Plotly is installed, which figures need."""
-    try:
-        _plotly()
-    except MissingDependencyError:
-        return False
-    return True
 
 
 def _as_json(views: Mapping[str, Any]) -> str:
@@ -121,12 +110,9 @@ def static_file(name: str) -> str:
 
     Raises:
         KeyError: There is no such file.
-        MissingDependencyError: The file is Plotly's, which is not installed.
     """
     if name not in MEDIA_TYPES:
         raise KeyError(name)
-    if name == "plotly.min.js":
-        return _plotly()
     return _script() if name == "study.js" else read_part(name)
 
 
@@ -141,13 +127,3 @@ def _script() -> str:
     """Returns the script: its parts in one function, so that their names stay private."""
     parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
-
-
-@cache
-def _plotly() -> str:
-    """Returns Plotly's script from its Python package, about 5 MB."""
-    optional("plotly", "report", "The page of a study")
-    from plotly.offline import get_plotlyjs
-
-    library: str = get_plotlyjs()
-    return library

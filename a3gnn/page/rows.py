@@ -94,7 +94,7 @@ def _knob(knob: Knob, found: list[Any]) -> dict[str, Any]:
         "help": knob.help,
         "default": knob.default,
         "values": values,
-        "texts": [_text(knob, value) for value in values],
+        "texts": [knob_text(knob, value) for value in values],
         "differs": len(values) > 1,
     }
 
@@ -106,7 +106,8 @@ def _order(knob: Knob, value: Any) -> Any:
     return float("inf") if value is None else value
 
 
-def _text(knob: Knob, value: Any) -> str:
+def knob_text(knob: Knob, value: Any) -> str:
+    """Returns a knob's value as text."""
     if value is None:
         return f"the {TASKS}'s"
     if isinstance(knob.domain, Size):

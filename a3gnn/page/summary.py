@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from a3gnn.config import KNOBS
 from a3gnn.knobs import Knob
 from a3gnn.measurement import METRICS, Metrics
+from a3gnn.page.answer import change_views, gain_views
 from a3gnn.page.stored_study import Measured, StoredStudy
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
 from a3gnn.report.text import describe_figures, describe_knob
 from a3gnn.tuning.study.budget import Budget
-from a3gnn.tuning.study.comparison import Comparison
+from a3gnn.tuning.study.importance import read_importance
 from a3gnn.tuning.study.measured_front import read_predicted_front
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.tuning.study.trial import Predicted
@@ -77,9 +79,9 @@ def time_view(study: StoredStudy) -> dict[str, Any]:
 
 
 def summary_view(measured: Measured | None) -> dict[str, Any]:
-    """Returns the baseline and the best so far in words, the gain of the best, and the summary of a finished tune."""
+    """Returns baseline and best so far in words, the gains and changes of the best, and a finished tune's summary."""
     if measured is None:
-        return {"default": None, "best": None, "gain": None, "answer": None}
+        return {"default": None, "best": None, "gains": [], "changes": [], "answer": None}
     tuned, front = measured.tune.tuned, measured.front
     answer = None if tuned is None else summary(tuned, front)
     described = {
@@ -89,34 +91,25 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
         for name, index in (("default", measured.default), ("best", measured.best))
     }
     shown = None if answer is None else answer._asdict() | {"table": [list(line) for line in answer.table]}
-    return described | {"gain": _gain(measured), "answer": shown}
+    return described | {"gains": gain_views(measured), "changes": change_views(measured), "answer": shown}
 
 
-def _gain(measured: Measured) -> dict[str, Any] | None:
-    """Returns the best over the default: ratios of speeds with their ranges, of memory, and points of accuracy.
+def importance_view(measured: Measured) -> dict[str, Any] | None:
+    """Returns the knobs with an effect, the most important first, and how far their SHAP values explain predictions.
 
-    They come from the verification if it timed both in turns, and before that from their trials, with their ranges.
+    `knobs` have a name, the mean effects on `speed`, `memory` (factors) and `accuracy` (points), and their `help`. None
+    before the first exploration has ended, and for tunes of older versions.
     """
-    tuned, memory = measured.tune.tuned, measured.front.memory
-    if tuned is not None and tuned.against_default is not None:
-        return Comparison.from_dict(tuned.against_default).to_dict() | {"in_turns": True}
-    if measured.default is None or measured.best is None:
+    found = read_importance(measured.tune.folder)
+    if found is None:
         return None
-    if measured.rows[measured.best].config == measured.rows[measured.default].config:
-        return None
-    default, best = (measured.rows[index].measured for index in (measured.default, measured.best))
-    seconds = default.seconds_to_accuracy, best.seconds_to_accuracy
-    return {
-        "throughput": {
-            "median": best.throughput_epochs_per_s / default.throughput_epochs_per_s,
-            "low": best.throughput_low / default.throughput_high,
-            "high": best.throughput_high / default.throughput_low,
-        },
-        "time": None if seconds[0] is None or seconds[1] is None else {"median": seconds[0] / seconds[1]},
-        "memory": getattr(best, memory) / getattr(default, memory),
-        "accuracy": None,
-        "in_turns": False,
-    }
+    helps = {knob.name: knob.help for knob in KNOBS}
+    knobs = [
+        {"name": name, "help": helps.get(name, ""), "speed": 2**speed, "memory": 2**memory, "accuracy": accuracy}
+        for name, speed, memory, accuracy in zip(found.knobs, found.speed, found.memory, found.accuracy, strict=True)
+        if max(speed, memory, accuracy) > 0
+    ]
+    return {"knobs": knobs, "explained": list(found.explained), "trials": found.trials}
 
 
 def regret_views(measured: Measured) -> list[dict[str, Any]]:

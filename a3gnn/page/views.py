@@ -11,7 +11,15 @@ from a3gnn.objectives import PRESETS, Priority
 from a3gnn.page.html import study_html
 from a3gnn.page.rows import knob_views, law_view, row_views
 from a3gnn.page.stored_study import Measured, StoredStudy
-from a3gnn.page.summary import asked, predicted_front, regret_views, step_views, summary_view, time_view
+from a3gnn.page.summary import (
+    asked,
+    importance_view,
+    predicted_front,
+    regret_views,
+    step_views,
+    summary_view,
+    time_view,
+)
 from a3gnn.report.rows import UNCOMPARED
 from a3gnn.storage.atomic import write_text
 from a3gnn.training.tuned import TunedConfig
@@ -20,10 +28,10 @@ from a3gnn.units import printable
 from a3gnn.version import versions
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
-VIEWS_VERSION = 3
+VIEWS_VERSION = 4
 #: The views of trials before the first one.
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front")),
+    **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front", "importance")),
     **{name: [] for name in ("place", "knobs", "rows", "regret")},
 }
 
@@ -38,7 +46,6 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     Raises:
         UsageError: No tune was started in `folder`.
         ConfigError: The tune's files are not from this version.
-        MissingDependencyError: Plotly is not installed.
     """
     file = Path(folder) / "report.html" if out is None else Path(out)
     page = study_html(study_views(Path(folder)))
@@ -91,6 +98,7 @@ def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:
         "rows": row_views(measured),
         "predicted_front": predicted_front(measured),
         "regret": regret_views(measured),
+        "importance": importance_view(measured),
     }
 
 

@@ -26,6 +26,8 @@ from a3gnn.tuning.study.folder import Journal
 T = TypeVar("T")
 #: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
 _KEPT = 64
+#: Most lines of a log in one answer, and most characters of each. Guesses.
+_LOG_LINES, _LOG_CHARACTERS = 500, 2000
 #: Most characters of the last line in a summary.
 _LINE_CHARACTERS = 300
 _one_makes_views = threading.Lock()
@@ -38,6 +40,7 @@ FileName = Literal[
     "timings.jsonl",
     "product_speeds.json",
     "predicted_front.json",
+    "importance.json",
     "front.json",
     "tuned.json",
 ]
@@ -143,10 +146,13 @@ def views(folder: JobFolder, graph: str) -> dict[str, Any]:
         return _kept.get("views", folder.events.path, make, Journal(folder.run).timings_path)
 
 
-def phase(folder: JobFolder) -> str:
-    """Returns the phase of a study: baseline, search or verify; "" before the first."""
+def phase(folder: JobFolder, started: float) -> str:
+    """Returns the phase of a study: baseline, search or verify; "" before the first since it was `started`.
+
+    The file of an earlier run stays until the job's process has loaded its libraries.
+    """
     try:
-        return folder.phase.read_text(encoding="ascii")
+        return folder.phase.read_text(encoding="ascii") if folder.phase.stat().st_mtime >= started else ""
     except OSError:
         return ""
 
@@ -204,6 +210,25 @@ def _last_line(folder: JobFolder) -> str:
     events = folder.events
     lines = [event.data.get("text", "") for event in events.since(max(events.size - 8192, 0)) if event.kind == "line"]
     return str(lines[-1])[:_LINE_CHARACTERS] if lines else ""
+
+
+def log_lines(folder: JobFolder, after: int) -> dict[str, Any]:
+    """Returns the log's next lines with their times, the id to continue from, and whether there are more lines.
+
+    Args:
+        folder: The study's folder.
+        after: The id of the last event that was read; 0 for none. An id beyond the log's end starts again.
+    """
+    lines: list[dict[str, Any]] = []
+    place = after if after <= folder.events.size else 0
+    for event in folder.events.since(place):
+        if len(lines) == _LOG_LINES:
+            return {"lines": lines, "next": place, "more": True}
+        place = event.id
+        if event.kind in ("line", "status"):
+            text = event.data.get("text") or f"[{event.data.get('status', '')}]"
+            lines.append({"time": event.data.get("time"), "text": str(text)[:_LOG_CHARACTERS]})
+    return {"lines": lines, "next": place, "more": False}
 
 
 def pieces(folder: JobFolder, name: FileName, graph: str) -> Iterator[bytes]:

@@ -12,11 +12,15 @@ from a3gnn.service.job import Job
 from a3gnn.tuning.study.trial import UNCOUNTED
 from a3gnn.units import count, format_duration, parse_budget
 
-_PHASES = {"baseline": "measuring the baseline", "search": "exploring", "verify": "verifying"}
+#: Phases of a tune in words: of the files of a study, and of the head's status.
+_PHASES = {"baseline": "baseline", "search": "exploring", "verify": "verifying"}
+_STATUSES = {"baseline": "measuring the baseline"}
 _FILES = {"tuned.json": "the choice", "tuned.csv": "the front", "tuned.html": "this page"}
 
 
-def study_head(study: Job, folder: JobFolder, trainings: Sequence[Job], wrong: str = "") -> dict[str, Any]:
+def study_head(
+    study: Job, folder: JobFolder, trainings: Sequence[Job], wrong: str = "", ahead: int = 0
+) -> dict[str, Any]:
     """Returns the head as JSON types.
 
     Args:
@@ -24,25 +28,33 @@ def study_head(study: Job, folder: JobFolder, trainings: Sequence[Job], wrong: s
         folder: Its folder.
         trainings: The trainings with its choice.
         wrong: Error text of the last action; "" if there is none.
+        ahead: Number of jobs that begin before a study in the queue.
 
     Returns:
-        name, state, status, time, line (texts); progress (a share of the budget, or None); active (whether the page
-        may still change); events (the id of the last event); and the HTML of alert, actions and trainings.
+        name, state, status, time, line (texts); phases (all names) and phase (the present one's, or ""); progress (a
+        share of the budget, or None); active (whether the page may still change); has_begun (whether it has views);
+        events (the id of the last event); and the HTML of alert, actions and trainings.
     """
     state, has_chosen = str(study.to_dict()["status"]), (folder.run / "tuned.json").exists()
     trials = study_files.trials(folder)
     counted = sum(trial["reason"] not in UNCOUNTED for trial in trials)
     elapsed_s, budget = study_files.elapsed_s(folder, study.status == "running"), _budget(study)
+    line = str(study_files.summary(folder)["line"])
+    first = "compiling" if line.startswith("compiling") else "preparing"
+    phase = "" if study.status != "running" else _PHASES.get(study_files.phase(folder, study.started or 0.0), first)
     said = wrong or for_people(str((study.error or {}).get("detail", "")))
     return {
         "name": f"{study.name} (study {study.id})",
         "state": state,
-        "status": _status(study, folder, state, len(trials)),
+        "status": _status(state, phase, len(trials)),
+        "phase": phase,
+        "phases": [first, *_PHASES.values()],
         "time": _time(budget, elapsed_s, counted),
         "progress": _progress(study, budget, elapsed_s, counted),
-        "line": str(study_files.summary(folder)["line"]),
+        "line": _waits(study, ahead) if study.status == "queued" else line,
         "active": study.active or any(training.active for training in trainings),
         "running": study.active,
+        "has_begun": study_files.has_begun(folder),
         "events": folder.events.size,
         "alert": render("alert.html", said=said),
         "actions": render(
@@ -62,11 +74,16 @@ def _budget(study: Job) -> float:
     return budget if isinstance(budget, int) else parse_budget(str(budget))
 
 
-def _status(study: Job, folder: JobFolder, state: str, trials: int) -> str:
-    phase = _PHASES.get(study_files.phase(folder), "preparing")
-    parts = [phase] if study.status == "running" else []
+def _status(state: str, phase: str, trials: int) -> str:
+    parts = [_STATUSES.get(phase, phase)] if phase else []
     parts += [count(trials, "trial")] if trials else []
     return f"{state}: {', '.join(parts)}" if parts else state
+
+
+def _waits(study: Job, ahead: int) -> str:
+    """Returns what a study in the queue waits for."""
+    then = f"after {count(ahead, 'other job')}" if ahead else "next"
+    return f"Study {study.id} is queued and begins {then}."
 
 
 def _time(budget: float, elapsed_s: float | None, counted: int) -> str:

@@ -62,7 +62,6 @@ def test_a_tune_there_is_exported_and_reported(cafe: Path) -> None:
     assert len(marks) == 1
     a3gnn("export", folder, "--optuna", f"sqlite:///{database}", "--replace")
     assert a3gnn("front", folder)
-    pytest.importorskip("plotly", reason="the extra report is not installed")
     assert a3gnn("report", folder).strip() == os.fsencode(folder / "report.html")
     assert (folder / "report.html").read_text(encoding="utf-8")
 

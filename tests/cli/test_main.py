@@ -189,7 +189,7 @@ def test_doctor_knows_every_package_of_every_extra() -> None:
 def test_doctor_names_the_packages_of_a_missing_extra_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    absent = ("plotly", "fastapi", "uvicorn", "alembic")
+    absent = ("ray", "fastapi", "uvicorn", "alembic")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find(name))
     with pytest.raises(SystemExit) as ended:
@@ -197,7 +197,7 @@ def test_doctor_names_the_packages_of_a_missing_extra_in_one_line(
     assert ended.value.code == 0
     said = " ".join(capsys.readouterr().out.split())
     optional = said.partition("Not installed (optional): ")[2]
-    assert f"plotly, for a3gnn report and the figures of a3gnn serve: {install_line('report')}" in optional
+    assert f"ray, for trials on a Ray cluster: {install_line('ray')}" in optional
     assert f"fastapi, uvicorn, alembic, for a3gnn serve: {install_line('serve')}" in optional
 
 

@@ -139,7 +139,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.tuned_gain runs/mine": LONG,
         "python -m benchmarks.live_tunes --budget 90s --rounds 2": LONG,
     },
-    "docs/index.md": {'pip install ".[plot,report]"': INSTALLS},
+    "docs/index.md": {'pip install ".[plot]"': INSTALLS},
     "docs/reference/data_formats.md": {"a3gnn graph info mine.npz": RUN},
     "docs/reference/knobs.md": {
         "a3gnn tune --dataset graph.npz --fix feature_tier=disk --range seed_fanout=5:15 --budget 10min"
@@ -229,7 +229,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python3 -m venv .venv": INSTALLS,
         "source .venv/bin/activate": "enters it",
         "pip install torch --index-url https://download.pytorch.org/whl/cpu": INSTALLS,
-        'pip install ".[plot,report]"': INSTALLS,
+        'pip install ".[plot]"': INSTALLS,
         "a3gnn doctor": ELSEWHERE,
     },
     "docs/start/your_graph.md": {

@@ -30,9 +30,7 @@ def would_run(target: str) -> str:
     return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-@pytest.mark.parametrize(
-    ("target", "extras"), [("tune", {"plot", "report"}), ("docs", set()), ("test", {"plot", "report", "dev"})]
-)
+@pytest.mark.parametrize(("target", "extras"), [("tune", {"plot"}), ("docs", set()), ("test", {"plot", "dev"})])
 def test_a_target_installs_what_it_needs_and_no_more(target: str, extras: set[str]) -> None:
     installed = re.findall(r"--editable '\.\[([\w,]+)\]'", would_run(target))
     assert {extra for some in installed for extra in some.split(",")} == extras

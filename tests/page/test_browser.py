@@ -14,8 +14,9 @@ from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views, write_report
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
+from a3gnn.tuning.study.importance import Importance, keep_importance
+from tests.page.test_views import no_gain
 
-pytest.importorskip("plotly", reason="the extra report is not installed")
 #: Pixels: of a phone, and of a screen.
 NARROW, WIDE = 380, 1600
 ROWS = "#trial-table tbody tr"
@@ -48,7 +49,8 @@ def test_it_opens_offline_and_draws_every_view(open_page, finished) -> None:
     page = open_page(finished)
     assert page.title() == "nell, sage: a3gnn study"
     assert page.locator("#status").inner_text().startswith("finished: 4 min 58 s taken, 19 trials")
-    assert page.locator(".js-plotly-plot .main-svg").count() >= 4
+    assert page.locator(".figure svg.chart").count() == 3
+    assert page.locator("#timeline-figure .span").count() == 20
     assert page.locator("path.line").count() == page.locator(ROWS).count() == 20
     assert "1.15x (1.11 to 1.21)" in page.locator("#summary table.answer").inner_text()
     assert not page.locator("#failures").is_visible()
@@ -58,6 +60,58 @@ def test_it_opens_offline_and_draws_every_view(open_page, finished) -> None:
 def test_it_never_scrolls_sideways(open_page, finished, width) -> None:
     page = open_page(finished, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_answer_comes_first_with_its_ranges_and_the_changed_knobs(open_page, finished) -> None:
+    page, views = open_page(finished), study_views(finished)
+    gains = page.locator(".gain:not(.head)")
+    assert gains.locator("b").all_inner_texts() == [one["text"] for one in views["summary"]["gains"]]
+    line, span = (gains.first.locator(f".track .{name}").bounding_box() for name in ("one", "span"))
+    assert span["x"] > line["x"]  # the whole range is above 1x
+    assert page.locator(".chip").count() == len(views["summary"]["changes"]) > 3
+    assert page.locator("#summary .warnings li").count() == 2
+    no_gain(finished, throughput={"median": 1.1, "low": 0.9, "high": 1.3, "repeats": 4})
+    page = open_page(finished)
+    assert page.locator(".chip").count() == 0
+    assert "Best other configuration, not chosen: workers 2" in page.locator("#summary").inner_text()
+    line, span = (
+        page.locator(".gain:not(.head)").first.locator(f".track .{name}").bounding_box() for name in ("one", "span")
+    )
+    assert span["x"] < line["x"] < span["x"] + span["width"]
+
+
+def test_knobs_are_ranked_by_their_importance(open_page, finished) -> None:
+    assert not open_page(finished).locator("#importance").is_visible()  # a tune of an older version
+    knobs = ("batch_size", "seed_fanout", "num_workers")
+    keep_importance(finished, Importance(knobs, (0.1, 1.0, 0.0), (0.5, 0.2, 0.0), (0.0, 1.5, 0.001), (0.99,) * 3, 20))
+    speed, memory, quality = open_page(finished).locator(".ranks").all()
+    assert speed.locator("li").all_inner_texts() == ["seed fanout\n2x", "batch size\n1.07x"]
+    assert memory.locator(".name").all_inner_texts() == ["batch size", "seed fanout"]
+    assert quality.locator("li").all_inner_texts() == ["seed fanout\n1.5 points"]
+
+
+def test_a_chart_zooms_hides_series_and_tells_of_its_points(open_page, finished) -> None:
+    page = open_page(finished)
+    front = page.locator("#front-figure")
+    box = front.locator("svg.chart").bounding_box()
+    page.get_by_role("button", name="compared (16)").press("Enter")
+    assert page.get_by_role("button", name="compared (16)").get_attribute("aria-pressed") == "false"
+    page.get_by_role("button", name="compared (16)").press("Enter")
+    ticks = front.locator("text.tick").all_text_contents()
+    front.scroll_into_view_if_needed()
+    box = front.locator("svg.chart").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 500, box["y"] + 200, steps=4)
+    page.mouse.up()
+    assert front.locator("text.tick").all_text_contents() != ticks
+    front.get_by_role("button", name="Reset zoom").press("Enter")
+    assert front.locator("text.tick").all_text_contents() == ticks
+    mark = front.locator("g[clip-path] path[transform]").nth(4).bounding_box()
+    page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+    assert "epochs/s" in front.locator(".tip").inner_text()
+    page.mouse.click(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+    assert page.locator("#selected-words").inner_text().startswith("Selected: ")
 
 
 def test_the_picker_follows_its_inputs_and_gives_command_and_file(open_page, finished) -> None:

@@ -1,10 +1,10 @@
-"""The page as a file: whole, closed against what a study holds, and refused without Plotly."""
+"""The page as a file: whole, small, and closed against what a study holds."""
 
 import base64
+import gzip
 import hashlib
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,11 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from a3gnn.cli.report import report
-from a3gnn.errors import MissingDependencyError
 from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.page.views import study_views
-
-plotly = pytest.importorskip("plotly", reason="the extra report is not installed")
 
 
 class Page(HTMLParser):
@@ -63,7 +60,7 @@ def test_the_page_holds_the_views_whatever_they_hold(views: dict) -> None:
     page = Page(study_html(views))
     assert json.loads(page.scripts[0][1]) == json.loads(json.dumps(views))
     assert "</script>" in json.dumps(views)
-    assert len(page.scripts) == 3
+    assert len(page.scripts) == 2
 
 
 def test_a_report_reads_nothing_from_elsewhere_and_runs_its_own_scripts_alone(views: dict) -> None:
@@ -77,8 +74,8 @@ def test_a_report_reads_nothing_from_elsewhere_and_runs_its_own_scripts_alone(vi
 
 def test_a_live_page_has_no_script_of_its_own(views: dict) -> None:
     page = Page(study_html(views, live="/studies/7", before="<p>above</p>"))
-    assert page.addresses == ["data:,", "/static/study.css", "/static/plotly.min.js", "/static/study.js"]
-    assert [text for _, text in page.scripts[1:]] == ["", ""]
+    assert page.addresses == ["data:,", "/static/study.css", "/static/study.js"]
+    assert [text for _, text in page.scripts[1:]] == [""]
     assert page.scripts[0][0]["type"] == "application/json"
     assert page.data == {"data-live": "/studies/7"}
 
@@ -88,16 +85,14 @@ def test_static_files_are_there(name: str) -> None:
     assert len(static_file(name)) > 1000
 
 
+def test_the_first_load_of_a_study_weighs_little_when_compressed(views: dict) -> None:
+    parts = [study_html(views, live="/studies/7"), *map(static_file, MEDIA_TYPES)]
+    assert sum(len(gzip.compress(part.encode())) for part in parts) <= 400_000
+
+
 def test_other_files_are_not(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         static_file("../views.py")
-
-
-def test_without_plotly_the_line_that_installs_it_is_said(views: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    static_file.__globals__["_plotly"].cache_clear()
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(MissingDependencyError, match=r'needs the package .plotly.*pip install "a3gnn\[report\]"'):
-        study_html(views)
 
 
 def test_the_command_writes_the_file_and_says_which(finished: Path, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.page.views import study_views
 
-pytest.importorskip("plotly", reason="the extra report is not installed")
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from a3gnn.service.client import Client, RemoteStudy
 from tests.commands import a3gnn
-from tests.service.servers import GRAPH, JSON, Server, serving
+from tests.service.servers import GRAPH, JSON, QUICK, Server, serving
 from tests.service.test_studies import wait_for
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -93,6 +93,24 @@ def test_the_head_is_true_from_the_start_to_the_end(server: Server, told, open_p
     assert not page.locator("#progress").is_visible()
 
 
+def test_a_waiting_study_shows_its_place_and_its_log_and_becomes_live_by_itself(server: Server, open_page) -> None:
+    first = Client(server.url).start(GRAPH, **QUICK, budget=1000)
+    study = Client(server.url).start(GRAPH, **QUICK, budget=1000, name="second")
+    page = open_page(address(server, study))
+    page.locator("#line", has_text="is queued and begins after 1 other job").wait_for()
+    page.locator("#log-lines", has_text="[queued]").wait_for()
+    assert not page.locator("#summary").is_visible()
+    page.get_by_role("button", name="Stop").focus()
+    first.stop()
+    page.locator("#phases [aria-current]", has_text=re.compile("preparing|compiling")).wait_for()
+    page.locator("#trial-table tbody tr").nth(1).wait_for(timeout=60_000)
+    page.locator("#phases [aria-current]", has_text="exploring").wait_for()
+    assert page.locator("#log-lines div", has_text="baseline").count() > 0
+    assert page.evaluate("document.activeElement.innerText") == "Stop with the best so far"
+    study.stop()
+    page.locator("#log-lines", has_text="[stopped]").wait_for()
+
+
 def test_the_verification_shows_its_lines(server: Server, told, open_page) -> None:
     study = told(2, budget=2)
     page = open_page(address(server, study))
@@ -116,19 +134,6 @@ def test_a_stopped_study_is_called_stopped_and_its_page_follows_when_it_goes_on(
     other = open_page(address(server, study))  # its events have an old "stopped"
     tell_until_shown(other, study)
     assert other.locator("#status").inner_text().startswith("running")
-
-
-def test_without_plotly_the_page_works_and_says_what_figures_need(tmp_path: Path, open_page) -> None:
-    fake = tmp_path / "fake" / "plotly"
-    fake.mkdir(parents=True)
-    (fake / "__init__.py").write_text("raise ImportError('no plotly')\n")
-    with serving(tmp_path / "home", environment={"PYTHONPATH": str(fake.parent)}) as server:
-        study = Client(server.url).start(GRAPH, trainer="client", budget=8)
-        tell(study, 2)
-        page = open_page(address(server, study))
-        page.wait_for_selector("body[data-ready]")
-        assert "a3gnn[report]" in page.locator("#no-figures").inner_text()
-        tell_until_shown(page, study)
 
 
 def test_delete_asks_first(server: Server, told, open_page) -> None:

@@ -11,6 +11,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Metrics
+from a3gnn.page.answer import CROSSES, DISTURBED, SINGLE
 from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
@@ -34,6 +35,17 @@ def cells(views: dict) -> Counter:
     return Counter((*(row["text"][name] for name in names), row["describe"]) for row in rows)
 
 
+def no_gain(folder: Path, **changed: object) -> None:
+    """Has the study in `folder` keep the baseline, because its choice had no measurable gain."""
+    path = folder / "tuned.json"
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    lost = {"config": fields["config"], "against_default": fields["against_default"] | changed}
+    baseline = TrainConfig().canonical().to_dict()
+    path.write_text(
+        json.dumps(fields | {"config": baseline, "against_default": None, "no_gain": lost}), encoding="utf-8"
+    )
+
+
 @pytest.fixture
 def views(finished: Path) -> dict:
     return study_views(finished)
@@ -53,9 +65,26 @@ def test_the_choice_is_that_of_tuned_json(views: dict, finished: Path) -> None:
     assert best["config"] == tuned.config.to_dict()
     assert "chosen" in best["labels"]
     assert views["rows"][views["default"]]["describe"] == "as the baseline"
-    assert views["summary"]["gain"]["throughput"] == dict(tuned.against_default)["throughput"]
+    against = dict(tuned.against_default)
+    gains = {one["name"]: one for one in views["summary"]["gains"]}
+    for name in ("throughput", "time"):
+        assert {key: gains[name][key] for key in ("median", "low", "high")}.items() <= against[name].items()
+    assert gains["accuracy"]["median"] == against["accuracy"]["median"]
+    assert [change["name"] for change in views["summary"]["changes"]] == [
+        name for name, value in best["config"].items() if value != TrainConfig().canonical().to_dict()[name]
+    ]
     assert views["summary"]["answer"]["changed"] == best["describe"]
     assert views["tuned"] == tuned.to_dict()
+
+
+def test_a_choice_without_a_measurable_gain_changes_no_knob_and_claims_nothing(finished: Path) -> None:
+    no_gain(finished, disturbed=0.6, time={"median": 1.2, "low": 0.9, "high": 1.4, "repeats": 8})
+    summary = study_views(finished)["summary"]
+    assert summary["changes"] == []
+    assert {one["verdict"] for one in summary["gains"]} == {"unclear"}
+    badges = {one["name"]: one["badges"] for one in summary["gains"]}
+    assert badges["time"] == [CROSSES, "4 of 5 runs", DISTURBED]
+    assert badges["throughput"] == ["4 of 5 runs", DISTURBED]
 
 
 def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: Path) -> None:
@@ -68,7 +97,9 @@ def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: 
     best = StoredStudy.read(running).measured.history.best()
     assert views["rows"][views["best"]]["config"] == best.trial.measurement.config.to_dict()
     assert views["time"]["left"] == "3 min 20 s left"
-    assert not views["summary"]["gain"]["in_turns"]
+    gains = views["summary"]["gains"]
+    assert gains[0]["name"] == "throughput"
+    assert all(SINGLE in one["badges"] for one in gains if one["name"] != "memory")
 
 
 def test_before_the_first_trial_there_is_what_was_asked(running: Path) -> None:
@@ -167,6 +198,9 @@ def test_the_front_that_the_last_search_predicted_is_shown(quick_tune) -> None:
     front = study_views(result.folder)["predicted_front"]
     kept = json.loads((result.folder / "predicted_front.json").read_text(encoding="utf-8"))
     assert front == {"name": "predicted front of the last search", "points": kept}
+    importance = study_views(result.folder)["importance"]
+    assert {"num_partitions", "feature_tier"} <= {one["name"] for one in importance["knobs"]}
+    assert all(one["speed"] >= 1 and one["memory"] >= 1 and one["accuracy"] >= 0 for one in importance["knobs"])
     speeds = [one["throughput_epochs_per_s"]["mean"] for one in kept]
     assert speeds == sorted(speeds, reverse=True)
     assert set(kept[0]) == set(METRICS)
@@ -218,7 +252,7 @@ def test_a_default_that_was_tried_three_times_gains_nothing_over_itself(quick_tu
     default = views["rows"][views["default"]]["config"]
     assert sum(row["config"] == default for row in views["rows"]) > 1
     assert views["rows"][views["best"]]["config"] == default
-    assert views["summary"]["gain"] is None
+    assert views["summary"]["gains"] == views["summary"]["changes"] == []
     assert [line[2] for line in views["summary"]["answer"]["table"]] == [""] * len(views["summary"]["answer"]["table"])
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.service.home import EventLog
+from a3gnn.service.home import EventLog, JobFolder, Places
+from a3gnn.service.study_files import log_lines
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=8), place=st.integers(0, 2000))
@@ -47,3 +48,24 @@ def test_there_may_be_no_log_yet(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl")
     assert list(log.since(0)) == []
     assert log.size == 0
+
+
+def test_a_page_reads_a_long_log_in_parts_and_from_the_start_once_it_is_replaced(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path, Places(()))
+    folder.events.append("status", status="running")
+    for number in range(1200):
+        folder.events.append("trial", trial=number)
+        folder.events.append("line", text=f"{number} " + "x" * 3000)
+    texts, place, more = [], 0, True
+    while more:
+        found = log_lines(folder, place)
+        texts += [line["text"] for line in found["lines"]]
+        place, more = found["next"], found["more"]
+        assert len(found["lines"]) <= 500
+        assert max(len(line["text"]) for line in found["lines"]) <= 2000
+    assert [text.partition(" ")[0] for text in texts] == ["[running]", *map(str, range(1200))]
+    assert place == folder.events.size
+    assert log_lines(folder, place) == {"lines": [], "next": place, "more": False}
+    folder.events.path.unlink()
+    folder.events.append("line", text="new")
+    assert [line["text"] for line in log_lines(folder, place)["lines"]] == ["new"]

@@ -10,7 +10,6 @@ from tests.page.conftest import browser  # noqa: F401
 from tests.service.servers import GRAPH, serving
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
-pytest.importorskip("plotly", reason="the extra report is not installed")
 pytestmark = pytest.mark.slow
 TOKEN = "a-token-of-many-characters"
 

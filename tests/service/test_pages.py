@@ -70,8 +70,8 @@ def test_what_is_told_of_a_study_calls_files_by_their_place_below_the_servers_fo
     idle: Server, kept: RemoteStudy
 ) -> None:
     assert b"<td>people</td>" in idle.ask("GET", "/").content
-    names = ["views", "page", "tuned.html", "trials", "front", "tuned.json", "tuned.csv", "events", "files"]
-    lacking = ("predicted_front.json", "timings.jsonl")  # of a kept tune, from before there were any
+    names = ["views", "page", "tuned.html", "trials", "front", "tuned.json", "tuned.csv", "events", "log", "files"]
+    lacking = ("predicted_front.json", "importance.json", "timings.jsonl")  # of a kept tune, from before there were any
     for name in (*names, *(f"files/{name}" for name in FILES if name not in lacking)):
         answer = idle.ask("GET", f"/studies/{kept.id}/{name}")
         assert answer.status == 200, name

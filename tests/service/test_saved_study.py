@@ -47,7 +47,6 @@ def test_what_is_said_of_it_is_what_is_said_on_the_server(idle: Server, kept: Re
 
 
 def test_commands_take_its_folder(kept: RemoteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("plotly", reason="the extra report is not installed")
     out = tmp_path / "mine"
     kept.save(out)
     for arguments in (

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,12 @@ def test_a_choice_for_want_of_a_gain_is_told_with_what_it_was_chosen_over(folder
     found = study_files.summary(folder)
     assert (found["against_default"], found["no_gain"]) == (None, no_gain)
     assert found["trials"] == len(study_files.trials(folder))
+
+
+def test_the_phase_of_an_earlier_run_is_not_that_of_this_one(tmp_path: Path) -> None:
+    folder, now = JobFolder(tmp_path, Places(())), time.time()
+    assert study_files.phase(folder, now) == ""
+    folder.phase.write_text("verify", encoding="ascii")
+    os.utime(folder.phase, (now - 60, now - 60))
+    assert study_files.phase(folder, now - 90) == "verify"
+    assert study_files.phase(folder, now) == ""

@@ -82,10 +82,6 @@ def test_what_is_unchanged_is_not_sent_again(idle: Server, kept: RemoteStudy) ->
         assert (again.status, again.content, again.headers["etag"]) == (304, b"", tag)
         assert idle.ask("GET", path, headers={"If-None-Match": '"other"'}).status == 200
     assert "etag" not in idle.ask("GET", "/nowhere").headers
-    pytest.importorskip("plotly", reason="the extra report is not installed")
-    library = idle.ask("GET", "/static/plotly.min.js", headers=ZIPPED)
-    assert len(library.content) < 2_000_000
-    assert library.headers["etag"]
 
 
 def test_two_requests_of_one_connection_are_answered_in_turn(idle: Server) -> None:

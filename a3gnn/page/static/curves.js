@@ -17,65 +17,54 @@ function namedTrials(views, state) {
 }
 
 const LINES = ["line-0", "line-1", "line-2", "line-3"];
-const DASHES = ["solid", "solid", "dash", "dot"];
+const DASHES = [null, null, "dash", "dot"];
 
 /** Returns the range of quality after a tenth of the time, where curves still differ; at least a quarter of the whole. */
 function flatRange(curves, furthest, target) {
   const late = curves.flatMap((curve) => curve.shown.filter((_, i) => curve.seconds[i] >= furthest / 10));
-  if (!late.length) return {};
+  if (!late.length) return null;
   const ends = (values) => [Math.min(...values), Math.max(...values)];
   const [least, most] = ends(curves.flatMap((curve) => curve.shown));
   const [low, high] = ends(target === null ? late : [...late, target]);
   const middle = (low + high) / 2;
   const half = Math.max(0.56 * (high - low), (most - least) / 8);
-  return half ? { range: [middle - half, middle + half] } : {};
+  return half ? [middle - half, middle + half] : null;
 }
 
 /** Draws validation quality over seconds of training: named trials as lines, all others pale. */
 function drawCurves(views, state, onClick) {
-  const { metric } = views.objectives;
-  const named = namedTrials(views, state);
+  const { metric, default_budget_s: budget } = views.objectives;
+  const named = namedTrials(views, state).filter((one) => one.row.curve);
   const isNamed = (row) => named.some((one) => one.index === row.index);
   const others = views.rows.filter((row) => row.curve && state.shown.has(row.index) && !isNamed(row));
-  const joined = (pick) => others.flatMap((row) => [...pick(row), null]);
-  const traces = [{
-    type: "scatter", mode: "lines", name: `other trials (${others.length})`, hoverinfo: "skip",
-    x: joined((row) => row.curve.seconds), y: joined((row) => row.curve.shown), connectgaps: false,
-    line: { color: color("faint"), width: 1 },
-  }];
-  for (const [i, { row, index, name }] of named.entries()) {
-    if (!row.curve) continue;
-    traces.push({
-      type: "scatter", mode: "lines+markers", name, x: row.curve.seconds, y: row.curve.shown, marker: { size: 4 },
-      customdata: row.curve.seconds.map(() => index),
-      line: { color: color(LINES[i]), width: 2.5, dash: DASHES[i] },
-      hovertemplate: "%{x:.3g} s: %{y:.4g}<extra></extra>",
-    });
+  const pointsOf = (row, text) => row.curve.seconds.map((seconds, i) => ({
+    x: seconds, y: row.curve.shown[i], trial: row.index,
+    text: text && [text, `${digits(row.curve.shown[i], 4)} ${metric.unit} after ${digits(seconds)} s`],
+  }));
+  const series = others.length ? [{
+    name: `other trials (${others.length})`, key: "others", line: { color: "faint", width: 1 },
+    points: others.flatMap((row) => [...pointsOf(row, row.name), null]),
+  }] : [];
+  for (const [i, { row, name }] of named.entries()) {
+    const points = pointsOf(row, name);
+    const mark = points.length < 40 ? { shape: "circle", size: 2, color: LINES[i] } : null;
+    series.push({ name, key: name.replace(/ \(.*/, ""), points, mark, line: { color: LINES[i], width: 2.5, dash: DASHES[i] } });
   }
-  const shapes = [];
-  const rule = (name, line, place) => {
-    traces.push({ type: "scatter", mode: "lines", x: [null], y: [null], line, name });
-    shapes.push({ type: "line", line, ...place });
-  };
+  const rules = [];
   if (metric.target !== null) {
-    const line = { color: color("danger"), dash: "dash", width: 1 };
-    rule(`target ${digits(metric.target, 4)}${metric.unit === "%" ? "%" : ""}`, line, { xref: "paper", x0: 0, x1: 1, y0: metric.target, y1: metric.target });
+    const name = `target ${digits(metric.target, 4)}${metric.unit === "%" ? "%" : ""}`;
+    rules.push({ y: metric.target, within: true, name, key: "target", color: "danger", dash: "dash" });
   }
-  const budget = views.objectives.default_budget_s;
   if (budget !== null) {
-    const line = { color: color("pale"), dash: "dot", width: 1 };
     const name = `training time compared (${digits(budget)} s)`;
-    rule(name, line, { yref: "paper", y0: 0, y1: 1, x0: budget, x1: budget });
+    rules.push({ x: budget, within: true, name, key: "compared", color: "pale", dash: "dot" });
   }
-  const curves = named.map((one) => one.row.curve).filter(Boolean);
+  const curves = named.map((one) => one.row.curve);
   const furthest = Math.max(budget ?? 0, ...curves.map((one) => one.seconds.at(-1)));
-  draw("curves-figure", traces, {
-    xaxis: {
-      title: { text: "seconds of training, without evaluation" }, rangemode: "tozero",
-      ...(furthest ? { range: [0, furthest * 1.05] } : {}),
-    },
-    yaxis: { title: { text: `validation ${metric.label} (${metric.unit})` }, ...flatRange(curves, furthest, metric.target) },
-    shapes,
+  const range = state.wholeCurves ? null : flatRange(curves, furthest, metric.target);
+  draw("curves-figure", {
+    x: { title: "seconds of training, without evaluation", range: furthest ? [0, furthest * 1.05] : null },
+    y: { title: `validation ${metric.label} (${metric.unit})`, range }, series, rules,
   }, onClick);
 }
 
@@ -83,25 +72,34 @@ function drawCurves(views, state, onClick) {
 function drawSteps(views, state) {
   const { parts, trials, helps } = views.steps;
   const byTrial = new Map(trials.map((one) => [one.index, one.seconds.map((seconds) => seconds * one.batches_per_epoch)]));
-  const named = namedTrials(views, state).filter((one) => byTrial.has(one.index)).reverse();
   const total = (index) => byTrial.get(index).reduce((sum, seconds) => sum + seconds, 0);
-  const traces = parts.map((part, i) => ({
-    type: "bar", orientation: "h", name: part, marker: { color: color(`part-${i}`) },
-    y: named.map((one) => one.name.replace(" (", "<br>(")),
-    x: named.map((one) => 1000 * byTrial.get(one.index)[i]),
-    customdata: named.map((one) => byTrial.get(one.index)[i] / total(one.index)),
-    hovertemplate: `${part}: %{x:.3g} ms, %{customdata:.0%}<extra></extra>`,
-  })).filter((trace) => trace.x.some((value) => value > 0));
-  draw("step-figure", traces, {
-    barmode: "stack", xaxis: { title: { text: "milliseconds of work per epoch" } }, yaxis: {},
-    legend: { orientation: "h", x: 0, y: -0.35, yanchor: "top", traceorder: "normal" },
-  });
+  const named = namedTrials(views, state).filter((one) => byTrial.has(one.index) && total(one.index) > 0);
+  byId("step").hidden = byId("step-link").hidden = !named.length; // a client's trials have no stages
+  if (!named.length) return;
+  const most = Math.max(...named.map((one) => total(one.index)));
+  const used = parts.map((part, i) => [part, i]).filter(([, i]) => named.some((one) => byTrial.get(one.index)[i] > 0));
+  const segment = (index, [part, i]) => {
+    const own = byTrial.get(index)[i];
+    const piece = make("span", { title: `${part}: ${digits(1000 * own)} ms, ${Math.round((100 * own) / total(index))}%` });
+    piece.style.cssText = `width: ${(100 * own) / most}%; background: var(--part-${i})`;
+    return piece;
+  };
+  const bars = named.flatMap(({ index, name }) => [
+    make("dt", {}, name),
+    make("dd", {}, make("span", { class: "stack" }, ...used.map((part) => segment(index, part))), make("b", {}, `${digits(1000 * total(index))} ms`)),
+  ]);
+  const key = ([part, i]) => {
+    const sign = make("span", { class: "swatch" });
+    sign.style.background = `var(--part-${i})`;
+    return make("li", {}, sign, part);
+  };
+  fill(byId("step-figure"), make("p", { class: "pale" }, "Milliseconds of work per epoch"), make("dl", { class: "bars" }, ...bars), make("ul", { class: "swatches" }, ...used.map(key)));
   const said = (index) => {
     const seconds = byTrial.get(index);
     const shares = seconds.map((one, i) => [one / total(index), parts[i]]).filter(([share]) => share >= 0.02);
     return shares.sort((a, b) => b[0] - a[0]).map(([share, part]) => `${Math.round(100 * share)}% ${part}`).join(", ");
   };
-  fill(byId("step-words"), ...[...named].reverse().map(({ index, name }) => {
+  fill(byId("step-words"), ...named.map(({ index, name }) => {
     const own = helps.find((one) => one.index === index);
     const knobs = own?.knobs.map((one) => `${one.words} (${digits(one.gain, 2)}x)`).join(", ");
     const helping = knobs
@@ -116,22 +114,15 @@ function drawRegret(views, state, onClick) {
   const known = views.regret.filter((one) => one.regret !== null);
   const overSeconds = state.regretOver === "seconds";
   const better = known.filter((one, i) => i === 0 || one.best !== known[i - 1].best);
-  const x = (one) => (overSeconds ? one.took_s : one.index);
-  draw("regret-figure", [
-    {
-      type: "scatter", mode: "lines", name: "regret of the best so far", hoverinfo: "skip",
-      x: known.map(x), y: known.map((one) => one.regret), line: { shape: "hv", color: color("line-1"), width: 2 },
-    },
-    {
-      type: "scatter", mode: "markers", name: "new best", marker: { size: 8, color: color("line-1") },
-      x: better.map(x), y: better.map((one) => one.regret), customdata: better.map((one) => one.index),
-      text: better.map((one) => hoverText(views.rows[one.index], views)), hoverinfo: "text",
-    },
-  ], {
-    xaxis: {
-      title: { text: overSeconds ? "seconds of trials" : "trial" }, rangemode: "tozero",
-      ...(overSeconds || known.length > 12 ? {} : { dtick: 1 }),
-    },
-    yaxis: { title: { text: "regret (weighted doublings)" }, rangemode: "tozero" },
+  const pointOf = (one) => ({ x: overSeconds ? one.took_s : one.index, y: one.regret });
+  const marked = (one) => ({ ...pointOf(one), trial: one.best, text: tipOf(views.rows[one.best], views) });
+  draw("regret-figure", {
+    x: { title: overSeconds ? "seconds of trials" : "trial", zero: true, whole: !overSeconds },
+    y: { title: "regret (weighted doublings)", zero: true },
+    series: [
+      { name: "regret of the best so far", points: known.map(pointOf), line: { color: "line-1", step: true } },
+      { name: "new best", points: better.map(marked), mark: { shape: "circle", size: 4, color: "line-1", fill: "var(--line-1)" } },
+    ],
+    rules: [],
   }, onClick);
 }

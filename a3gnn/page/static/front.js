@@ -1,169 +1,144 @@
-// The measured front: speed against peak memory, color by validation quality.
+// The measured front: speed or quality against peak memory; color by the figure that neither axis has.
 
-const MARKS = ["circle-open", "triangle-down-open", "square-open", "diamond-open", "cross-open"];
+const BROKEN = ["circle", "triangle", "square", "diamond", "plus"];
+/** What the vertical axis may show. */
+const QUALITY = "quality", SECONDS = "seconds_to_accuracy", THROUGHPUT = "throughput_epochs_per_s";
 
-/** Returns what the speed axis shows of a row: epochs per second, or seconds to the target; null where it is not reached. */
-function speedOf(row, bySeconds) {
-  return bySeconds ? row.figures.seconds_to_accuracy : row.figures.throughput_epochs_per_s;
+/** Returns the vertical axis that a priority asks for: quality if that weighs the most, else the objectives' speed. */
+function ownAxis(views) {
+  const { throughput, memory, accuracy } = views.law.priority;
+  return accuracy > Math.max(throughput, memory) ? QUALITY : views.objectives.speed;
 }
 
-/** Returns the bars from each row's speed to the least and the largest of its replicates. */
-function errorBars(rows, bySeconds) {
-  const range = (row) => {
-    const at = speedOf(row, bySeconds);
-    const of = bySeconds ? "seconds" : "throughput";
-    const low = row.figures[`${of}_low`], high = row.figures[`${of}_high`];
-    return low === null || high === null ? [0, 0] : [Math.max(high - at, 0), Math.max(at - low, 0)];
-  };
-  const ranges = rows.map(range);
-  return {
-    type: "data", symmetric: false, array: ranges.map((one) => one[0]), arrayminus: ranges.map((one) => one[1]),
-    color: color("pale"), thickness: 1, width: 0,
-  };
+/** Returns what the axis shows of a row; null where the target is not reached, or nothing was validated. */
+const heightIn = (row, axis) => (axis === QUALITY ? row.shown_quality : row.figures[axis]);
+
+/** Returns the least and the largest of a row's repeats. */
+function rangeIn(row, axis) {
+  if (axis === QUALITY) return {};
+  const of = axis === SECONDS ? "seconds" : "throughput";
+  return { low: row.figures[`${of}_low`], high: row.figures[`${of}_high`] };
 }
 
-/** Returns what is said of a row where the pointer is on it. */
-function hoverText(row, views) {
+/** Returns the lines of a row's tip. */
+function tipOf(row, views) {
   const { text } = row;
-  const lines = [
-    `<b>${row.name}</b> ${labelsOf(row)}`,
-    row.describe.replaceAll(" · ", "<br>"),
-    `${text.throughput} epochs/s`,
-  ];
+  const lines = [[row.name, labelsOf(row)].filter(Boolean).join(": "), row.describe, `${text.throughput} epochs/s`];
   if (views.objectives.times_accuracy) lines.push(`${views.objectives.seconds_heading}: ${text.seconds}`);
-  lines.push(`${text.memory} · ${views.objectives.metric.label} ${text.quality}`, ...row.broken);
-  return lines.map((line) => line.replaceAll("&", "&amp;").replace(/<(?!\/?b>|br>)/g, "&lt;")).join("<br>");
+  return [...lines, `${text.memory} · ${views.objectives.metric.label} ${text.quality}`, ...row.broken];
 }
 
-function pointsOf(rows, views, bySeconds, more) {
-  return {
-    type: "scatter", mode: "markers",
-    x: rows.map((row) => mib(row.figures[views.objectives.memory])), y: rows.map((row) => speedOf(row, bySeconds)),
-    customdata: rows.map((row) => row.index), text: rows.map((row) => hoverText(row, views)), hoverinfo: "text",
-    ...more,
-  };
-}
-
-/** Returns the front's edge in the plane of memory and speed, as steps. */
-function edgeOf(points, bySeconds) {
-  const better = (one, other) => (bySeconds ? one < other : one > other);
+/** Returns the front's edge in the plane of memory and the vertical axis, as points of a step line. */
+function edgeOf(points, smallIsBetter) {
+  const better = (one, other) => (smallIsBetter ? one < other : one > other);
   const edge = [];
-  for (const point of [...points].sort((a, b) => a[0] - b[0])) {
-    if (!edge.length || better(point[1], edge.at(-1)[1])) edge.push(point);
+  for (const point of [...points].sort((a, b) => a.x - b.x)) {
+    if (!edge.length || better(point.y, edge.at(-1).y)) edge.push({ x: point.x, y: point.y });
   }
   return edge;
 }
 
-function lineOf(edge, name, line) {
-  return {
-    type: "scatter", mode: "lines", x: edge.map((point) => point[0]), y: edge.map((point) => point[1]),
-    line: { shape: "hv", width: 1.5, ...line }, name, hoverinfo: "skip",
-  };
-}
-
-/** Returns the traces of the rows that break limits, one per set of limits. */
-function brokenTraces(rows, views, bySeconds) {
+/** Returns the series of the rows that break limits, one per set of limits. */
+function brokenSeries(rows, pointOf) {
   const kinds = new Map();
   for (const row of rows.filter((one) => !one.feasible)) {
     const kind = row.broken_limits.join(" and ");
     kinds.set(kind, [...(kinds.get(kind) ?? []), row]);
   }
-  return [...kinds].map(([kind, own], i) =>
-    pointsOf(own, views, bySeconds, {
-      name: `breaks a limit${kind ? `: ${kind}` : ""} (${own.length})`,
-      marker: { symbol: MARKS[i % MARKS.length], size: 8, color: color("pale") },
-    }));
-}
-
-/** Draws the front; `state` says which speed, whether predictions are shown, and which trials are picked and selected. */
-function drawFront(views, state, onClick) {
-  const bySeconds = state.speed === "seconds_to_accuracy";
-  const measured = views.rows.filter((row) => !row.failure);
-  const placed = measured.filter((row) => speedOf(row, bySeconds) !== null && state.shown.has(row.index));
-  const within = placed.filter((row) => row.compared), others = placed.filter((row) => row.feasible && !row.compared);
-  const { metric, memory, memory_name: memoryName } = views.objectives;
-  const speedTitle = bySeconds ? views.objectives.seconds_heading : "throughput (epochs/s)";
-  const qualities = within.map((row) => (row.figures.val_accuracy === null ? null : row.shown_quality));
-  const narrow = isNarrow();
-  const bar = narrow
-    ? { orientation: "h", y: 1.02, yanchor: "bottom", x: 0.5, thickness: 10, len: 1, title: { side: "top" } }
-    : { thickness: 14, title: { side: "right" } };
-  bar.title.text = `validation ${metric.label} (${metric.unit})`;
-  const traces = [...predictedTrace(views, state, bySeconds), ...brokenTraces(placed, views, bySeconds)];
-  const point = (row) => [mib(row.figures[memory]), speedOf(row, bySeconds)];
-  const edge = edgeOf(within.filter((row) => row.on_front).map(point), bySeconds);
-  if (edge.length) traces.push(lineOf(edge, "measured front", { color: color("text") }));
-  traces.push(pointsOf(within, views, bySeconds, {
-    name: `compared (${within.length}), large: on the front`,
-    error_y: errorBars(within, bySeconds),
-    marker: {
-      opacity: 1, size: within.map((row) => (row.on_front ? 12 : 7)), color: qualities, colorscale: "Viridis", showscale: true,
-      reversescale: !metric.larger_is_better, colorbar: bar, line: { color: color("text"), width: 1 },
-    },
+  return [...kinds].map(([kind, own], i) => ({
+    name: `breaks a limit${kind ? `: ${kind}` : ""} (${own.length})`, key: `broken ${kind}`,
+    points: own.map(pointOf), mark: { shape: BROKEN[i % BROKEN.length], size: 4, color: "pale" },
   }));
-  if (others.length) {
-    const marker = { symbol: "x-thin-open", size: 7, color: color("pale") };
-    traces.push(pointsOf(others, views, bySeconds, { name: `${views.objectives.uncompared} (${others.length})`, marker }));
-  }
-  traces.push(...markTraces(placed, views, state, bySeconds));
-  const missed = measured.filter((row) => speedOf(row, bySeconds) === null).length;
-  if (missed) {
-    const name = `target not reached, not drawn (${missed})`;
-    traces.push({ type: "scatter", x: [null], y: [null], mode: "markers", marker: { color: "rgba(0,0,0,0)" }, name });
-  }
-  const speeds = placed.map((row) => speedOf(row, bySeconds));
-  const memories = placed.map((row) => mib(row.figures[memory]));
-  const limit = limitOf(views, Math.max(...memories, 0));
-  traces.push(...limit.traces);
-  draw("front-figure", traces, {
-    xaxis: { title: { text: `peak ${memoryName} (MiB)` }, nticks: narrow ? 5 : 10 },
-    yaxis: {
-      title: { text: speedTitle }, type: "log", ...(speeds.length ? logTicks(speeds) : {}),
-      autorange: bySeconds ? "reversed" : true,
-    },
-    shapes: limit.shapes, annotations: limit.annotations,
-    legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top" },
-    margin: { l: 8, r: 8, t: narrow ? 50 : 12, b: 8 },
-  }, onClick);
-  byId("front-words").textContent =
-    `Drawn: ${placed.length} of ${countOf(measured.length, "measured trial")}. ` +
-    `Within the limits: ${within.length + others.length}, compared: ${within.length}. ` +
-    `On the front: ${within.filter((row) => row.on_front).length}.`;
 }
 
-function predictedTrace(views, state, bySeconds) {
+/** Draws the front; `state` says which axis, whether predictions are shown, and which trials are picked and selected. */
+function drawFront(views, state, onClick) {
+  const axis = state.speed;
+  const { metric, memory, memory_name: memoryName, seconds_heading: secondsHeading } = views.objectives;
+  const smallIsBetter = axis === SECONDS || (axis === QUALITY && !metric.larger_is_better);
+  const measured = views.rows.filter((row) => !row.failure);
+  const placed = measured.filter((row) => heightIn(row, axis) !== null && state.shown.has(row.index));
+  const within = placed.filter((row) => row.compared), others = placed.filter((row) => row.feasible && !row.compared);
+  const pointOf = (row) => ({
+    x: mib(row.figures[memory]), y: heightIn(row, axis), ...rangeIn(row, axis), trial: row.index, text: tipOf(row, views),
+  });
+  const bare = (row) => ({ ...pointOf(row), low: null, high: null, text: null });
+  const colored = coloring(views, within, axis);
+  const series = [...predictedSeries(views, state, axis, smallIsBetter), ...brokenSeries(placed, (row) => ({ ...pointOf(row), low: null, high: null }))];
+  const edge = edgeOf(within.filter((row) => row.on_front).map(pointOf), smallIsBetter);
+  if (edge.length) series.push({ name: "measured front", points: edge, line: { color: "text", width: 1.5, step: true } });
+  series.push({
+    name: `compared (${within.length}), large: on the front`, key: "compared", mark: { shape: "circle", size: 5, color: "text", fill: "var(--faint)" },
+    points: within.map((row) => ({ ...pointOf(row), size: row.on_front ? 6.5 : 4, fill: colored.of(row) })),
+  });
+  if (others.length) {
+    const name = `${views.objectives.uncompared} (${others.length})`;
+    series.push({ name, key: "uncompared", points: others.map(pointOf), mark: { shape: "x", size: 4, color: "pale" } });
+  }
+  for (const [name, index, mark] of marksOf(views, state)) {
+    const own = placed.filter((row) => row.index === index);
+    if (own.length) series.push({ name, points: own.map(bare), mark });
+  }
+  const most = Math.max(...placed.map((row) => mib(row.figures[memory])), 0);
+  const heading = { [QUALITY]: `validation ${metric.label} (${metric.unit})`, [SECONDS]: secondsHeading, [THROUGHPUT]: "epochs per second" }[axis];
+  draw("front-figure", {
+    x: { title: `peak ${memoryName} (MiB)` },
+    y: { title: `${heading}${smallIsBetter ? ", better upwards" : ""}`, log: axis !== QUALITY, reversed: smallIsBetter },
+    series, rules: limitRules(views, most), scale: colored.scale,
+  }, onClick);
+  const missed = measured.filter((row) => heightIn(row, axis) === null).length;
+  byId("front-words").textContent =
+    `Drawn: ${placed.length} of ${countOf(measured.length, "measured trial")}` +
+    `${missed ? `; ${missed} did not reach the target` : ""}. ` +
+    `Within the limits: ${within.length + others.length}, compared: ${within.length}. ` +
+    `On the front: ${within.filter((row) => row.on_front).length}.${limitWords(views, most)}`;
+}
+
+/** Returns the fill of a row, and the scale: by validation quality, or by speed where quality is the vertical axis. */
+function coloring(views, rows, axis) {
+  const { metric } = views.objectives;
+  const bySpeed = axis === QUALITY;
+  const of = bySpeed ? (row) => row.figures[THROUGHPUT] : (row) => row.shown_quality;
+  const values = rows.map(of).filter((value) => value !== null);
+  if (!values.length) return { of: () => "var(--faint)", scale: null };
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const turned = !bySpeed && !metric.larger_is_better;
+  const share = (value) => (high > low ? (value - low) / (high - low) : 1);
+  const title = bySpeed ? "epochs per second" : `validation ${metric.label} (${metric.unit})`;
+  return {
+    of: (row) => (of(row) === null ? "var(--faint)" : viridis(turned ? 1 - share(of(row)) : share(of(row)))),
+    scale: high > low ? { title, low, high, turned } : null,
+  };
+}
+
+function predictedSeries(views, state, axis, smallIsBetter) {
   const { name, points: rows } = views.predicted_front;
   if (!state.predicted || !rows.length) return [];
-  const { memory } = views.objectives;
-  const metric = bySeconds ? "seconds_to_accuracy" : "throughput_epochs_per_s";
-  const points = rows.filter((one) => one[metric]).map((one) => [mib(one[memory].mean), one[metric].mean]);
-  return [lineOf(edgeOf(points, bySeconds), name, { color: color("accent"), dash: "dot" })];
+  const { memory, metric } = views.objectives;
+  const height = (one) => (axis === QUALITY ? one.val_accuracy && one.val_accuracy.mean * (metric.unit === "%" ? 100 : 1) : one[axis]?.mean);
+  const points = rows.filter(height).map((one) => ({ x: mib(one[memory].mean), y: height(one) }));
+  return points.length ? [{ name, points: edgeOf(points, smallIsBetter), line: { color: "accent", dash: "dot", step: true } }] : [];
 }
 
-/** Returns the marks around the default, the choice, what is picked and what is selected. */
-function markTraces(rows, views, state, bySeconds) {
-  const marks = [
-    ["baseline", views.default, { symbol: "diamond-open", size: 15, line: { width: 2 } }],
-    [isChosen(views) ? "chosen" : "best measured so far", views.best, { symbol: "star-open", size: 20, line: { width: 2 } }],
-    ["picked below", state.picked === views.best ? null : state.picked, { symbol: "circle-open", size: 24, color: color("accent"), line: { width: 3 } }],
-    ["selected", state.selected, { symbol: "x-thin-open", size: 16, color: color("accent"), line: { width: 3 } }],
-  ];
-  return marks.flatMap(([name, index, marker]) => {
-    const own = rows.filter((row) => row.index === index);
-    return own.length ? [pointsOf(own, views, bySeconds, { name, marker: { color: color("text"), ...marker } })] : [];
-  });
+/** Returns the marks around the baseline, the choice, what is picked and what is selected. */
+const marksOf = (views, state) => [
+  ["baseline", views.default, { shape: "diamond", size: 9, color: "text", width: 2 }],
+  [isChosen(views) ? "chosen" : "best measured so far", views.best, { shape: "star", size: 12, color: "text", width: 2 }],
+  ["picked below", state.picked === views.best ? null : state.picked, { shape: "circle", size: 13, color: "accent", width: 3 }],
+  ["selected", state.selected, { shape: "x", size: 9, color: "accent", width: 3 }],
+];
+
+/** Returns whether the memory limit is so far off that it would squeeze the points. */
+const isFar = (limit, most) => mib(limit) > 1.4 * most;
+
+/** Returns the memory limit as a line. */
+function limitRules(views, most) {
+  const limit = views.objectives.memory_limit;
+  if (limit === null || isFar(limit, most)) return [];
+  return [{ x: mib(limit), within: true, color: "danger", dash: "dash", name: `limit ${digits(mib(limit), 4)} MiB`, key: "limit" }];
 }
 
-/** Returns the memory limit as a line; one that is far off as an arrow at the edge, so that the points stay apart. */
-function limitOf(views, most) {
-  const bytes = views.objectives.memory_limit;
-  if (bytes === null) return { traces: [], shapes: [], annotations: [] };
-  const line = { color: color("danger"), dash: "dash", width: 1.5 };
-  const traces = [{ type: "scatter", mode: "lines", x: [null], y: [null], line, name: `limit ${digits(mib(bytes), 4)} MiB` }];
-  if (mib(bytes) <= 1.4 * most) {
-    return { traces, shapes: [{ type: "line", x0: mib(bytes), x1: mib(bytes), yref: "paper", y0: 0, y1: 1, line }], annotations: [] };
-  }
-  const text = `limit ${digits(mib(bytes), 4)} MiB →`;
-  const place = { xref: "paper", yref: "paper", x: 1, y: 0, xanchor: "right", yanchor: "bottom", showarrow: false };
-  return { traces: [], shapes: [], annotations: [{ ...place, text, font: { color: color("danger") } }] };
+function limitWords(views, most) {
+  const limit = views.objectives.memory_limit;
+  return limit !== null && isFar(limit, most) ? ` The limit of ${digits(mib(limit), 4)} MiB is beyond the right edge.` : "";
 }

@@ -23,13 +23,25 @@ function place(id, html) {
   for (const one of element.querySelectorAll("input[id]")) one.value = typed.get(one.id) ?? one.value;
 }
 
+/** Shows the phases of a study that runs; the present one is marked. */
+function drawPhases(head) {
+  const element = byId("phases");
+  const present = head.phases.indexOf(head.phase);
+  element.hidden = present < 0;
+  if (element.dataset.phases === String([head.phases, present])) return;
+  element.dataset.phases = [head.phases, present];
+  const mark = (i) => ({ class: i < present ? "done" : null, "aria-current": i === present ? "step" : null });
+  fill(element, ...head.phases.map((name, i) => make("li", mark(i), name)));
+}
+
 /** Shows the head. */
 function drawHead(head, views) {
   document.title = `${head.name}: a3gnn`;
   say("title", head.name);
-  say("subtitle", views.title);
+  say("subtitle", views.waiting ? "" : views.title);
   say("status", head.status);
   byId("status").dataset.state = head.state;
+  drawPhases(head);
   say("time", head.time);
   byId("progress").hidden = head.progress === null;
   byId("progress").value = head.progress ?? 0;

@@ -3,7 +3,7 @@
 let views = JSON.parse(byId("views").textContent);
 let head = shownHead();
 const state = {
-  speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials",
+  speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials", wholeCurves: false,
   selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
   brushes: new Map(), hidden: new Map(), axes: [], shown: new Set(),
 };
@@ -15,18 +15,24 @@ function select(index) {
 
 /** Draws everything; without a trial there is nothing but the summary. */
 function drawAll() {
+  for (const id of ["summary", "views-links", "views-of-trials"]) byId(id).hidden = Boolean(views.waiting);
+  if (views.waiting) return drawHead(head, views);
   drawSummary(views, head);
-  byId("views-of-trials").hidden = !views.objectives;
-  if (!views.objectives) return;
-  state.speed ??= views.objectives.speed;
+  const hasTrials = Boolean(views.objectives);
+  byId("views-of-trials").hidden = !hasTrials;
+  byId("views-links").hidden = !hasTrials;
+  if (!hasTrials) return;
+  state.speed ??= ownAxis(views);
   byId("front-speed").value = state.speed;
-  byId("front-speed-label").hidden = !views.objectives.times_accuracy;
+  byId("front-speed").querySelector("[value=seconds_to_accuracy]").hidden = !views.objectives.times_accuracy;
   state.axes = axesOf(views, state.onlyDiffering);
   drawPick(views, state);
   drawTable(views, state, sortBy, select);
   state.shown = new Set(filteredRows(views, state).map((row) => row.index));
   drawMarked();
   drawRegret(views, state, select);
+  drawImportance(views);
+  drawTimeline(views, state, select);
   drawFailures(views);
   drawSelected(views, state.selected === null ? null : views.rows[state.selected]);
 }
@@ -74,7 +80,7 @@ function follow(prefix) {
       while (again) {
         again = false;
         const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
-        if (!answer.ok) break;
+        if (!answer.ok) break; // it waits, and has no views yet
         views = await answer.json();
         if (views.objectives && !state.touched) resetPicker(views);
         drawAll();
@@ -86,13 +92,20 @@ function follow(prefix) {
       reading = false;
     }
   };
-  followStudy(prefix, head, read, (found) => { head = found; drawHead(head, views); });
+  const onHead = (found) => {
+    head = found;
+    drawHead(head, views);
+    if (head.events !== log.next) readLog(prefix);
+    if (views.waiting && head.has_begun) read();
+  };
+  followStudy(prefix, head, read, onHead);
 }
 
 function start() {
   if (views.objectives) resetPicker(views);
   listenToPicker(() => views, pickAgain);
   bind("front-speed", "speed");
+  bind("curves-whole", "wholeCurves");
   bind("front-predicted", "predicted");
   bind("knobs-differing", "onlyDiffering");
   bind("regret-over", "regretOver");
@@ -100,11 +113,14 @@ function start() {
   bind("trial-kind", "kind");
   byId("clear-brushes").addEventListener("click", () => { state.brushes.clear(); state.hidden.clear(); drawAll(); });
   byId("clear-selection").addEventListener("click", () => { state.selected = null; drawAll(); });
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  window.matchMedia("(max-width: 639px)").addEventListener("change", drawAll);
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => { if (width !== window.innerWidth) { width = window.innerWidth; drawAll(); } });
   drawAll();
   const live = document.body.dataset.live;
-  if (live) follow(live);
+  if (live) {
+    startLog(live, views.waiting === true || head?.state === "failed");
+    follow(live);
+  }
   document.body.dataset.ready = "true";
 }
 

@@ -1,31 +1,75 @@
-// The summary: how the study stands, what its best configuration gains, and what was asked.
+// The answer: what the best configuration gains, by what knobs, and why to doubt it; then the table and the request.
 
-const signed = (points) => `${points >= 0 ? "+" : ""}${digits(points, 2)}`;
+/** Shares of a track: where the baseline's line stands at most to the side. */
+const LEAST_SIDE = 0.12;
 
-/** Returns a figure with its range and what it is of, as an item of a list; null where it is not known. */
-function gainItem(figure, shown, words) {
-  if (!figure) return null;
-  const ranges = figure.low !== undefined && figure.repeats !== 1;
-  const range = ranges ? ` (${shown(figure.low)} to ${shown(figure.high)})` : "";
-  const times = shown === signed ? "" : "x";
-  return make("li", {}, make("b", {}, `${shown(figure.median)}${times}`), `${range} ${words}`);
+/** Returns the place of 1x on the tracks of `gains`, and of each value, as shares: more is better and to the right. */
+function tracksOf(gains) {
+  const doublings = (gain) => [gain.low ?? gain.median, gain.high ?? gain.median].map(Math.log2);
+  const ratios = gains.filter((gain) => gain.unit === "x").flatMap(doublings);
+  const [low, high] = [Math.min(0, ...ratios), Math.max(0, ...ratios, 0.05)];
+  const line = Math.min(Math.max(-low / (high - low), LEAST_SIDE), 1 - LEAST_SIDE);
+  const fit = (least, most) => 0.94 * Math.min(most > 0 ? (1 - line) / most : Infinity, least < 0 ? line / -least : Infinity);
+  const scale = fit(low, high);
+  return {
+    line,
+    at: (gain) => {
+      if (gain.unit === "x") return (value) => line + scale * Math.log2(value);
+      const ends = [gain.low ?? gain.median, gain.high ?? gain.median];
+      const own = fit(Math.min(0, ...ends), Math.max(0, ...ends));
+      return (value) => line + (value === 0 ? 0 : own * value);
+    },
+  };
 }
 
-/** Returns the gains of the best over the baseline, as a list; null where they are not known. */
-function gainList(gain, label) {
-  if (!gain) return null;
-  const how = gain.in_turns
-    ? "measured in turns with the baseline"
-    : "from single trials; the verification measures them in turns";
-  const items = [
-    gainItem(gain.throughput, digits, "the baseline's epochs per second"),
-    gainItem(gain.time, digits, `${gain.time?.median < 1 ? "as fast" : "sooner"} at the target${gain.time_at_least ? ", or more" : ""}`),
-    gain.missed ? make("li", {}, `${gain.missed === 1 ? "1 seed" : `${gain.missed} seeds`} missed the target`) : null,
-    gainItem({ median: gain.memory }, digits, "the baseline's memory"),
-    gainItem(gain.accuracy, signed, `points of validation ${label}`),
-    make("li", { class: "pale" }, how),
-  ];
-  return make("ul", { class: "gains" }, ...items.filter((one) => one !== null));
+/** Returns one gain: a large figure, its range over the line of the baseline, and its badges. */
+function gainItem(gain, tracks) {
+  const at = tracks.at(gain);
+  const share = (value) => `${(100 * value).toFixed(2)}%`;
+  const track = make("span", { class: `track ${gain.verdict}`, "aria-hidden": "true" });
+  const piece = (kind, left, width) => {
+    const one = make("span", { class: kind });
+    one.style.left = share(left);
+    if (width !== undefined) one.style.width = share(width);
+    track.append(one);
+  };
+  piece("one", tracks.line);
+  if (gain.low !== null) piece("span", at(gain.low), Math.max(at(gain.high) - at(gain.low), 0.004));
+  else piece("reach", Math.min(tracks.line, at(gain.median)), Math.abs(at(gain.median) - tracks.line));
+  piece("dot", at(gain.median));
+  return make(
+    "li", { class: `gain ${gain.verdict}` },
+    make("b", {}, gain.text), make("span", { class: "what" }, gain.label),
+    make("span", { class: "pale range" }, gain.range), track,
+    make("span", { class: "badges" }, ...gain.badges.map((text) => make("span", { class: "badge" }, text))),
+  );
+}
+
+/** Returns the gains over the baseline, each over its line. */
+function gainList(gains) {
+  if (!gains.length) return null;
+  const tracks = tracksOf(gains);
+  const key = make("span", { class: "track-key pale", "aria-hidden": "true" }, make("span", {}, "1x: the baseline"));
+  key.firstChild.style.left = `${100 * tracks.line}%`;
+  key.firstChild.style.transform = `translateX(${tracks.line < 0.25 ? 0 : tracks.line > 0.75 ? -100 : -50}%)`;
+  return make("ul", { class: "gains", "data-key": "gains" }, make("li", { class: "gain head", "aria-hidden": "true" }, key), ...gains.map((gain) => gainItem(gain, tracks)));
+}
+
+/** Returns the knobs that differ from the baseline. */
+function chipList(changes) {
+  if (!changes.length) return null;
+  const chip = ({ name, help, before, now }) => make(
+    "li", { class: "chip", title: help }, `${name.replaceAll("_", " ")} `,
+    make("span", { class: "pale" }, `${before} → `), make("b", {}, now),
+  );
+  return make("ul", { class: "chips", "aria-label": "Knobs that differ from the baseline" }, ...changes.map(chip));
+}
+
+/** Returns a warning; on a server a button continues a study, so its words name the button. */
+function warningItem(text) {
+  const live = document.body.dataset.live;
+  const words = live ? text.replace(/budget='(\w+)'/, "a budget of $1").replace(/(--resume|resume=True)( with a larger (--)?budget)?/, (_, option, larger) => `Continue${larger ? " with a larger budget" : ""}`) : text;
+  return make("li", {}, ...wholeOptions(words[0].toUpperCase() + words.slice(1)));
 }
 
 /** Returns what is said of the best configuration. */
@@ -34,30 +78,32 @@ function bestWords(views) {
   return `${views.rows[views.best].describe} — ${views.summary.best}`;
 }
 
+/** Returns what the best gains over the baseline, in a line. */
+function bestHeadline(views) {
+  const [gain] = views.summary.gains;
+  return `${isChosen(views) ? "Chosen" : "Best measured so far"}: ${gain ? `${gain.text} ${gain.label}` : "the baseline"}`;
+}
+
 /** Returns `text` as parts that do not break options such as --budget over lines. */
 const wholeOptions = (text) =>
   text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? make("span", { class: "option" }, part) : part));
 
-/** Returns the summary of a finished tune, as the command prints it. */
-function answerParts(answer) {
-  const cells = (tag, texts) => make("tr", {}, ...texts.map((text) => make(tag, {}, text)));
+/** Returns the table of a finished tune, as the command prints it, and what else it says. */
+function answerParts(answer, hasGain) {
+  const cells = (tag, texts) => make("tr", {}, ...texts.map((text, i) => (i || tag === "th" ? make(tag, tag === "th" ? { scope: "col" } : {}, text) : make("th", { scope: "row" }, text))));
   const labeled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), ...wholeOptions(text)) : null);
   return [
-    make("p", { class: "headline" }, make("b", {}, answer.headline)),
-    answer.verified ? make("p", { class: "pale" }, answer.verified) : null,
     make(
-      "div",
-      { class: "scroll" },
+      "div", { class: "scroll" },
       make(
-        "table",
-        { class: "answer" },
-        make("thead", {}, cells("th", ["", "baseline", answer.other, "change"])),
+        "table", { class: "answer" },
+        make("thead", {}, cells("th", [make("span", { class: "unseen" }, "figure"), "baseline", answer.other, "change"])),
         make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
       ),
     ),
-    labeled("Changed", answer.changed),
+    hasGain ? null : labeled("Best other configuration, not chosen:", answer.changed),
     labeled("See also", answer.others.join("; ")),
-    ...[...answer.warnings, ...answer.notes].map((text) => labeled("Note", text)),
+    ...answer.notes.map((text) => labeled("Note", text)),
   ];
 }
 
@@ -73,17 +119,21 @@ function drawSummary(views, head) {
     byId("status").textContent =
       `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the baseline${left}`;
   }
-  const named = summary.best ? make("b", {}, isChosen(views) ? "Chosen: " : "Best measured so far: ") : null;
-  const answer = summary.answer
-    ? answerParts(summary.answer)
-    : [
-        make("p", {}, named, bestWords(views)),
-        gainList(summary.gain, views.objectives?.metric.label),
-        summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null,
-      ];
+  const { answer } = summary;
+  const hasGain = summary.changes.length > 0;
+  const headline = answer
+    ? make("p", { class: "headline" }, make("b", {}, answer.headline), answer.verified ? make("span", { class: "pale" }, answer.verified) : null)
+    : summary.best
+      ? make("p", { class: "headline" }, make("b", {}, bestHeadline(views)), make("span", { class: "pale" }, bestWords(views)))
+      : make("p", {}, bestWords(views));
   fill(
     byId("summary-words"),
-    ...answer,
+    headline,
+    answer && !hasGain && summary.gains.length ? make("p", { class: "pale" }, "The best other configuration over the baseline:") : null,
+    gainList(summary.gains),
+    chipList(summary.changes),
+    answer?.warnings.length ? make("ul", { class: "warnings", "aria-label": "Warnings" }, ...answer.warnings.map(warningItem)) : null,
+    ...(answer ? answerParts(answer, hasGain) : [summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null]),
     time.failures ? make("p", { class: "pale" }, `${countOf(time.failures, "trial")} failed`) : null,
   );
   fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));

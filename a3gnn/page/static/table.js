@@ -7,16 +7,18 @@ const labelsOf = (row) => (row.labels ?? []).map((label) => (label === "default"
 function columnsOf(views) {
   const { objectives } = views;
   const figure = (pick) => (row) => (row.failure ? null : pick(row));
+  const words = (name) => (row) => (row.failure ? "" : row.text[name]);
   const columns = [
     ["trial", (row) => row.index, (row) => row.name],
     ["", labelsOf, labelsOf],
-    ["epochs/s", figure((row) => row.figures.throughput_epochs_per_s), (row) => row.text.throughput],
-    [objectives.memory_name, figure((row) => row.figures[objectives.memory]), (row) => row.text.memory],
-    [`validation ${objectives.metric.label}`, figure((row) => row.figures.val_accuracy), (row) => row.text.quality],
+    ["epochs/s", figure((row) => row.figures.throughput_epochs_per_s), words("throughput")],
+    [objectives.memory_name, figure((row) => row.figures[objectives.memory]), words("memory")],
+    [`validation ${objectives.metric.label}`, figure((row) => row.figures.val_accuracy), words("quality")],
+    ["ran for", (row) => row.took_s, (row) => `${digits(row.took_s)} s`],
     ["configuration", (row) => row.describe, (row) => row.describe],
     ["why not", (row) => whyNot(row), (row) => whyNot(row)],
   ];
-  const seconds = [objectives.seconds_heading, figure((row) => row.figures.seconds_to_accuracy), (row) => row.text.seconds];
+  const seconds = [objectives.seconds_heading, figure((row) => row.figures.seconds_to_accuracy), words("seconds")];
   if (objectives.times_accuracy) columns.splice(objectives.speed === "seconds_to_accuracy" ? 2 : 3, 0, seconds);
   return columns;
 }
@@ -56,11 +58,12 @@ function sorted(rows, columns, { column, down }) {
 function drawTable(views, state, onSort, onSelect) {
   const columns = columnsOf(views);
   const rows = sorted(filteredRows(views, state), columns, state.sort);
+  const isNumber = (i) => i > 1 && i < columns.length - 2;
   const heads = columns.map(([heading], i) => {
     const now = state.sort.column === i ? (state.sort.down ? "descending" : "ascending") : null;
     const arrow = now === null ? "" : state.sort.down ? " ▼" : " ▲";
     const button = make("button", { type: "button", onclick: () => onSort(i), "data-key": `sort-${i}` }, (heading || "label") + arrow);
-    return make("th", { scope: "col", "aria-sort": now }, button);
+    return make("th", { scope: "col", class: isNumber(i) ? "number" : null, "aria-sort": now }, button);
   });
   const cellOf = (row, [, , text], i) => {
     if (i === 0) {
@@ -68,8 +71,7 @@ function drawTable(views, state, onSort, onSelect) {
       const onclick = () => onSelect(row.index);
       return make("th", { scope: "row" }, make("button", { type: "button", "aria-pressed": pressed, onclick, "data-key": `trial-${row.index}` }, row.name));
     }
-    const shown = row.failure && i > 1 && i < columns.length - 2 ? "" : text(row);
-    return make("td", { class: i < columns.length - 2 && i > 1 ? "number" : i === columns.length - 2 ? "wide" : null }, shown);
+    return make("td", { class: isNumber(i) ? "number" : i === columns.length - 2 ? "wide" : null }, text(row));
   };
   const kind = (row) => {
     const own = row.failure ? "failed" : row.feasible ? "" : "broken";

@@ -33,8 +33,8 @@ from a3gnn.units import count, format_duration, parse_budget
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
 _ON_A_PAGE = 50
-#: Seconds after which a browser loads the page of a study that waits, and the list, again. Guesses.
-_AGAIN_S, _LIST_AGAIN_S = 2, 10
+#: Seconds after which a browser loads the list again. Guess.
+_LIST_AGAIN_S = 10
 #: Graphs that the form lists on one page.
 _GRAPHS_IN_FORM = 200
 #: Lengths of a number in the form. All valid numbers are shorter; Python parses up to 4,300 digits.
@@ -81,6 +81,13 @@ def get_page(service: Asked, study: Number) -> Response:
 def get_head(service: Asked, study: Number) -> Response:
     """Returns what the head of a study's page shows now, for its script."""
     return json_answer(_head(service, *service.job("study", study)))
+
+
+@router.get("/studies/{study}/log", include_in_schema=False)
+def get_log(service: Asked, study: Number, after: Annotated[int, Query(ge=0, le=2**62)] = 0) -> Response:
+    """Returns the lines of a study's log after an event's id, for the page's script."""
+    _, folder = service.job("study", study)
+    return json_answer(study_files.log_lines(folder, after))
 
 
 @router.post("/studies/{study}/page", include_in_schema=False)
@@ -193,18 +200,19 @@ def _views(service: Service, job: Job, folder: JobFolder) -> dict[str, Any]:
 
 
 def _head(service: Service, job: Job, folder: JobFolder, wrong: str = "") -> dict[str, Any]:
-    return study_head(job, folder, service.jobs.newest(JobFilter("training", study=job.id)), wrong)
+    ahead = sum(other.id < job.id for other in service.jobs.waiting()) if job.status == "queued" else 0
+    return study_head(job, folder, service.jobs.newest(JobFilter("training", study=job.id)), wrong, ahead)
 
 
 def _study_page(service: Service, study: int, wrong: str = "") -> str:
     job, folder = service.job("study", study)
     head = _head(service, job, folder, wrong)
     shown = {"path": f"/studies/{study}", "head": head, "has_token": service.settings.token is not None}
-    if not study_files.has_begun(folder):  # it waits, compiles kernels, or has failed
-        again_s = _AGAIN_S if job.active else None
-        return render("waiting.html", title=head["name"], id=study, again_s=again_s, **shown)
-    bar = render("bar.html", **shown)
-    return study_html(_views(service, job, folder), live=f"/studies/{study}", before=bar, head=head)
+    # Without views it waits, compiles kernels, or has failed: the page has its head and its log.
+    begun = study_files.has_begun(folder)
+    views = _views(service, job, folder) if begun else {"title": head["name"], "waiting": True}
+    bars = {"before": render("navigation.html", **shown), "actions": render("bar.html", **shown)}
+    return study_html(views, live=f"/studies/{study}", head=head, **bars)
 
 
 def _delete_page(service: Service, study: int) -> str:

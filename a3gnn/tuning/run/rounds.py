@@ -19,11 +19,13 @@ from a3gnn.tuning.beliefs.expectations import (
     fit_surrogate,
     smallest_memory,
 )
+from a3gnn.tuning.beliefs.importance import knob_importance
 from a3gnn.tuning.engines.engine import Engine
 from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.blocks import BlockCost, reserve_s
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
+from a3gnn.tuning.study.importance import keep_importance
 from a3gnn.tuning.study.measured_front import keep_predicted_front
 from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import LONGER, Proposal, Trial
@@ -34,6 +36,8 @@ from a3gnn_surrogate.surrogate import Surrogate
 #: Trials of the default if it sets the memory limit, and the share of the budget's seconds that the repetitions may
 #: take. Guesses: on one graph, four trials of the default peaked at 458 to 469 MiB and one at 420.
 _DEFAULT_TRIALS, _DEFAULT_SHARE = 3, 0.1
+#: Seconds of a trial from which the importance of knobs is written after it; writing takes .05 to .1 s. Guess: 2 %.
+_SLOW_TRIAL_S = 5.0
 
 
 class Explored(NamedTuple):
@@ -185,6 +189,8 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
         if beliefs.evaluations:
             keep_predicted_front(runner.folder, beliefs.predicted_front())
+        if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
+            _keep_importance(beliefs, runner)
         seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
         if proposal is None:
             ended = "no other trial is worth its time"
@@ -194,8 +200,15 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
             break
         history = runner.measure(proposal, beliefs)
     runner.notify(detail(f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"))
+    _keep_importance(beliefs, runner)
     search = SearchSummary(history.study.request.engine, evaluations, history.space.num_distinct, seconds)
     return Explored(beliefs, search)
+
+
+def _keep_importance(beliefs: Beliefs, runner: Runner) -> None:
+    found = knob_importance(beliefs.history, beliefs.surrogate)
+    if found is not None:
+        keep_importance(runner.folder, found)
 
 
 def beliefs_after(history: History, surrogate: Surrogate) -> Beliefs:

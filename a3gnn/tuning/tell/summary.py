@@ -24,7 +24,7 @@ from a3gnn.units import count, format_duration, format_size
 
 #: Share of disturbed runs in the pairs above which the ratios are called doubtful. One disturbed run of the
 #: two disturbs a pair, so beyond a quarter of the runs, half of the ratios and their median may be disturbed.
-_MANY_DISTURBED = 1 / 4
+MANY_DISTURBED = 1 / 4
 #: Warnings and other good configurations that the short form shows.
 _WARNINGS, _OTHERS = 2, 2
 #: Width of a label, and of the text before the first figure.
@@ -357,7 +357,7 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
     reached = None if measured is None or not measured.complete else measured.val_accuracy
     if target is not None and reached is not None and reached < target:
         yield "the first training reached the target, this one did not: equal trainings differ by as much"
-    if against is not None and against.disturbed > _MANY_DISTURBED and not against.left_out:
+    if against is not None and against.disturbed > MANY_DISTURBED and not against.left_out:
         yield (
             f"other programs disturbed {against.disturbed:.0%} of these timings; on a quiet machine, {more} "
             "measures them again"

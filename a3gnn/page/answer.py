@@ -1,0 +1,154 @@
+"""The answer of a study for its page: each gain over the baseline with its range, and the knobs that differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.figures import Spread
+from a3gnn.page.rows import knob_text
+from a3gnn.page.stored_study import Measured
+from a3gnn.tuning.study.choice import NoGain
+from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison
+from a3gnn.tuning.tell.summary import MANY_DISTURBED
+
+CROSSES = "range includes no gain"
+DISTURBED = "disturbed timings"
+SINGLE = "not verified"
+
+
+def gain_views(measured: Measured) -> list[dict[str, Any]]:
+    """Returns a dict per figure of the best, or of the best other than the baseline, over the baseline.
+
+    Each has `name`; `label`, `text` and `range` in words; `unit` (x or points); `median`, `low` and `high`; `verdict`
+    (better, worse or unclear) and `badges`, the reasons to doubt it. Numbers are turned so that more is better: memory
+    is the baseline's over its own. Low and high are None if it was measured once. The largest weight comes first.
+    """
+    tuned = measured.tune.tuned
+    if tuned is not None and tuned.no_gain is not None:
+        found = _compared(NoGain.from_dict(tuned.no_gain).against, measured)
+        found = [one | {"verdict": "unclear"} for one in found]
+    elif tuned is not None and tuned.against_default is not None:
+        found = _compared(Comparison.from_dict(tuned.against_default), measured)
+    else:
+        found = _so_far(measured)
+    priority = measured.history.objectives.priority
+    weights = dict.fromkeys(("time", "throughput"), priority.throughput)
+    weights |= {"memory": priority.memory, "accuracy": priority.accuracy}
+    own = "time" if priority.time else "throughput"
+    return sorted(found, key=lambda one: (-weights[one["name"]], one["name"] != own))
+
+
+def change_views(measured: Measured) -> list[dict[str, Any]]:
+    """Returns a dict per knob in which the best differs from the baseline: its name, help, and both values as text.
+
+    Empty without a measurable gain, because the baseline is the choice.
+    """
+    if measured.best is None:
+        return []
+    own, baseline = (
+        config.canonical().to_dict() for config in (measured.trials[measured.best].measurement.config, TrainConfig())
+    )
+    return [
+        {
+            "name": knob.name,
+            "help": knob.help,
+            "before": knob_text(knob, baseline[knob.name]),
+            "now": knob_text(knob, own[knob.name]),
+        }
+        for knob in KNOBS
+        if own[knob.name] != baseline[knob.name]
+    ]
+
+
+def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:
+    """Returns the gains of a verification."""
+    front, found = measured.front, []
+    runs = against.throughput.repeats
+    badges = [f"{runs} of {LEAST_PAIRS} runs"] if runs < LEAST_PAIRS else []
+    if against.disturbed > MANY_DISTURBED and not against.left_out:
+        badges.append(DISTURBED)
+    if against.time is not None and front.target is not None:
+        words = "sooner" if against.time.median > 1 else "as fast"
+        label, at_least = f"{words} at {front.metric.show(front.target)}", "at least " if against.time_at_least else ""
+        found.append(_ratio("time", label, against.time, badges, at_least))
+    found.append(_ratio("throughput", "epochs per second", against.throughput, badges))
+    found.append(_memory(against.memory, against.memory_most))
+    if against.accuracy is not None:
+        label = f"points of validation {front.metric.label}"
+        found.append(_gain("accuracy", label, "points", against.accuracy, "{:+.2f}", "", ()))
+    return found
+
+
+def _so_far(measured: Measured) -> list[dict[str, Any]]:
+    """Returns the gains of the best trial so far over the baseline's; [] if they are one configuration."""
+    if measured.default is None or measured.best is None:
+        return []
+    baseline, best = (measured.judged[index] for index in (measured.default, measured.best))
+    if baseline.trial.measurement.config == best.trial.measurement.config:
+        return []
+    own, other = best.figures, baseline.figures
+    badges = [SINGLE]
+    if best.metrics.disturbed_windows or baseline.metrics.disturbed_windows:
+        badges.append(DISTURBED)
+    found, front = [], measured.front
+    if own.seconds_to_accuracy is not None and other.seconds_to_accuracy is not None and front.target is not None:
+        ratio = other.seconds_to_accuracy / own.seconds_to_accuracy
+        words = "sooner" if ratio > 1 else "as fast"
+        label = f"{words} at {front.metric.show(front.target)}"
+        found.append(_ratio("time", label, Spread(ratio, ratio, ratio, 1), badges))
+    speeds = Spread(
+        own.throughput_epochs_per_s / other.throughput_epochs_per_s,
+        own.throughput_low / other.throughput_high,
+        own.throughput_high / other.throughput_low,
+        2,
+    )
+    found.append(_ratio("throughput", "epochs per second", speeds, badges))
+    found.append(_memory(getattr(own, front.memory) / getattr(other, front.memory), None))
+    return found
+
+
+def _ratio(name: str, label: str, spread: Spread, badges: list[str], before: str = "") -> dict[str, Any]:
+    return _gain(name, label, "x", spread, "{:.2f}x", before, badges)
+
+
+def _gain(
+    name: str, label: str, unit: str, spread: Spread, form: str, before: str, badges: list[str] | tuple[()]
+) -> dict[str, Any]:
+    ranged, none = spread.repeats > 1, 1.0 if unit == "x" else 0.0
+    low, high = (spread.low, spread.high) if ranged else (None, None)
+    verdict = "unclear"
+    if ranged and (spread.low > none or spread.high < none):
+        verdict = "better" if spread.low > none else "worse"
+    return {
+        "name": name,
+        "label": label,
+        "text": before + form.format(spread.median),
+        "range": f"{form.format(spread.low)} to {form.format(spread.high)}" if ranged else "",
+        "unit": unit,
+        "median": spread.median,
+        "low": low,
+        "high": high,
+        "verdict": verdict,
+        "badges": [*([CROSSES] if ranged and verdict == "unclear" else []), *badges],
+    }
+
+
+def _memory(ratio: float, most: float | None) -> dict[str, Any]:
+    """Returns the gain in peak memory: `ratio` to the baseline's, and the upper bound of this ratio."""
+    change = round(100 * (ratio - 1))
+    worst = ratio if most is None else most
+    verdict = "better" if worst < 1 else "worse" if ratio > 1 else "unclear"
+    at_most = f"at most {100 * (worst - 1):+.0f}%" if round(100 * (worst - ratio)) else ""
+    return {
+        "name": "memory",
+        "label": "peak memory",
+        "text": f"{change:+d}%" if change else "0%",
+        "range": at_most,
+        "unit": "x",
+        "median": 1 / ratio,
+        "low": 1 / worst if at_most else None,
+        "high": 1 / ratio if at_most else None,
+        "verdict": verdict,
+        "badges": [CROSSES] if verdict == "unclear" and ratio < 1 else [],
+    }
