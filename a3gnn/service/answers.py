@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
 from pydantic import BaseModel
 
@@ -16,6 +16,8 @@ from a3gnn.service.service import Service
 
 #: A job's or graph's number in a path.
 Number = Annotated[int, InPath(ge=1, le=MOST)]
+#: Whether a job is removed for good, as a parameter of a route.
+Forever = Annotated[bool, Query(description="Whether to remove its files now, not after a week in the trash.")]
 _PROBLEM = {
     "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }

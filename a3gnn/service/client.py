@@ -443,9 +443,14 @@ class RemoteStudy:
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/train", options)
         return found
 
-    def delete(self) -> None:
-        """Removes the study and its files; it must have ended."""
-        self._http.json("DELETE", self._path)
+    def delete(self, *, forever: bool = False) -> None:
+        """Puts the study into the trash for a week, or removes it and its files; it must have ended."""
+        self._http.json("DELETE", self._path, forever=str(forever).lower())
+
+    def restore(self) -> dict[str, Any]:
+        """Takes the study out of the trash; returns its state."""
+        found: dict[str, Any] = self._http.json("POST", f"{self._path}/restore")
+        return found
 
     def _follow(self, notify: Callable[[str], None]) -> None:
         """Passes new lines on to `notify`, until the stream ends or the server goes away."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from a3gnn.errors import A3GNNError
 from a3gnn.service.job import Job
+from a3gnn.service.problems import conflict
 from a3gnn.storage.atomic import try_lock
 from a3gnn.storage.cache import cache_root
 
@@ -60,6 +61,18 @@ class Home:
         """Returns the folder of `job`, which may not exist yet."""
         folder = self.folder / {"study": "studies", "training": "trainings"}[job.kind]
         return JobFolder(folder / str(job.id), self.places)
+
+    def check_has(self, job: Job) -> None:
+        """Checks that the files of `job` are here, or nowhere.
+
+        Raises:
+            ProblemDetails: Another server has them.
+        """
+        if job.home not in (None, self.id):
+            raise conflict(
+                f"the server with the home {job.home} has the files of {job.kind} {job.id}, and this server does not; "
+                "ask that server"
+            )
 
     @property
     def uploads(self) -> Path:

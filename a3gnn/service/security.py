@@ -145,7 +145,7 @@ class Guard:
             raise _no_token()
 
     def take_guess(self, scope: Scope, given: str, *, anew: bool = True) -> None:
-        """Checks a token that a request gives.
+        """Checks a token that a request gives. The right one always passes: others at its address may have mistyped.
 
         Args:
             scope: The request.
@@ -153,18 +153,19 @@ class Guard:
             anew: Whether the same wrong token counts again, as if a person tries.
 
         Raises:
-            ProblemDetails: It is wrong, or too many others were.
+            ProblemDetails: It is wrong; 429 says that too many others were.
         """
+        if hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode()):
+            return
         address = (scope.get("client") or ("", 0))[0]
         if wait_s := self.guesses.wait_s(address):
             problem = ProblemDetails(
-                429, "guesses", f"too many wrong tokens came from your address; try again in {wait_s} seconds"
+                429, "guesses", f"the token is wrong, as too many were from your address; try again in {wait_s} seconds"
             )
             problem.headers = {"Retry-After": str(wait_s)}
             raise problem
-        if not hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode()):
-            self.guesses.add(address, "" if anew else given)
-            raise _no_token()
+        self.guesses.add(address, "" if anew else given)
+        raise _no_token()
 
     async def _has_session(self, secret: str) -> bool:
         if not secret:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,10 +24,10 @@ from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
 from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import Jobs
-from a3gnn.service.problems import conflict
 from a3gnn.service.recommender import Recommender
 from a3gnn.service.sessions import Sessions
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.trash import Trash
 from a3gnn.service.turns import Turns
 from a3gnn.service.worker import QueueWorker
 
@@ -61,6 +60,7 @@ class Service:
         self.jobs = Jobs(self._engine, self.home.id, settings.max_queued)
         self.examiner = Examiner(self.home.places)
         self.graphs = GraphShelf(self._engine, self.home, settings, self.examiner)
+        self.trash = Trash(self.jobs, self.home)
         self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials)
         self.recommender = Recommender(settings.place, self.home.places)
         self.profiles = Profiles(self._engine, settings.place, self.examiner)
@@ -90,11 +90,7 @@ class Service:
             ProblemDetails: There is no such job, or another server has its files.
         """
         job = self.jobs.get(number, kind)
-        if job.home is not None and job.home != self.home.id:
-            raise conflict(
-                f"the server with the home {job.home} has the files of {kind} {number}, and this server does not; ask "
-                "that server"
-            )
+        self.home.check_has(job)
         return job, self.home.of(job)
 
     def begin(
@@ -146,16 +142,6 @@ class Service:
             time.sleep(_POLL_S)
             job = self.jobs.get(number, kind)
         return job
-
-    def delete(self, kind: JobKind, number: int) -> None:
-        """Removes an ended job and its files.
-
-        Raises:
-            ProblemDetails: There is no such job, or it has not ended.
-        """
-        job, folder = self.job(kind, number)
-        self.jobs.delete(job)
-        shutil.rmtree(folder.path, ignore_errors=True)
 
     def _tell(self, job: Job) -> Job:
         """Appends the job's new status to its events, and wakes the queue's thread."""

@@ -85,7 +85,7 @@ def test_what_can_not_be_saved_leaves_nothing(
     with pytest.raises(AbsentError, match=r"has no request\.json so far"):
         begun.save(tmp_path / "mine")
     begun.stop()
-    begun.delete()
+    begun.delete(forever=True)
     with pytest.raises(AbsentError, match=r"study \d+ does not exist"):
         begun.save(tmp_path / "mine")
     monkeypatch.setattr(client, "_MOST_BYTES", 1 << 10)

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
-from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, answers, json_answer
+from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST
 from a3gnn.service.problems import conflict
@@ -25,9 +25,10 @@ def list_trainings(
     study: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:
     """Lists trainings."""
-    found = service.jobs.newest_json(JobFilter("training", study=study, before=before, limit=limit))
+    found = service.jobs.newest_json(JobFilter("training", study=study, before=before, limit=limit, deleted=deleted))
     return Response(f'{{"trainings": {found}}}', media_type="application/json")
 
 
@@ -67,10 +68,16 @@ def resume_training(service: Asked, training: Number) -> Response:
     return json_answer(service.resume(job, job.arguments).to_dict(), 202)
 
 
+@router.post("/{training}/restore", summary="Take a training out of the trash", responses=answers(TrainingAnswer))
+def restore_training(service: Asked, training: Number) -> Response:
+    """Takes a deleted training out of the trash, where it stays for a week."""
+    return json_answer(service.trash.restore("training", training).to_dict())
+
+
 @router.delete("/{training}", status_code=204, summary="Delete a training")
-def delete_training(service: Asked, training: Number) -> Response:
-    """Removes a training that has ended, with its files."""
-    service.delete("training", training)
+def delete_training(service: Asked, training: Number, forever: Forever = False) -> Response:
+    """Puts a training that has ended into the trash, or removes it with its files."""
+    (service.trash.remove if forever else service.trash.put)("training", training)
     return Response(status_code=204)
 
 
