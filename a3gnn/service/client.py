@@ -349,6 +349,18 @@ class RemoteStudy:
         """
         return TunedConfig.from_dict(self._http.json("GET", f"{self._path}/tuned.json"))
 
+    def pick(self, **asked: Any) -> TunedConfig:
+        """Returns the best measured configuration under other limits, as `a3gnn.pick` does; no trial runs.
+
+        Args:
+            asked: priority, memory_limit, host_memory_limit, max_accuracy_drop, target_accuracy.
+
+        Raises:
+            InfeasibleError: Nothing measured keeps the limits.
+            UsageError: An argument is not valid.
+        """
+        return TunedConfig.from_dict(self._http.json("POST", f"{self._path}/pick", asked))
+
     def save(
         self, folder: str | Path, dataset: str | None = None, notify: Callable[[str], None] | None = None
     ) -> TuneResult | None:

@@ -1,6 +1,7 @@
 """The queue's table: what is listed, and who begins what."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -312,7 +313,7 @@ def test_the_trash_keeps_files_for_a_week(tmp_path: Path, monkeypatch: pytest.Mo
         folders = [service.home.of(study).path for study in studies]
         assert all(folder.is_dir() for folder in folders)
         service.trash.restore("study", studies[0].id)
-        monkeypatch.setattr(time, "time", lambda now=time.time() + TRASH_S + 1: now)
+        monkeypatch.setattr(time, "time", partial(float, time.time() + TRASH_S + 1))
         service.trash.purge()
         assert [folder.is_dir() for folder in folders] == [True, False]
         assert service.jobs.get(studies[0].id).deleted is None

@@ -13,7 +13,7 @@ from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answ
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import RETRY, Job
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
+from a3gnn.service.orders import MOST, PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import FilesAnswer, StudiesAnswer, StudyAnswer, TrainingAnswer, TrialsAnswer
 from a3gnn.service.service import Service
@@ -150,6 +150,14 @@ def get_tuned(service: Asked, study: Number) -> Response:
     job, folder = service.job("study", study)
     content = with_places(folder, study_files.chosen_file(folder, "tuned.json"), service.graphs.get(job.graph).source)
     return _taken_away(content, study, "tuned.json", "application/json")
+
+
+@router.post("/studies/{study}/pick", summary="Pick another configuration, without a trial", responses=OBJECT)
+def pick_configuration(service: Asked, study: Number, order: PickOrder | None = None) -> Response:
+    """Returns the file for `a3gnn train --config` of the best measured configuration under other limits."""
+    job, folder = service.job("study", study)
+    content = with_places(folder, study_files.picked(folder, order or PickOrder()), service.graphs.get(job.graph).source)
+    return _taken_away(content, study, "picked.json", "application/json")
 
 
 @router.get(
