@@ -15,10 +15,13 @@ from a3gnn._imports import optional
 from a3gnn.errors import MissingDependencyError
 
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
-_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "head", "summary", "study")
+_SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "head", "summary", "study", "copy")
+#: The same of a training's page.
+_TRAINING_SCRIPTS = ("dom", "chart", "head", "training", "copy")
 #: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
+    "training.js": "text/javascript; charset=utf-8",
     "study.css": "text/css; charset=utf-8",
     "plotly.min.js": "text/javascript; charset=utf-8",
 }
@@ -54,6 +57,7 @@ def study_html(
     live: str | None = None,
     before: str = "",
     static: str = "/static",
+    after: str = "",
     head: Mapping[str, Any] | None = None,
 ) -> str:
     """Returns the page of `study_views`.
@@ -65,6 +69,7 @@ def study_html(
             server-sent event of the type trial or status from `live`/events, until a status is finished, stopped or
             failed. Without Plotly the page has no figures, and says what they need.
         before: HTML that stands above the page, such as a server's navigation.
+        after: HTML that stands below the page.
         static: The URL under which a server serves the files of `static_file`.
         head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head.
 
@@ -87,7 +92,7 @@ def study_html(
         title=escape(f"{views['title']}: a3gnn study"),
         head=top,
         live="" if live is None else f' data-live="{escape(live)}"' + _head_data(head),
-        body=before + read_part("study.html"),
+        body=before + read_part("study.html") + after,
         views=_as_json(views),
         scripts="\n".join(tags),
     )
@@ -127,7 +132,9 @@ def static_file(name: str) -> str:
         raise KeyError(name)
     if name == "plotly.min.js":
         return _plotly()
-    return _script() if name == "study.js" else read_part(name)
+    if name == "training.js":
+        return _script(_TRAINING_SCRIPTS)
+    return _script(_SCRIPTS) if name == "study.js" else read_part(name)
 
 
 @cache
@@ -137,9 +144,9 @@ def read_part(name: str) -> str:
 
 
 @cache
-def _script() -> str:
+def _script(names: tuple[str, ...]) -> str:
     """Returns the script: its parts in one function, so that their names stay private."""
-    parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
+    parts = "\n".join(read_part(f"{name}.js") for name in names)
     return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
 
 

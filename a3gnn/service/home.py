@@ -107,6 +107,7 @@ class JobFolder:
         hurry: This file exists if a stop was requested more than once.
         phase: The phase of a study: baseline, search or verify. Missing before the first.
         asked: The folder of suggested trials and their figures, if the client runs them.
+        choice: A training's copy of the tuned.json that it trains with.
         places: Shortens the server's paths in texts that leave it.
     """
 
@@ -114,7 +115,7 @@ class JobFolder:
         self.places = places
         self.path, self.run, self.log = path, path / "run", path / "process.log"
         self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
-        self.phase = path / "phase"
+        self.phase, self.choice = path / "phase", path / "tuned.json"
         self.events = EventLog(path / "events.jsonl")
 
     def ask_for_retries(self) -> None:

@@ -252,6 +252,12 @@ def is_encrypted(scope: Scope) -> bool:
     return "https" in (scope["scheme"], first) or "proto=https" in headers.get(b"forwarded", "")
 
 
+def address_of(scope: Scope) -> str:
+    """Returns the address of the server as the client wrote it, such as http://127.0.0.1:8642."""
+    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    return f"{'https' if is_encrypted(scope) else 'http'}://{host}"
+
+
 def wants_page(scope: Scope) -> bool:
     """Returns whether the request comes from a browser that shows pages."""
     return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])

@@ -48,7 +48,7 @@ FILES: tuple[FileName, ...] = get_args(FileName)
 _PIECE = 1 << 16
 
 
-class _Kept:
+class FileCache:
     """A cache of values made from files, each valid until its files change."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class _Kept:
         return made
 
 
-_kept = _Kept()
+_kept = FileCache()
 
 
 def trials(folder: JobFolder) -> list[dict[str, Any]]:

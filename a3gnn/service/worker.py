@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -22,6 +23,7 @@ from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.study_files import summary
 from a3gnn.service.told_trials import Suggestions
 from a3gnn.service.trash import Trash
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.budget import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
@@ -153,12 +155,20 @@ class QueueWorker(threading.Thread):
     def _arguments(self, job: Job) -> dict[str, Any]:
         spec = self._graphs.get(job.graph).spec
         if job.kind == "training":
-            return {
-                **job.arguments,
-                "dataset": spec,
-                "config": str(self._home.of(self._jobs.get(job.study or 0, "study")).run),
-            }
+            return {**job.arguments, "dataset": spec, "config": str(self._choice(job))}
         return {**_without_retry(job), "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
+
+    def _choice(self, job: Job) -> Path:
+        """Returns the tuned.json of a training: a copy, because its study may choose anew, or be removed."""
+        kept = self._home.of(job).choice
+        if not kept.exists():
+            study = self._home.of(self._jobs.get(job.study or 0, "study"))
+            tuned = study.run / "tuned.json"
+            if not tuned.exists():
+                return study.run  # `train` says what is missing
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_text(kept, tuned.read_text(encoding="utf-8"))
+        return kept
 
     def _reap(self) -> None:
         for number, running in list(self._running.items()):

@@ -8,7 +8,7 @@ const byId = (id) => document.getElementById(id);
  * What is shown goes through text nodes alone, so that nothing a study holds is ever read as HTML.
  */
 function make(tag, attributes = {}, ...children) {
-  const svg = ["svg", "g", "path", "line", "text", "rect", "title"].includes(tag) && attributes.svg;
+  const svg = ["svg", "g", "path", "line", "text", "rect", "title", "clipPath"].includes(tag) && attributes.svg;
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "svg" || value === null || value === undefined || value === false) continue;

@@ -156,7 +156,9 @@ def get_tuned(service: Asked, study: Number) -> Response:
 def pick_configuration(service: Asked, study: Number, order: PickOrder | None = None) -> Response:
     """Returns the file for `a3gnn train --config` of the best measured configuration under other limits."""
     job, folder = service.job("study", study)
-    content = with_places(folder, study_files.picked(folder, order or PickOrder()), service.graphs.get(job.graph).source)
+    content = with_places(
+        folder, study_files.picked(folder, order or PickOrder()), service.graphs.get(job.graph).source
+    )
     return _taken_away(content, study, "picked.json", "application/json")
 
 

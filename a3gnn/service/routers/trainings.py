@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse
 
 from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST
+from a3gnn.service.orders import MOST, TrainOnOrder
 from a3gnn.service.problems import conflict
 from a3gnn.service.schemas import TrainingAnswer, TrainingsAnswer
 from a3gnn.service.service import Service
@@ -45,6 +45,23 @@ def get_result(service: Asked, training: Number) -> Response:
     return json_answer(service.home.places.shown_in(json.loads(content)))
 
 
+@router.get(
+    "/{training}/metrics.jsonl",
+    summary="Download the epochs of a training",
+    response_class=Response,
+    responses={200: {"content": {"application/jsonl": {"schema": {}}}}},
+)
+def get_metrics(service: Asked, training: Number) -> Response:
+    """Returns a line per finished epoch, also of a training that runs."""
+    folder = service.job("training", training)[1]
+    try:
+        content = (folder.run / "metrics.jsonl").read_bytes()
+    except FileNotFoundError:
+        raise conflict("the training has no metrics before its first epoch; its events follow it") from None
+    shown = f'attachment; filename="training-{training}-metrics.jsonl"'
+    return Response(content, media_type="application/jsonl", headers={"Content-Disposition": shown})
+
+
 @router.get("/{training}/model.pt", summary="Download the weights", response_class=FileResponse)
 def get_model(service: Asked, training: Number) -> Response:
     """Returns the training's model.pt for `a3gnn predict`."""
@@ -62,10 +79,11 @@ def stop_training(service: Asked, training: Number) -> Response:
 @router.post(
     "/{training}/resume", status_code=202, summary="Continue a training", responses=answers(TrainingAnswer, 202)
 )
-def resume_training(service: Asked, training: Number) -> Response:
-    """Continues a training from its last checkpoint."""
+def resume_training(service: Asked, training: Number, order: TrainOnOrder | None = None) -> Response:
+    """Continues a training from its last checkpoint, up to more epochs if the request has a number."""
     job = service.jobs.get(training, "training")
-    return json_answer(service.resume(job, job.arguments).to_dict(), 202)
+    more = {} if order is None or order.epochs is None else {"epochs": order.epochs}
+    return json_answer(service.resume(job, {**job.arguments, **more}).to_dict(), 202)
 
 
 @router.post("/{training}/restore", summary="Take a training out of the trash", responses=answers(TrainingAnswer))
