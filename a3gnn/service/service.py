@@ -7,6 +7,7 @@ import dataclasses
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,7 @@ from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
 from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import Jobs
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.recommender import Recommender
 from a3gnn.service.sessions import Sessions
 from a3gnn.service.settings import ServiceSettings
@@ -169,6 +171,25 @@ class EventStreams:
         """Ends all streams."""
         self._closed.set()
 
+    @contextmanager
+    def reader(self) -> Iterator[None]:
+        """Counts a reader for as long as the context lasts.
+
+        Raises:
+            ProblemDetails: There are too many readers.
+        """
+        if self.readers >= self.most_readers:
+            raise ProblemDetails(
+                429,
+                "too-many",
+                f"at most {self.most_readers:,} readers may follow events at a time; close some event streams",
+            )
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
+
     async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
         """Yields the bytes that a reader gets after `place`, until the job has ended. A job that ended may be resumed.
 
@@ -177,27 +198,23 @@ class EventStreams:
             place: The id of the last event that the reader has, or 0.
             is_active: Returns whether the job waits or runs. Called in another thread while the log is silent.
         """
-        self.readers += 1
-        try:
-            said = time.monotonic()
-            yield b"retry: 1000\n\n"
-            while not self._closed.is_set():
-                last = None
-                if log.size > place:
-                    for event in log.since(place):
-                        place, last = event.id, event
-                        yield _encoded(event)
-                    said = time.monotonic()
-                if last is not None and last.is_last:
+        said = time.monotonic()
+        yield b"retry: 1000\n\n"
+        while not self._closed.is_set():
+            last = None
+            if log.size > place:
+                for event in log.since(place):
+                    place, last = event.id, event
+                    yield _encoded(event)
+                said = time.monotonic()
+            if last is not None and last.is_last:
+                return
+            if time.monotonic() > said + _SILENT_S:
+                said = time.monotonic()
+                if not await to_thread.run_sync(is_active):
                     return
-                if time.monotonic() > said + _SILENT_S:
-                    said = time.monotonic()
-                    if not await to_thread.run_sync(is_active):
-                        return
-                    yield b": \n\n"
-                await asyncio.sleep(_STREAM_POLL_S)
-        finally:
-            self.readers -= 1
+                yield b": \n\n"
+            await asyncio.sleep(_STREAM_POLL_S)
 
 
 def _encoded(event: LogLine) -> bytes:
