@@ -230,8 +230,8 @@ def main() -> None:
                     print(
                         f"{name:<8} {one.connections:>5} connections: {one.visits} visits, {one.refused} refused, "
                         f"median {one.median_s * 1e3:.1f} ms, p99 {one.p99_s * 1e3:.1f} ms, most "
-                        f"{one.most_s * 1e3:.1f} ms, {one.arriving_s * 1e3:.0f} ms as they came; memory {one.before_bytes >> 20}, {one.most_bytes >> 20}, "
-                        f"{one.after_bytes >> 20} MiB",
+                        f"{one.most_s * 1e3:.1f} ms, {one.arriving_s * 1e3:.0f} ms as they came; memory "
+                        f"{one.before_bytes >> 20}, {one.most_bytes >> 20}, {one.after_bytes >> 20} MiB",
                         flush=True,
                     )
     finally:
