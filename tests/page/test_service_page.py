@@ -247,7 +247,7 @@ def test_the_whole_story(
     number = int(page.url.split("/")[-2])
     is_shown("#status", "^finished: [0-9,]+ epoch")
     is_shown("#figures", "test accuracy")
-    page.locator("#curve-figure svg path").first.wait_for()
+    page.locator("#curve-figure svg.chart").wait_for()
     with page.expect_download() as download:
         page.get_by_role("link", name="model.pt").click()
     model = quick_server.folder / "trainings" / str(number) / "run" / "model.pt"
