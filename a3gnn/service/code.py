@@ -46,20 +46,22 @@ def study_code(study: Job, graph: KnownGraph, url: str, has_token: bool) -> list
     """
     number, asked = study.id, asked_of(study)
     folder, address = f"runs/study-{number}", f"{url}/studies/{number}"
-    command = [f"a3gnn pull {url} {number} {folder}", f"a3gnn front {folder}", f"a3gnn train {folder}"]
+    has_chosen = "chosen" in study.summary
+    command = [f"a3gnn pull {url} {number} {folder}", f"a3gnn front {folder}"]
+    command += [f"a3gnn train {folder}"] if has_chosen else []
     if not study.is_told and None not in asked.get("fix", {}).values():  # no option can say that
         command += ["# the same study again", _tune(asked, graph, url)]
     python = [
         *_client(url, has_token),
         f"study = client.study({number})",
-        "tuned = study.tuned()",
+        "tuned = study.tuned()" if has_chosen else "tuned = study.wait()",
         f'study.save("{folder}")',
         "# the same study again",
         _call("client.start", [str(graph.id)], asked),
     ]
     curl = [
         f"{_curl(has_token)} {address}",
-        f"{_curl(has_token)} -OJ {address}/tuned.json",
+        f"{_curl(has_token)} {'-OJ ' if has_chosen else '-N '}{address}/{'tuned.json' if has_chosen else 'events'}",
         "# the same study again",
         f"{_curl(has_token)} {url}/studies {_JSON} -d {shlex.quote(json.dumps({'graph': graph.id, **asked}))}",
     ]
