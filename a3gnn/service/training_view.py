@@ -167,17 +167,17 @@ def _figures(
     target = _target(promise, result, curve, metric)
     if target is not None:
         yield _seconds_row(target, result is not None)
-    other = ((promise and promise.final) or {}).get("other", {})
+    val_accuracy, test_accuracy = _promised_quality(promise)
     best = max((quality for _, quality in curve), default=None)
     yield Figure(
         f"validation {metric.label}",
-        _text(other.get("val_accuracy"), metric.show),
+        _text(val_accuracy, metric.show),
         _text(best if result is None else result["val_accuracy"], metric.show),
         "the best so far" if result is None and best is not None else "",
     )
     yield Figure(
         f"test {metric.label}",
-        _text(other.get("test_accuracy"), metric.show),
+        _text(test_accuracy, metric.show),
         _text(None if result is None else result["test_accuracy"], metric.show),
     )
     trained = None if promise is None else promise.trained
@@ -189,6 +189,19 @@ def _figures(
         "" if result is None else f"{count(len(epochs), 'epoch')}",
     )
     yield from _measured(promise, result, epochs)
+
+
+def _promised_quality(promise: TunedConfig | None) -> tuple[float | None, float | None]:
+    """Returns the choice's validation and test quality: trained to the end, or else as far as its trial went."""
+    if promise is None:
+        return None, None
+    final = (promise.final or {}).get("other")
+    if final is not None:
+        return final["val_accuracy"], final["test_accuracy"]
+    measured = promise.measured
+    if measured is None or measured.curve is None:
+        return None, None
+    return max(measured.curve.val_accuracy, default=None), measured.test_accuracy
 
 
 def _seconds_row(target: dict[str, Any], has_ended: bool) -> Figure:
