@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from a3gnn.checks import Size
 from a3gnn.config import KNOBS
-from a3gnn.knobs import Size
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.orders import StudyOrder

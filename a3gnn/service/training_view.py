@@ -102,7 +102,7 @@ def _metric(promise: TunedConfig | None, result: dict[str, Any] | None) -> Metri
 def _setup_s(promise: TunedConfig | None, result: dict[str, Any] | None, epochs: list[dict[str, Any]]) -> float:
     """Returns the seconds of set-up: the training's once it has ended with an epoch, else those that were promised."""
     if result is not None and result["ended"] != "target":
-        return max(0.0, float(result["train_seconds"]) - sum(epoch["train_s"] for epoch in epochs))
+        return max(0.0, float(result["train_seconds"]) - sum(float(epoch["train_s"]) for epoch in epochs))
     return 0.0 if promise is None or promise.measured is None else promise.measured.pace.setup_s
 
 

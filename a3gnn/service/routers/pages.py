@@ -206,7 +206,7 @@ def _study_page(service: Service, study: int, request: Request, wrong: str = "")
         again_s = _AGAIN_S if job.active else None
         return render("waiting.html", title=head["name"], id=study, again_s=again_s, **shown)
     bar = render("bar.html", **shown)
-    code = study_code(job, service.graphs.get(job.graph), address_of(request.scope), shown["has_token"])
+    code = study_code(job, service.graphs.get(job.graph), address_of(request.scope), service.settings.token is not None)
     after = render("code.html", code=code)
     return study_html(_views(service, job, folder), live=f"/studies/{study}", before=bar, after=after, head=head)
 
