@@ -95,6 +95,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "a3gnn pick runs/mine --priority memory",
         "a3gnn pick runs/mine --max-memory 2GiB --max-accuracy-drop 0.5",
     ),
+    "pull": (
+        "a3gnn pull http://127.0.0.1:8642 1 runs/copied",
+        "a3gnn pull https://gnn.example 7 runs/copied --dataset graph.npz",
+    ),
     "compare": ("a3gnn compare runs/a runs/b", "a3gnn compare runs/a runs/b --csv"),
     "export": (
         "a3gnn export runs/mine --optuna sqlite:///optuna.db",

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "front": ("a3gnn.cli.front", "Show the Pareto front of a tune."),
     "pick": ("a3gnn.cli.pick", "Pick another configuration of a tune, by priority or limits."),
     "compare": ("a3gnn.cli.compare", "Compare two or more tunes."),
+    "pull": ("a3gnn.cli.pull", "Copy a study of a server to a folder."),
     "predict": ("a3gnn.cli.predict", "Predict the nodes of a graph with a trained model."),
     "export": ("a3gnn.cli.export", "Write the trials of a tune to an Optuna storage."),
     "graph": ("a3gnn.cli.graph", "Convert, describe or verify a graph."),
@@ -44,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 #: Sections of `a3gnn --help`: a heading, and its commands.
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start here", ("tune", "recommend", "train", "report")),
-    ("Results", ("front", "pick", "compare", "predict", "export")),
+    ("Results", ("front", "pick", "compare", "pull", "predict", "export")),
     ("Graphs and measurements", ("graph", "profile", "profiles", "surrogate", "cache", "doctor")),
     ("Several machines", ("serve", "parts", "machines")),
     ("FPGAs (simulated)", ("explore", "accelerator")),

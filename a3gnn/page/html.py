@@ -14,11 +14,14 @@ from typing import Any
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
 _SCRIPTS = (
     *("dom", "chart", "law", "front", "curves", "parallel", "table", "picker", "head", "log", "summary"),
-    *("importance", "timeline", "study"),
+    *("importance", "timeline", "study", "copy"),
 )
+#: The same of a training's page.
+_TRAINING_SCRIPTS = ("dom", "chart", "head", "training", "copy")
 #: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
+    "training.js": "text/javascript; charset=utf-8",
     "study.css": "text/css; charset=utf-8",
 }
 #: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
@@ -55,6 +58,7 @@ def study_html(
     before: str = "",
     actions: str = "",
     static: str = "/static",
+    after: str = "",
     head: Mapping[str, Any] | None = None,
 ) -> str:
     """Returns the page of `study_views`.
@@ -67,6 +71,7 @@ def study_html(
             failed.
         before: HTML that stands above the page, such as a server's navigation.
         actions: HTML inside the page's header, such as a server's buttons.
+        after: HTML that stands below the page.
         static: The URL under which a server serves the files of `static_file`.
         head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head.
     """
@@ -85,7 +90,7 @@ def study_html(
         title=escape(f"{views['title']}: a3gnn study"),
         head=top,
         live="" if live is None else f' data-live="{escape(live)}"' + _head_data(head),
-        body=before + read_part("study.html").replace("<!-- actions -->", actions),
+        body=before + read_part("study.html").replace("<!-- actions -->", actions) + after,
         views=_as_json(views),
         script=tag,
     )
@@ -113,7 +118,9 @@ def static_file(name: str) -> str:
     """
     if name not in MEDIA_TYPES:
         raise KeyError(name)
-    return _script() if name == "study.js" else read_part(name)
+    if name == "training.js":
+        return _script(_TRAINING_SCRIPTS)
+    return _script(_SCRIPTS) if name == "study.js" else read_part(name)
 
 
 @cache
@@ -123,7 +130,7 @@ def read_part(name: str) -> str:
 
 
 @cache
-def _script() -> str:
+def _script(names: tuple[str, ...]) -> str:
     """Returns the script: its parts in one function, so that their names stay private."""
-    parts = "\n".join(read_part(f"{name}.js") for name in _SCRIPTS)
+    parts = "\n".join(read_part(f"{name}.js") for name in names)
     return f'(() => {{\n"use strict";\n{parts}\n}})();\n'

@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
 from pydantic import BaseModel
 
@@ -16,6 +16,10 @@ from a3gnn.service.service import Service
 
 #: A job's or graph's number in a path.
 Number = Annotated[int, InPath(ge=1, le=MOST)]
+#: Whether a job is removed for good, as a parameter of a route.
+Forever = Annotated[bool, Query(description="Whether to remove its files now, not after a week in the trash.")]
+#: Most bytes of a form. Guess: a megabyte of encoded characters would hold up other requests for .3 s.
+_MOST_FORM = 1 << 16
 _PROBLEM = {
     "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
@@ -75,10 +79,13 @@ async def form_of(request: Request, most: int) -> dict[str, str]:
     """Returns the fields of the form in `request`, each with its first value.
 
     Raises:
-        ProblemDetails: The form has more than `most` values.
+        ProblemDetails: The form has more than `most` values, or too many bytes.
     """
+    body = await request.body()
+    if len(body) > _MOST_FORM:
+        raise ProblemDetails(413, "too-large", f"a form must have at most {_MOST_FORM:,} bytes, got {len(body):,}")
     try:
-        found = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)
+        found = parse_qs(body.decode("utf-8", "replace"), max_num_fields=most)
     except ValueError as error:
         raise ProblemDetails(422, "usage", f"the form must have at most {most} fields, got more") from error
     return {name: values[0] for name, values in found.items()}

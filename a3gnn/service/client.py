@@ -349,6 +349,18 @@ class RemoteStudy:
         """
         return TunedConfig.from_dict(self._http.json("GET", f"{self._path}/tuned.json"))
 
+    def pick(self, **asked: Any) -> TunedConfig:
+        """Returns the best measured configuration under other limits, as `a3gnn.pick` does; no trial runs.
+
+        Args:
+            asked: priority, memory_limit, host_memory_limit, max_accuracy_drop, target_accuracy.
+
+        Raises:
+            InfeasibleError: Nothing measured keeps the limits.
+            UsageError: An argument is not valid.
+        """
+        return TunedConfig.from_dict(self._http.json("POST", f"{self._path}/pick", asked))
+
     def save(
         self, folder: str | Path, dataset: str | None = None, notify: Callable[[str], None] | None = None
     ) -> TuneResult | None:
@@ -443,9 +455,14 @@ class RemoteStudy:
         found: dict[str, Any] = self._http.json("POST", f"{self._path}/train", options)
         return found
 
-    def delete(self) -> None:
-        """Removes the study and its files; it must have ended."""
-        self._http.json("DELETE", self._path)
+    def delete(self, *, forever: bool = False) -> None:
+        """Puts the study into the trash for a week, or removes it and its files; it must have ended."""
+        self._http.json("DELETE", self._path, forever=str(forever).lower())
+
+    def restore(self) -> dict[str, Any]:
+        """Takes the study out of the trash; returns its state."""
+        found: dict[str, Any] = self._http.json("POST", f"{self._path}/restore")
+        return found
 
     def _follow(self, notify: Callable[[str], None]) -> None:
         """Passes new lines on to `notify`, until the stream ends or the server goes away."""

@@ -68,6 +68,7 @@ JOBS = sa.Table(
     sa.Column("ended", sa.Float),
     sa.Column("error", sa.Text),
     sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("deleted", sa.Float),
     sqlite_autoincrement=True,
 )
 

@@ -26,6 +26,7 @@ _REQUESTS = (
     (r"POST \.\.\./stop makes it choose the best so far, which GET \.\.\./front shows",
      "Stop makes it choose the best so far"),
     (r"POST \.\.\./resume continues after its last trial", "Continue goes on after its last trial"),
+    (r"POST /\w+/\d+/restore takes it out", "the trash restores it"),
     (r"follow it with GET \.\.\./events", "its page follows it"),
 )  # fmt: skip
 

@@ -223,9 +223,11 @@ class GraphShelf:
         """
         graph = self.get(number)
         with writing(self._engine).begin() as connection:
-            used = connection.execute(sa.select(JOBS.c.id).where(JOBS.c.graph == number).limit(1)).first()
+            users = sa.select(JOBS.c.id, JOBS.c.deleted).where(JOBS.c.graph == number)
+            used = connection.execute(users.order_by(JOBS.c.deleted.is_not(None)).limit(1)).first()
             if used is not None:
-                raise conflict(f"graph {number} is used by studies, such as {used[0]}; delete them first")
+                where = "" if used.deleted is None else " in the trash"
+                raise conflict(f"graph {number} is used by jobs, such as {used.id}{where}; remove them for good first")
             connection.execute(sa.delete(GRAPHS).where(GRAPHS.c.id == number))
         if graph.origin == "upload" and graph.home == self._home.id:
             shutil.rmtree(Path(graph.spec).parent, ignore_errors=True)

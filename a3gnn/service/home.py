@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from a3gnn.errors import A3GNNError
 from a3gnn.service.job import Job
+from a3gnn.service.problems import conflict
 from a3gnn.storage.atomic import try_lock
 from a3gnn.storage.cache import cache_root
 
@@ -61,6 +62,18 @@ class Home:
         folder = self.folder / {"study": "studies", "training": "trainings"}[job.kind]
         return JobFolder(folder / str(job.id), self.places)
 
+    def check_has(self, job: Job) -> None:
+        """Checks that the files of `job` are here, or nowhere.
+
+        Raises:
+            ProblemDetails: Another server has them.
+        """
+        if job.home not in (None, self.id):
+            raise conflict(
+                f"the server with the home {job.home} has the files of {job.kind} {job.id}, and this server does not; "
+                "ask that server"
+            )
+
     @property
     def uploads(self) -> Path:
         """Folder of uploads that are not examined yet."""
@@ -94,6 +107,7 @@ class JobFolder:
         hurry: This file exists if a stop was requested more than once.
         phase: The phase of a study: baseline, search or verify. Missing before the first.
         asked: The folder of suggested trials and their figures, if the client runs them.
+        choice: A training's copy of the tuned.json that it trains with.
         places: Shortens the server's paths in texts that leave it.
     """
 
@@ -101,7 +115,7 @@ class JobFolder:
         self.places = places
         self.path, self.run, self.log = path, path / "run", path / "process.log"
         self.asked, self.retries, self.hurry = path / "asked", path / "retry", path / "hurry"
-        self.phase = path / "phase"
+        self.phase, self.choice = path / "phase", path / "tuned.json"
         self.events = EventLog(path / "events.jsonl")
 
     def ask_for_retries(self) -> None:

@@ -14,10 +14,12 @@ import sqlalchemy as sa
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import JOBS, inserted_id
 from a3gnn.service.job import ACTIVE, RETRY, Job, JobKind
-from a3gnn.service.problems import conflict, not_found, too_many
+from a3gnn.service.problems import conflict, in_trash, not_found, too_many
 
 #: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
 _FRESH_S, _PAGES = 0.2, 64
+_HERE = JOBS.c.deleted.is_(None)
+_HAS_ENDED = JOBS.c.status.in_(("finished", "stopped", "failed"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class JobFilter:
         study: Trainings of the study with this number.
         before: Jobs with a smaller number, for the next page.
         limit: Most jobs returned.
+        deleted: Whether to list the trash instead.
     """
 
     kind: JobKind
@@ -39,10 +42,11 @@ class JobFilter:
     study: int | None = None
     before: int | None = None
     limit: int = 50
+    deleted: bool = False
 
     def select(self) -> sa.Select[Any]:
         """Returns the query of these jobs' rows, newest first."""
-        conditions = [JOBS.c.kind == self.kind]
+        conditions = [JOBS.c.kind == self.kind, JOBS.c.deleted.is_not(None) if self.deleted else _HERE]
         if self.statuses:
             conditions.append(JOBS.c.status.in_(self.statuses))
         same = (("graph", self.graph), ("study", self.study))
@@ -101,8 +105,13 @@ class Jobs:
             number = inserted_id(connection.execute(sa.insert(JOBS).values(values)))
         return self.get(number)
 
-    def get(self, number: int, kind: JobKind | None = None) -> Job:
+    def get(self, number: int, kind: JobKind | None = None, *, deleted: bool = False) -> Job:
         """Returns the job with this number, of this kind unless `kind` is None.
+
+        Args:
+            number: The job's number.
+            kind: Its kind.
+            deleted: Whether it may be in the trash.
 
         Raises:
             ProblemDetails: There is no such job.
@@ -112,7 +121,10 @@ class Jobs:
             row = connection.execute(sa.select(JOBS).where(condition)).mappings().first()
         if row is None:
             raise not_found(kind or "job", number)
-        return Job.of_row(row)
+        job = Job.of_row(row)
+        if job.deleted is not None and not deleted:
+            raise in_trash(job.kind, number)
+        return job
 
     def newest(self, asked: JobFilter) -> list[Job]:
         """Returns the jobs that match the filter, newest first."""
@@ -137,7 +149,7 @@ class Jobs:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Returns how many jobs there are, by kind and status."""
-        query = sa.select(JOBS.c.kind, JOBS.c.status, sa.func.count()).group_by(JOBS.c.kind, JOBS.c.status)
+        query = sa.select(JOBS.c.kind, JOBS.c.status, sa.func.count()).where(_HERE).group_by(JOBS.c.kind, JOBS.c.status)
         with self._engine.connect() as connection:
             return {(kind, status): found for kind, status, found in connection.execute(query)}
 
@@ -201,7 +213,7 @@ class Jobs:
             ProblemDetails: The job waits or runs.
         """
         values = {"status": "queued", "stop_asked": False, "ended": None, "error": None}
-        same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
+        same = sa.and_(JOBS.c.id == job.id, _HAS_ENDED, _HERE)
         with self._changing() as connection:
             text = connection.execute(sa.select(JOBS.c.arguments).where(JOBS.c.id == job.id)).scalar()
             old = {} if text is None else json.loads(text)
@@ -212,19 +224,42 @@ class Jobs:
         return self.get(job.id)
 
     def delete(self, job: Job) -> None:
-        """Removes the row of `job`, which must have ended.
+        """Puts `job`, which must have ended, into the trash.
 
         Raises:
             ProblemDetails: The job, or a training of the study, waits or runs.
         """
-        same = sa.and_(JOBS.c.id == job.id, JOBS.c.status.in_(("finished", "stopped", "failed")))
+        same = sa.and_(JOBS.c.id == job.id, _HAS_ENDED, _HERE)
         trains = sa.and_(JOBS.c.study == job.id, JOBS.c.status.in_(ACTIVE))
         with self._changing() as connection:
             training = connection.execute(sa.select(JOBS.c.id).where(trains).limit(1)).scalar()
             if training is not None:
                 raise conflict(f"training {training} needs the choice of study {job.id}; stop the training first")
-            if not connection.execute(sa.delete(JOBS).where(same)).rowcount:
+            if not connection.execute(sa.update(JOBS).where(same).values(deleted=time.time())).rowcount:
                 raise conflict(f"{job.kind} {job.id} waits or runs; stop it, then delete it")
+
+    def restore(self, job: Job) -> Job:
+        """Takes `job` out of the trash, and returns it.
+
+        Raises:
+            ProblemDetails: It has been removed for good.
+        """
+        with self._changing() as connection:
+            connection.execute(sa.update(JOBS).where(JOBS.c.id == job.id).values(deleted=None))
+        return self.get(job.id)
+
+    def remove(self, job: Job) -> bool:
+        """Removes the row of `job` if it is in the trash; returns whether it was."""
+        same = sa.and_(JOBS.c.id == job.id, JOBS.c.deleted.is_not(None))
+        with self._changing() as connection:
+            return connection.execute(sa.delete(JOBS).where(same)).rowcount == 1
+
+    def overdue(self, before: float) -> list[Job]:
+        """Returns the jobs that went to the trash before a time, and whose files are here or nowhere."""
+        mine = sa.or_(JOBS.c.home.is_(None), JOBS.c.home == self._home)
+        query = sa.select(JOBS).where(JOBS.c.deleted < before, mine)
+        with self._engine.connect() as connection:
+            return [Job.of_row(row) for row in connection.execute(query).mappings()]
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:

@@ -235,6 +235,22 @@ class ResumeOrder(_Order):
     )
 
 
+class PickOrder(_Order):
+    """Another choice among a study's measurements; fields that are left out stay as in the study."""
+
+    priority: Word | None = None
+    memory_limit: Annotated[Bytes | Word | None, Field(description="A size, baseline, or none.")] = None
+    host_memory_limit: Annotated[Bytes | Word | None, Field(description="A size, baseline, or none.")] = None
+    max_accuracy_drop: Annotated[float | None, Field(ge=-100, le=100)] = None
+    target_accuracy: Annotated[float | None, Field(ge=-1e15, le=1e15)] = None
+
+
+class TrainOnOrder(_Order):
+    """How a training goes on."""
+
+    epochs: Annotated[Count | None, Field(description="Most epochs, earlier ones included.")] = None
+
+
 class TrainOrder(_Order):
     """A training with the choice of a study."""
 

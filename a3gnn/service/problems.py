@@ -94,6 +94,14 @@ def not_found(what: str, number: object) -> ProblemDetails:
     return ProblemDetails(404, "not-found", f"{what} {number} does not exist; GET /{plural} lists the {plural}")
 
 
+def in_trash(what: str, number: int) -> ProblemDetails:
+    """Returns the problem for a job that was deleted and can be restored."""
+    plural = {"study": "studies"}.get(what, f"{what}s")
+    return ProblemDetails(
+        404, "not-found", f"{what} {number} is in the trash; POST /{plural}/{number}/restore takes it out"
+    )
+
+
 def conflict(detail: str) -> ProblemDetails:
     """Returns the problem for an action that is not possible now."""
     return ProblemDetails(409, "conflict", detail)
@@ -123,6 +131,6 @@ def no_room(what: str) -> ProblemDetails:
     return ProblemDetails(
         507,
         "no-room",
-        f"the disk has no room left for {what}, so nothing was changed; free space on the server's disk, or delete "
-        "studies and graphs that are no longer needed",
+        f"the disk has no room left for {what}, so nothing was changed; free space on the server's disk, or remove "
+        "studies and graphs for good that are no longer needed",
     )

@@ -37,6 +37,7 @@ class _JobAnswer(BaseModel):
     created: float = Field(description="Time of the request, in seconds since 1970.")
     started: float | None = Field(description="Time when it last began.")
     ended: float | None = Field(description="Time when it last ended.")
+    deleted: float | None = Field(None, description="Time when it went to the trash.")
     error: Fields | None = Field(description="The problem that made it fail, as in RFC 9457.")
     line: str = Field("", description="The last line of output.")
 

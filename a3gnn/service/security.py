@@ -145,7 +145,7 @@ class Guard:
             raise _no_token()
 
     def take_guess(self, scope: Scope, given: str, *, anew: bool = True) -> None:
-        """Checks a token that a request gives.
+        """Checks a token that a request gives. The right one always passes: others at its address may have mistyped.
 
         Args:
             scope: The request.
@@ -153,18 +153,19 @@ class Guard:
             anew: Whether the same wrong token counts again, as if a person tries.
 
         Raises:
-            ProblemDetails: It is wrong, or too many others were.
+            ProblemDetails: It is wrong; 429 says that too many others were.
         """
+        if hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode()):
+            return
         address = (scope.get("client") or ("", 0))[0]
         if wait_s := self.guesses.wait_s(address):
             problem = ProblemDetails(
-                429, "guesses", f"too many wrong tokens came from your address; try again in {wait_s} seconds"
+                429, "guesses", f"the token is wrong, as too many were from your address; try again in {wait_s} seconds"
             )
             problem.headers = {"Retry-After": str(wait_s)}
             raise problem
-        if not hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode()):
-            self.guesses.add(address, "" if anew else given)
-            raise _no_token()
+        self.guesses.add(address, "" if anew else given)
+        raise _no_token()
 
     async def _has_session(self, secret: str) -> bool:
         if not secret:
@@ -249,6 +250,12 @@ def is_encrypted(scope: Scope) -> bool:
     headers = {name: value.decode("latin-1").lower() for name, value in scope["headers"]}
     first = headers.get(b"x-forwarded-proto", "").partition(",")[0].strip()
     return "https" in (scope["scheme"], first) or "proto=https" in headers.get(b"forwarded", "")
+
+
+def address_of(scope: Scope) -> str:
+    """Returns the address of the server as the client wrote it, such as http://127.0.0.1:8642."""
+    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    return f"{'https' if is_encrypted(scope) else 'http'}://{host}"
 
 
 def wants_page(scope: Scope) -> bool:

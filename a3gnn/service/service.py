@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,10 +25,11 @@ from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
 from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import Jobs
-from a3gnn.service.problems import conflict
+from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.recommender import Recommender
 from a3gnn.service.sessions import Sessions
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.trash import Trash
 from a3gnn.service.turns import Turns
 from a3gnn.service.worker import QueueWorker
 
@@ -61,6 +62,7 @@ class Service:
         self.jobs = Jobs(self._engine, self.home.id, settings.max_queued)
         self.examiner = Examiner(self.home.places)
         self.graphs = GraphShelf(self._engine, self.home, settings, self.examiner)
+        self.trash = Trash(self.jobs, self.home)
         self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials)
         self.recommender = Recommender(settings.place, self.home.places)
         self.profiles = Profiles(self._engine, settings.place, self.examiner)
@@ -90,11 +92,7 @@ class Service:
             ProblemDetails: There is no such job, or another server has its files.
         """
         job = self.jobs.get(number, kind)
-        if job.home is not None and job.home != self.home.id:
-            raise conflict(
-                f"the server with the home {job.home} has the files of {kind} {number}, and this server does not; ask "
-                "that server"
-            )
+        self.home.check_has(job)
         return job, self.home.of(job)
 
     def begin(
@@ -147,16 +145,6 @@ class Service:
             job = self.jobs.get(number, kind)
         return job
 
-    def delete(self, kind: JobKind, number: int) -> None:
-        """Removes an ended job and its files.
-
-        Raises:
-            ProblemDetails: There is no such job, or it has not ended.
-        """
-        job, folder = self.job(kind, number)
-        self.jobs.delete(job)
-        shutil.rmtree(folder.path, ignore_errors=True)
-
     def _tell(self, job: Job) -> Job:
         """Appends the job's new status to its events, and wakes the queue's thread."""
         if job.home in (None, self.home.id):
@@ -183,6 +171,25 @@ class EventStreams:
         """Ends all streams."""
         self._closed.set()
 
+    @contextmanager
+    def reader(self) -> Iterator[None]:
+        """Counts a reader for as long as the context lasts.
+
+        Raises:
+            ProblemDetails: There are too many readers.
+        """
+        if self.readers >= self.most_readers:
+            raise ProblemDetails(
+                429,
+                "too-many",
+                f"at most {self.most_readers:,} readers may follow events at a time; close some event streams",
+            )
+        self.readers += 1
+        try:
+            yield
+        finally:
+            self.readers -= 1
+
     async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
         """Yields the bytes that a reader gets after `place`, until the job has ended. A job that ended may be resumed.
 
@@ -191,27 +198,23 @@ class EventStreams:
             place: The id of the last event that the reader has, or 0.
             is_active: Returns whether the job waits or runs. Called in another thread while the log is silent.
         """
-        self.readers += 1
-        try:
-            said = time.monotonic()
-            yield b"retry: 1000\n\n"
-            while not self._closed.is_set():
-                last = None
-                if log.size > place:
-                    for event in log.since(place):
-                        place, last = event.id, event
-                        yield _encoded(event)
-                    said = time.monotonic()
-                if last is not None and last.is_last:
+        said = time.monotonic()
+        yield b"retry: 1000\n\n"
+        while not self._closed.is_set():
+            last = None
+            if log.size > place:
+                for event in log.since(place):
+                    place, last = event.id, event
+                    yield _encoded(event)
+                said = time.monotonic()
+            if last is not None and last.is_last:
+                return
+            if time.monotonic() > said + _SILENT_S:
+                said = time.monotonic()
+                if not await to_thread.run_sync(is_active):
                     return
-                if time.monotonic() > said + _SILENT_S:
-                    said = time.monotonic()
-                    if not await to_thread.run_sync(is_active):
-                        return
-                    yield b": \n\n"
-                await asyncio.sleep(_STREAM_POLL_S)
-        finally:
-            self.readers -= 1
+                yield b": \n\n"
+            await asyncio.sleep(_STREAM_POLL_S)
 
 
 def _encoded(event: LogLine) -> bytes:

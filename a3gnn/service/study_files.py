@@ -17,9 +17,11 @@ from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
+from a3gnn.service.orders import PickOrder
 from a3gnn.service.problems import ProblemDetails, conflict
 from a3gnn.storage.stamp import file_state
 from a3gnn.training.tuned import TunedConfig
+from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import unfinished_front
 from a3gnn.tuning.study.folder import Journal
 
@@ -49,7 +51,7 @@ FILES: tuple[FileName, ...] = get_args(FileName)
 _PIECE = 1 << 16
 
 
-class _Kept:
+class FileCache:
     """A cache of values made from files, each valid until its files change."""
 
     def __init__(self) -> None:
@@ -78,7 +80,7 @@ class _Kept:
         return made
 
 
-_kept = _Kept()
+_kept = FileCache()
 
 
 def trials(folder: JobFolder) -> list[dict[str, Any]]:
@@ -185,6 +187,19 @@ def chosen_file(folder: JobFolder, name: str) -> bytes:
             "the study has not chosen a configuration yet; POST .../stop makes it choose the best so far, which GET "
             ".../front shows"
         ) from None
+
+
+def picked(folder: JobFolder, order: PickOrder) -> bytes:
+    """Returns the content of the tuned.json of a pick.
+
+    Raises:
+        InfeasibleError: Nothing measured keeps the limits.
+        UsageError: A field has a wrong value.
+        ProblemDetails: Nothing was measured yet.
+    """
+    if not trials(folder):
+        raise conflict("the study has nothing to pick from before its first trial has ended")
+    return json.dumps(pick(folder.run, **order.model_dump()).tuned.to_dict(), indent=2).encode()
 
 
 def summary(folder: JobFolder) -> dict[str, Any]:

@@ -61,11 +61,16 @@ def study_head(
             "actions.html",
             active=study.active,
             has_chosen=has_chosen,
+            failures=count(failed, "failed trial") if (failed := _failed(trials)) else "",
             files=_FILES,
             path=f"/studies/{study.id}",
         ),
         "trainings": render("trainings.html", trainings=[_training(one) for one in trainings]),
     }
+
+
+def _failed(trials: Sequence[dict[str, Any]]) -> int:
+    return sum("failure" in trial["measurement"] for trial in trials)
 
 
 def _budget(study: Job) -> float:

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,12 +22,16 @@ from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.study_files import summary
 from a3gnn.service.told_trials import Suggestions
+from a3gnn.service.trash import Trash
+from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.budget import forget_stop
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5
 #: Seconds for which the same failure is not printed again, such as while a disk is full. Guess.
 _SILENT_S = 60.0
+#: Seconds between two looks at what has been in the trash for too long. Guess.
+_PURGE_S = 600.0
 #: Most studies at once whose trials the client runs; each takes the memory of a process. Guess.
 _TOLD_AT_ONCE = 4
 #: Seconds that jobs get to end when the server ends. Guess.
@@ -56,6 +61,7 @@ class QueueWorker(threading.Thread):
         self._printed = ("", -_SILENT_S)
         self._wake, self._closing = threading.Event(), threading.Event()
         self._sizes: dict[int, int] = {}
+        self._trash, self._purged = Trash(jobs, home), -_PURGE_S
         self.failures = 0
 
     def wake(self) -> None:
@@ -100,6 +106,9 @@ class QueueWorker(threading.Thread):
             for number in self._jobs.stops_asked(list(self._running)):
                 self._running[number].stop()
         self._summarize()
+        if time.monotonic() > self._purged + _PURGE_S:
+            self._purged = time.monotonic()
+            self._trash.purge()
         for job in self._jobs.waiting():
             if job.id not in self._running and job.id not in self._ended and self._has_room(job):
                 self._begin(job)
@@ -146,12 +155,20 @@ class QueueWorker(threading.Thread):
     def _arguments(self, job: Job) -> dict[str, Any]:
         spec = self._graphs.get(job.graph).spec
         if job.kind == "training":
-            return {
-                **job.arguments,
-                "dataset": spec,
-                "config": str(self._home.of(self._jobs.get(job.study or 0, "study")).run),
-            }
+            return {**job.arguments, "dataset": spec, "config": str(self._choice(job))}
         return {**_without_retry(job), "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
+
+    def _choice(self, job: Job) -> Path:
+        """Returns the tuned.json of a training: a copy, because its study may choose anew, or be removed."""
+        kept = self._home.of(job).choice
+        if not kept.exists():
+            study = self._home.of(self._jobs.get(job.study or 0, "study"))
+            tuned = study.run / "tuned.json"
+            if not tuned.exists():
+                return study.run  # `train` says what is missing
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_text(kept, tuned.read_text(encoding="utf-8"))
+        return kept
 
     def _reap(self) -> None:
         for number, running in list(self._running.items()):

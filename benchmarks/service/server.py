@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from a3gnn.objectives import Priority
@@ -76,10 +78,13 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, at_once: int) -> Iterator[Server]:
-    """Yields a server of `folder`, in which so many studies run at once."""
+def serving(folder: Path, at_once: int, files: int | None = None) -> Iterator[Server]:
+    """Yields a server of `folder`, in which so many studies run at once; `files` limits its open files."""
     command = [sys.executable, "-m", "a3gnn", "serve", "--folder", str(folder), "--port", "0"]
-    process = subprocess.Popen([*command, "--at-once", str(at_once)], stderr=subprocess.PIPE, text=True)
+    limit = None if files is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files))
+    process = subprocess.Popen(
+        [*command, "--at-once", str(at_once)], stderr=subprocess.PIPE, text=True, preexec_fn=limit
+    )
     assert process.stderr is not None
     with process.stderr as said:
         try:

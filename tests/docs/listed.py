@@ -205,6 +205,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn serve --data-root ~/graphs": SERVES,
         "a3gnn tune --server http://127.0.0.1:8642 --dataset graph.npz --budget 10min": AT_A_SERVER,
         "a3gnn pick http://127.0.0.1:8642/studies/1 --priority memory": PICKS_THERE,
+        "a3gnn pull http://127.0.0.1:8642 1 runs/copied": PICKS_THERE,
         'export A3GNN_TOKEN="$(cat ~/token)"': "sets a variable of the shell",
         "a3gnn serve --data-root ~/graphs --host 0.0.0.0 --allow-host gnn.example": SERVES,
         "H=http://127.0.0.1:8642; J='Content-Type: application/json'": RUN,

@@ -2,14 +2,19 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from a3gnn.graphs.graph import Graph
 from a3gnn.service.client import Client, RemoteStudy
+from a3gnn.training.tuned import TunedConfig
 from tests.commands import a3gnn
+from tests.service.conftest import write_npz
 from tests.service.servers import GRAPH, JSON, QUICK, Server, serving
 from tests.service.test_studies import wait_for
 
@@ -136,50 +141,6 @@ def test_a_stopped_study_is_called_stopped_and_its_page_follows_when_it_goes_on(
     assert other.locator("#status").inner_text().startswith("running")
 
 
-def test_delete_asks_first(server: Server, told, open_page) -> None:
-    study = told(1)
-    study.stop()
-    wait_for(lambda: study.state()["status"] == "stopped")
-    page = open_page(address(server, study))
-    page.get_by_role("button", name="Delete").click()
-    page.get_by_role("heading", name=f"Delete Monday, without cache (study {study.id})?").wait_for()
-    page.get_by_role("link", name="Keep it").click()
-    assert study.state()["status"] == "stopped"
-    page.get_by_role("button", name="Delete").click()
-    page.get_by_role("button", name="Delete for good").click()
-    page.wait_for_url(f"{server.url}/")
-    assert server.ask("GET", f"/studies/{study.id}").status == 404
-
-
-def test_a_study_goes_on_with_a_larger_budget(server: Server, told, open_page) -> None:
-    study = told(2, budget=5)
-    study.stop()
-    wait_for(lambda: study.state()["status"] == "stopped")
-    page = open_page(address(server, study))
-    page.locator("#budget").fill("soon")
-    page.get_by_role("button", name="Continue").click()
-    assert "a duration such as 10min" in page.locator("#alert").inner_text()
-    page.locator("#budget").fill("9")
-    page.get_by_role("button", name="Continue").click()
-    page.locator("#status", has_text="running").wait_for()
-    assert study.state()["arguments"]["budget"] == 9
-
-
-def test_the_command_of_a_pick_works_elsewhere(
-    server: Server, told, open_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = told(3, budget=12)
-    page = open_page(address(server, study))
-    page.select_option("#pick-priority", "memory")
-    monkeypatch.chdir(tmp_path)
-    command = shlex.split(page.locator("#pick-command").inner_text())
-    assert command[:3] == ["a3gnn", "pick", f"{server.url}/studies/{study.id}"]
-    run = a3gnn(*command[1:])
-    assert run.returncode == 0, run.stderr
-    assert (tmp_path / f"picked-study-{study.id}.json").is_file()
-    assert a3gnn("pick", f"{server.url}/studies/999").returncode == 1
-
-
 def test_the_focus_stays_when_the_page_changes(server: Server, told, open_page) -> None:
     study = told(3, budget=12)
     page = open_page(address(server, study))
@@ -205,14 +166,112 @@ def test_a_long_failure_fits(server: Server, told, open_page, width: int) -> Non
     assert page.evaluate("document.documentElement.scrollWidth") <= width + 2
 
 
-def test_a_training_is_followed(server: Server, told, open_page) -> None:
-    study = told(3, budget=12)
-    study.stop()
-    wait_for(lambda: study.state()["status"] == "stopped")
-    page = open_page(address(server, study))
-    page.get_by_role("button", name="Train with the choice").click()
-    page.locator("#trainings", has_text="is finished").wait_for(timeout=120_000)
-    assert page.locator("#trainings a").all_inner_texts() == ["model.pt", "result.json"]
+@pytest.fixture(scope="module")
+def quick_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("story")
+    with serving(folder / "home", environment={"A3GNN_QUICK": "1"}) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def npz(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_npz(tmp_path_factory.mktemp("files") / "people.npz", tiny_graph)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_whole_story(
+    quick_server: Server, npz: Path, open_page, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upload, start, watch, stop, resume, compare, pick, train, download, delete and undo: as a person does it."""
+    monkeypatch.chdir(tmp_path)
+    page = open_page(f"{quick_server.url}/start", width)
+    page.set_default_timeout(120_000)
+
+    def press(name: str) -> None:
+        page.get_by_role("button", name=name, exact=True).click()
+
+    def is_shown(selector: str, text: str) -> None:
+        page.locator(selector, has_text=re.compile(text)).first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width + 2
+
+    page.locator("#file").set_input_files(npz)
+    page.locator("#upload-status", has_text="is graph").wait_for()
+    assert page.locator("#graph option:checked").inner_text().startswith("people")
+    page.locator("#name").fill(f"story at {width}")
+    page.locator("#budget").fill("60")
+    page.locator("select[name=budget_unit]").select_option("trials")
+    page.locator("#max_accuracy_drop").fill("100")
+    press("Start")
+    page.wait_for_url(re.compile(r"/studies/\d+/page$"))
+    study = Client(quick_server.url).study(int(page.url.split("/")[-2]))
+    is_shown("#status", "^running: exploring")
+    wait_for(lambda: len(study.trials()) >= 3)
+    page.locator("#trial-table tbody tr").nth(2).wait_for()
+
+    press("Stop with the best so far")
+    is_shown("#status", "^stopped")
+    before = len(study.trials())
+    page.locator("#budget").fill("soon")
+    press("Continue")
+    is_shown("#alert", "a duration such as 10min")
+    page.locator("#budget").fill("70")
+    press("Continue")
+    is_shown("#status", "^running")
+    assert study.state()["arguments"]["budget"] == 70
+    wait_for(lambda: len(study.trials()) > before)
+    press("Stop with the best so far")
+    is_shown("#status", "^stopped")
+
+    other = Client(quick_server.url).start(GRAPH, trainer="client", budget=8, name="another")
+    tell(other, 3)
+    other.stop()
+    page.get_by_role("link", name="Studies", exact=True).click()
+    for one in (other, study):
+        page.get_by_role("checkbox", name=f"Compare study {one.id},").check()
+    press("Compare")
+    for name in (f"story at {width}", "another"):
+        page.get_by_role("heading", name=name).wait_for()
+    is_shown("main", "Figures")
+
+    page.goto(address(quick_server, study))
+    page.select_option("#pick-priority", "memory")
+    own = study.pick(priority="memory")
+    for language, written in (("command", f"picked-study-{study.id}.json"), ("curl", f"study-{study.id}-picked.json")):
+        words = shlex.split(page.locator(f"#pick-{language}").inner_text())
+        program = [sys.executable, "-m"] if words[0] == "a3gnn" else []
+        run = subprocess.run([*program, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        assert TunedConfig.read(tmp_path / written).config == own.config
+    pull = shlex.split(page.locator("#code-1").inner_text().splitlines()[0])
+    assert pull[:4] == ["a3gnn", "pull", quick_server.url, str(study.id)]
+    for command in (pull[1:], ["front", pull[4]], ["report", pull[4]]):
+        assert a3gnn(*command).returncode == 0, command
+
+    press("Train with the choice")
+    page.wait_for_url(re.compile(r"/trainings/\d+/page$"))
+    number = int(page.url.split("/")[-2])
+    is_shown("#status", "^finished: [0-9,]+ epoch")
+    is_shown("#figures", "test accuracy")
+    page.locator("#curve-figure svg.chart").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="model.pt").click()
+    model = quick_server.folder / "trainings" / str(number) / "run" / "model.pt"
+    assert Path(download.value.path()).read_bytes() == model.read_bytes()
+
+    press("Delete")
+    is_shown(".notice", f"training {number}\\) is in the trash")
+    assert quick_server.ask("GET", f"/trainings/{number}").status == 404
+    press("Undo")
+    is_shown("#status", "^finished")
+    page.goto(address(quick_server, study))
+    press("Delete")
+    is_shown(".notice", f"study {study.id}\\) is in the trash")
+    page.get_by_role("link", name="Trash").click()
+    page.get_by_role("button", name=f"Delete study {study.id} for good").click()
+    page.get_by_role("link", name="Keep it").click()
+    page.get_by_role("button", name=f"Restore study {study.id}").click()
+    is_shown("#status", "^stopped")
+    assert len(study.trials()) > before
 
 
 #: Returns texts whose contrast with what is behind them is below 4.5 to 1, as WCAG 2.1 AA counts.

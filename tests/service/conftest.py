@@ -68,4 +68,4 @@ def kept(idle: Server) -> Iterator[RemoteStudy]:
     (run / "probes.jsonl").write_text("".join(f"{line}\n" for line in lines))
     (run / "front.csv").write_text("config,note\n")
     yield study
-    study.delete()
+    study.delete(forever=True)

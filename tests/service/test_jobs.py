@@ -1,6 +1,7 @@
 """The queue's table: what is listed, and who begins what."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from a3gnn.service.jobs import JobFilter, Jobs
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.trash import TRASH_S
 from a3gnn.service.worker import QueueWorker
 from a3gnn.task import Task
 
@@ -293,8 +295,27 @@ def test_a_study_stays_while_a_training_needs_its_choice(tmp_path: Path) -> None
         service.stop("study", study.id)
         training = service.jobs.add("training", "", graph.id, {}, None, study.id)
         with pytest.raises(ProblemDetails, match=f"training {training.id} needs the choice of study {study.id}"):
-            service.delete("study", study.id)
+            service.trash.put("study", study.id)
         service.stop("training", training.id)
-        service.delete("study", study.id)
-        with pytest.raises(ProblemDetails, match=f"study {study.id} does not exist; GET /studies lists the studies"):
+        service.trash.put("study", study.id)
+        with pytest.raises(ProblemDetails, match=f"study {study.id} is in the trash"):
             service.worker._arguments(service.jobs.get(training.id))
+
+
+def test_the_trash_keeps_files_for_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Service(ServiceSettings(folder=tmp_path / "home", at_once=0)) as service:
+        graph = service.graphs.register("synthetic:nodes=300,degree=8,classes=4,features=16")
+        studies = [service.begin("study", "", graph, {}) for _ in range(2)]
+        for study in studies:
+            service.stop("study", study.id)
+            service.trash.put("study", study.id)
+        service.trash.purge()
+        folders = [service.home.of(study).path for study in studies]
+        assert all(folder.is_dir() for folder in folders)
+        service.trash.restore("study", studies[0].id)
+        monkeypatch.setattr(time, "time", partial(float, time.time() + TRASH_S + 1))
+        service.trash.purge()
+        assert [folder.is_dir() for folder in folders] == [True, False]
+        assert service.jobs.get(studies[0].id).deleted is None
+        with pytest.raises(ProblemDetails, match="does not exist"):
+            service.jobs.get(studies[1].id, deleted=True)

@@ -55,7 +55,7 @@ def test_answers_are_as_described(idle: Server, described: dict[str, Any], kept:
     check(described, "post", "/studies/{study}/suggestions", asked)
     for number in (study.json["id"], told):
         idle.ask("POST", f"/studies/{number}/stop")
-        Client(idle.url).study(number).delete()
+        Client(idle.url).study(number).delete(forever=True)
     assert idle.ask("DELETE", f"/trainings/{training.json['id']}").status == 204
 
 

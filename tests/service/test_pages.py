@@ -43,7 +43,7 @@ def test_a_study_is_started_by_the_form_and_listed(idle: Server) -> None:
     assert "memory, 7 trials" in listed
     assert idle.ask("GET", f"/studies/{number}/views").status == 409
     study.stop()
-    study.delete()
+    study.delete(forever=True)
 
 
 def test_a_form_with_a_mistake_comes_back_with_what_was_filled_in(idle: Server) -> None:

@@ -55,6 +55,20 @@ def test_studies_wait_are_listed_and_can_be_stopped_and_deleted(idle: Server, gr
     for study in studies:
         study.delete()
     assert client.studies() == []
+    assert {one["id"] for one in client.studies(deleted=True)} == {study.id for study in studies}
+    path = f"/studies/{studies[0].id}"
+    assert problem(idle, "GET", path) == (
+        404,
+        f"study {studies[0].id} is in the trash; POST {path}/restore takes it out",
+    )
+    assert problem(idle, "POST", f"{path}/resume")[0] == 404
+    status, detail = problem(idle, "DELETE", f"/graphs/{graph}")
+    assert (status, "in the trash; remove them for good first" in detail) == (409, True)
+    assert studies[0].restore()["deleted"] is None
+    assert studies[0].state()["arguments"]["budget"] == 3
+    for study in studies:
+        study.delete(forever=True)
+    assert problem(idle, "POST", f"{path}/restore")[0] == 404
     assert not list((idle.folder / "studies").iterdir())
 
 
@@ -71,7 +85,7 @@ def test_events_are_sent_from_where_a_reader_left_off(idle: Server, graph: int) 
     assert [int(number) for number in re.findall(rb"id: (\d+)", rest.content)] == places[1:]
     assert idle.ask("GET", path, headers={"Last-Event-ID": str(places[1])}).status == 204
     assert problem(idle, "GET", path, None, {"Last-Event-ID": "-3"})[0] == 422
-    study.delete()
+    study.delete(forever=True)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +168,7 @@ def test_other_names_and_other_sites_are_refused(idle: Server, graph: int) -> No
     assert "access-control-allow-origin" not in answer.headers
     study = Client(idle.url).study(answer.json["id"])
     study.stop()
-    study.delete()
+    study.delete(forever=True)
 
 
 def test_measurements_of_other_machines_are_added_once(idle: Server, measurement, tmp_path: Path) -> None:

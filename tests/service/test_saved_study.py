@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from a3gnn.cli.main import main
-from a3gnn.errors import A3GNNError, UsageError
+from a3gnn.errors import A3GNNError, InfeasibleError, UsageError
 from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
 from a3gnn.service import client
 from a3gnn.service.client import AbsentError, Client, RemoteStudy
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.pick import pick
+from a3gnn.tuning.study.folder import read_request
 from tests.service.servers import GRAPH, Server
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -46,10 +47,12 @@ def test_what_is_said_of_it_is_what_is_said_on_the_server(idle: Server, kept: Re
     assert mine.tuned.spec == MINE
 
 
-def test_commands_take_its_folder(kept: RemoteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_take_what_pull_has_copied(
+    idle: Server, kept: RemoteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "mine"
-    kept.save(out)
     for arguments in (
+        ("pull", idle.url, str(kept.id), str(out), "--dataset", MINE),
         ("front", str(out)),
         ("pick", str(out), "--priority", "memory"),
         ("compare", str(out), str(out)),
@@ -60,6 +63,19 @@ def test_commands_take_its_folder(kept: RemoteStudy, tmp_path: Path, capsys: pyt
             main(list(arguments))
         assert ended.value.code in (0, None), capsys.readouterr().err
         assert capsys.readouterr().out
+    assert read_request(out).spec == MINE
+    with pytest.raises(SystemExit):
+        main(["pull", idle.url, "999", str(tmp_path / "none")])
+    assert "study 999 does not exist" in capsys.readouterr().err
+
+
+def test_a_pick_at_the_server_is_the_local_one(idle: Server, kept: RemoteStudy) -> None:
+    local = pick(run_of(idle, kept), priority="memory", max_accuracy_drop=3.0).tuned
+    there = kept.pick(priority="memory", max_accuracy_drop=3.0)
+    assert (there.config, there.limits, there.spec) == (local.config, local.limits, "people.npz")
+    assert there.config != kept.tuned().config
+    with pytest.raises(InfeasibleError, match="closest"):
+        kept.pick(memory_limit="2MiB")
 
 
 def test_a_study_that_has_not_chosen_is_saved_as_far_as_it_is(
@@ -84,7 +100,7 @@ def test_what_can_not_be_saved_leaves_nothing(
     with pytest.raises(AbsentError, match=r"has no request\.json so far"):
         begun.save(tmp_path / "mine")
     begun.stop()
-    begun.delete()
+    begun.delete(forever=True)
     with pytest.raises(AbsentError, match=r"study \d+ does not exist"):
         begun.save(tmp_path / "mine")
     monkeypatch.setattr(client, "_MOST_BYTES", 1 << 10)

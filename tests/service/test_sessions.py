@@ -80,9 +80,11 @@ def test_guesses_are_bounded(server: Server) -> None:
     answers = [log_in(server, f"guess-number-{n}") for n in range(12)]
     assert [one.status for one in answers] == [401] * 10 + [429] * 2
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
-    refused = server.ask("GET", "/studies", headers={"Authorization": f"Bearer {TOKEN}"})
+    refused = server.ask("GET", "/studies", headers={"Authorization": "Bearer another-wrong-token"})
     assert refused.status == 429
     assert "try again in" in refused.json["detail"]
+    assert server.ask("GET", "/studies", headers={"Authorization": f"Bearer {TOKEN}"}).status == 200
+    assert log_in(server).status == 303
 
 
 def test_a_program_with_a_wrong_token_guesses_once(server: Server) -> None:

@@ -104,7 +104,7 @@ def test_a_study_that_nothing_can_keep_the_limits_of_fails_as_a_tune_does(server
         study.wait()
     error = study.state()["error"]
     assert error["type"] == "urn:a3gnn:infeasible"
-    study.delete()
+    study.delete(forever=True)
 
 
 def test_the_page_of_a_study_shows_it_and_acts_on_it(server: Server, finished: RemoteStudy) -> None:

@@ -46,15 +46,47 @@ function askedOf(views) {
 /** Returns `text` as a shell takes it. */
 const quoted = (text) => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** Returns the command that picks the same; of a study on a server it names the study's address. */
-function commandOf(views, asked) {
+/** Returns what the pick changes of the study's request, by the names of options in Python. */
+function changesOf(views, asked) {
+  const changes = {};
+  if (!samePriority(asked.priority, views.law.priority)) changes.priority = asked.name === "weights" ? asked.weights.join(",") : asked.name;
+  if (asked.memory !== "own") changes.memory_limit = asked.memory === null ? "none" : asked.memory;
+  if (asked.drop !== null) changes.max_accuracy_drop = asked.drop;
+  return changes;
+}
+
+/** Returns the command that picks the same, and the same in Python and, of a study on a server, by curl. */
+function codeOf(views, asked) {
+  const changes = Object.entries(changesOf(views, asked));
   const live = document.body.dataset.live;
-  const options = [`a3gnn pick ${quoted(live ? `${window.location.origin}${live}` : views.folder)}`];
-  const priority = asked.name === "weights" ? asked.weights.join(",") : asked.name;
-  if (!samePriority(asked.priority, views.law.priority)) options.push(`--priority ${priority}`);
-  if (asked.memory !== "own") options.push(`--max-memory ${asked.memory === null ? "none" : asked.memory}`);
-  if (asked.drop !== null) options.push(`--max-accuracy-drop ${asked.drop}`);
-  return options.join(" ");
+  const place = live ? `${window.location.origin}${live}` : views.folder;
+  const flags = { memory_limit: "max-memory" };
+  const options = changes.map(([name, value]) => `--${flags[name] ?? name.replaceAll("_", "-")} ${value}`);
+  const command = ["a3gnn pick", quoted(place), ...options].join(" ");
+  const named = changes.map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  if (!live) return { "Command line": command, Python: `a3gnn.pick(${[JSON.stringify(place), ...named].join(", ")})` };
+  const hasToken = document.querySelector("form[action='/logout']") !== null;
+  const curl = hasToken ? 'curl -H "Authorization: Bearer $A3GNN_TOKEN"' : "curl";
+  const client = `a3gnn.Client(${JSON.stringify(window.location.origin)}${hasToken ? ', os.environ["A3GNN_TOKEN"]' : ""})`;
+  return {
+    "Command line": command,
+    Python: `${client}.study(${live.split("/").at(-1)}).pick(${named.join(", ")})`,
+    curl: `${curl} -OJ ${place}/pick -H 'Content-Type: application/json' -d ${quoted(JSON.stringify(Object.fromEntries(changes)))}`,
+  };
+}
+
+/** The elements with the code of a pick. */
+const PICK_CODE = { "Command line": "pick-command", Python: "pick-python", curl: "pick-curl" };
+
+/** Shows the code of the pick, each language with a button that copies it. */
+function drawCode(code) {
+  const element = byId("pick-code");
+  if (!element.childElementCount) {
+    element.append(...Object.keys(code).map((language) => make("div", { class: "snippet" },
+      make("h3", {}, language), make("button", { type: "button", "data-copy": PICK_CODE[language], "aria-label": `Copy ${language}` }, "Copy"),
+      make("pre", { id: PICK_CODE[language], tabindex: 0, role: "region", "aria-label": `${language} of the pick` }))));
+  }
+  for (const [language, text] of Object.entries(code)) byId(PICK_CODE[language]).textContent = text;
 }
 
 /** Returns the content of the tuned.json of a candidate. */
@@ -113,7 +145,7 @@ function drawPick(views, state) {
 function sayPick(views, words, candidate, asked) {
   byId("pick-words").textContent = words;
   byId("pick-config").textContent = candidate ? views.rows[candidate.index].describe : "";
-  byId("pick-command").textContent = commandOf(views, asked);
+  drawCode(codeOf(views, asked));
   const button = byId("pick-download");
   button.disabled = !candidate;
   button.onclick = () => download("tuned.json", tunedOf(views, candidate, asked));
@@ -130,14 +162,4 @@ function listenToPicker(views, onChange) {
   byId("pick-no-memory").addEventListener("click", () => { byId("pick-memory").value = ""; changed(); });
   for (const id of ["pick-priority", "weight-throughput", "weight-memory", "weight-accuracy"]) byId(id).addEventListener("input", changed);
   byId("pick-reset").addEventListener("click", () => { resetPicker(views()); onChange(false); });
-  byId("pick-copy").addEventListener("click", async () => {
-    const command = byId("pick-command");
-    try {
-      await navigator.clipboard.writeText(command.textContent);
-      byId("pick-copied").textContent = "copied";
-    } catch { // no clipboard for a file that was opened from a disk: select it instead
-      window.getSelection().selectAllChildren(command);
-      byId("pick-copied").textContent = "selected: copy it with Ctrl-C";
-    }
-  });
 }

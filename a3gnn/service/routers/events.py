@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import ExitStack, aclosing
 from typing import Annotated, Any, cast
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
-from starlette.types import Send
+from starlette.types import Receive, Scope, Send
 
 from a3gnn.service.answers import PROBLEMS, Asked, Number
 from a3gnn.service.job import JobKind
@@ -56,22 +56,32 @@ async def follow_training(service: Asked, training: Number, last_event_id: LastI
 async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Response:
     if not (last.isascii() and last.isdecimal() and len(last) < 19):
         raise ProblemDetails(422, "usage", f"Last-Event-ID must be the id of an event, got {last[:50]!r}")
-    job, folder = await to_thread.run_sync(service.job, kind, number)
-    place, log = int(last), folder.events
-    if place and place >= log.size and not job.active:
-        return Response(status_code=204)
-    if service.streams.readers >= service.streams.most_readers:
-        raise ProblemDetails(
-            429,
-            "too-many",
-            f"at most {service.streams.most_readers:,} readers may follow events at a time; close some event streams",
-        )
-    events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
-    return _Stream(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    with ExitStack() as given_up:
+        given_up.enter_context(service.streams.reader())  # before the database is asked: many may come at once
+        job, folder = await to_thread.run_sync(service.job, kind, number)
+        place, log = int(last), folder.events
+        if place and place >= log.size and not job.active:
+            return Response(status_code=204)
+        events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
+        return _Stream(events, given_up.pop_all())
 
 
 class _Stream(StreamingResponse):
-    """A stream that is closed at once when its reader leaves, and not when memory is next cleaned."""
+    """A stream that is closed at once when its reader leaves, and not when memory is next cleaned.
+
+    Args:
+        events: The bytes to send.
+        stack: Closed when the reader has left.
+    """
+
+    def __init__(self, events: AsyncIterator[bytes], stack: ExitStack) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        self._stack = stack
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the stream, or only its head."""
+        with self._stack:
+            await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         """Sends the stream."""

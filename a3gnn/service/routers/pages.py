@@ -17,6 +17,7 @@ from a3gnn.errors import A3GNNError
 from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.service import study_files
 from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
+from a3gnn.service.code import study_code
 from a3gnn.service.faults import named_faults
 from a3gnn.service.frame import POLICY, for_people, render
 from a3gnn.service.graph_shelf import KnownGraph
@@ -25,7 +26,8 @@ from a3gnn.service.job import Job
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, ResumeOrder, StudyOrder, Word
 from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.routers.studies import add_training, resume_study, start
+from a3gnn.service.routers.studies import add_training, resume_study, retry_study, start
+from a3gnn.service.security import address_of
 from a3gnn.service.service import Service
 from a3gnn.service.study_head import study_head
 from a3gnn.task import MODELS
@@ -43,8 +45,9 @@ _LENGTHS = range(1, 201)
 _ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
     "stop": lambda service, study, form: service.stop("study", study),
     "resume": lambda service, study, form: resume_study(service, study, _resume(form)),
-    "train": lambda service, study, form: add_training(service, study),
-    "delete": lambda service, study, form: service.delete("study", study),
+    "retry": lambda service, study, form: retry_study(service, study),
+    "train": lambda service, study, form: add_training(service, study).headers["location"] + "/page",
+    "delete": lambda service, study, form: (service.trash.put("study", study), f"/trash?kind=study&number={study}")[1],
 }
 #: Seconds for which a browser caches scripts and styles.
 _KEPT_S = 3600
@@ -72,9 +75,9 @@ def get_views(service: Asked, study: Number) -> Response:
 
 
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
-def get_page(service: Asked, study: Number) -> Response:
+def get_page(service: Asked, study: Number, request: Request) -> Response:
     """Returns the page of a study, which updates itself."""
-    return _html(_study_page(service, study))
+    return _html(_study_page(service, study, request))
 
 
 @router.get("/studies/{study}/head", include_in_schema=False)
@@ -95,15 +98,13 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
     """Does what a button above the page says, and shows the page again."""
     form = await form_of(request, 4)
     asked = form.get("action", "")
-    if asked == "delete" and form.get("sure") != "yes":
-        return _html(await to_thread.run_sync(_delete_page, service, study))
     try:
-        await to_thread.run_sync(_done, service, asked, study, form)
+        following = await to_thread.run_sync(_done, service, asked, study, form)
     except (ProblemDetails, A3GNNError) as error:
         problem = error if isinstance(error, ProblemDetails) else ProblemDetails.of(error)
         wrong = for_people(problem.detail)
-        return _html(await to_thread.run_sync(_study_page, service, study, wrong), problem.status)
-    return RedirectResponse("/" if asked == "delete" else f"/studies/{study}/page", 303)
+        return _html(await to_thread.run_sync(_study_page, service, study, request, wrong), problem.status)
+    return RedirectResponse(following, 303)
 
 
 @router.get("/studies/{study}/tuned.html", summary="Download the page", response_class=HTMLResponse)
@@ -188,11 +189,12 @@ def _resume(form: Mapping[str, str]) -> ResumeOrder:
         raise ProblemDetails(422, "usage", named_faults(error.errors())[0]) from error
 
 
-def _done(service: Service, asked: str, study: int, form: Mapping[str, str]) -> None:
-    """Runs the action of a button."""
+def _done(service: Service, asked: str, study: int, form: Mapping[str, str]) -> str:
+    """Runs the action of a button, and returns the page to show then."""
     if asked not in _ACTIONS:
         raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
-    _ACTIONS[asked](service, study, form)
+    following = _ACTIONS[asked](service, study, form)
+    return following if isinstance(following, str) else f"/studies/{study}/page"
 
 
 def _views(service: Service, job: Job, folder: JobFolder) -> dict[str, Any]:
@@ -204,7 +206,7 @@ def _head(service: Service, job: Job, folder: JobFolder, wrong: str = "") -> dic
     return study_head(job, folder, service.jobs.newest(JobFilter("training", study=job.id)), wrong, ahead)
 
 
-def _study_page(service: Service, study: int, wrong: str = "") -> str:
+def _study_page(service: Service, study: int, request: Request, wrong: str = "") -> str:
     job, folder = service.job("study", study)
     head = _head(service, job, folder, wrong)
     shown = {"path": f"/studies/{study}", "head": head, "has_token": service.settings.token is not None}
@@ -212,21 +214,9 @@ def _study_page(service: Service, study: int, wrong: str = "") -> str:
     begun = study_files.has_begun(folder)
     views = _views(service, job, folder) if begun else {"title": head["name"], "waiting": True}
     bars = {"before": render("navigation.html", **shown), "actions": render("bar.html", **shown)}
-    return study_html(views, live=f"/studies/{study}", head=head, **bars)
-
-
-def _delete_page(service: Service, study: int) -> str:
-    """Returns the page that asks whether to delete a study."""
-    job = service.jobs.get(study, "study")
-    trials = job.to_dict().get("trials")
-    measured = f" and its {count(trials, 'trial')}" if trials else ""
-    return render(
-        "delete.html",
-        title=f"Delete {job.name} (study {study})?",
-        measured=measured,
-        path=f"/studies/{study}",
-        has_token=service.settings.token is not None,
-    )
+    code = study_code(job, service.graphs.get(job.graph), address_of(request.scope), service.settings.token is not None)
+    after = render("code.html", code=code) if begun else ""
+    return study_html(views, live=f"/studies/{study}", head=head, after=after, **bars)
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:

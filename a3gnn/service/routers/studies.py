@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from a3gnn.service import study_files
-from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, answers, json_answer
+from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import RETRY, Job
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST, Question, ResumeOrder, StudyOrder, TrainOrder
+from a3gnn.service.orders import MOST, PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import FilesAnswer, StudiesAnswer, StudyAnswer, TrainingAnswer, TrialsAnswer
 from a3gnn.service.service import Service
@@ -34,9 +34,10 @@ def list_studies(
     graph: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Before = None,
     limit: Page = 50,
+    deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:
     """Lists studies."""
-    found = service.jobs.newest_json(JobFilter("study", tuple(status or ()), graph, before=before, limit=limit))
+    found = service.jobs.newest_json(JobFilter("study", tuple(status or ()), graph, None, before, limit, deleted))
     return Response(f'{{"studies": {found}}}', media_type="application/json")
 
 
@@ -66,10 +67,16 @@ def get_study(service: Asked, study: Number) -> Response:
 
 
 @router.delete("/studies/{study}", status_code=204, summary="Delete a study")
-def delete_study(service: Asked, study: Number) -> Response:
-    """Removes a study that has ended, with its files; measurements stay in the profile store."""
-    service.delete("study", study)
+def delete_study(service: Asked, study: Number, forever: Forever = False) -> Response:
+    """Puts a study that has ended into the trash, or removes it with its files. Measurements stay in any case."""
+    (service.trash.remove if forever else service.trash.put)("study", study)
     return Response(status_code=204)
+
+
+@router.post("/studies/{study}/restore", summary="Take a study out of the trash", responses=answers(StudyAnswer))
+def restore_study(service: Asked, study: Number) -> Response:
+    """Takes a deleted study out of the trash, where it stays for a week."""
+    return json_answer(service.trash.restore("study", study).to_dict())
 
 
 @router.post(
@@ -143,6 +150,16 @@ def get_tuned(service: Asked, study: Number) -> Response:
     job, folder = service.job("study", study)
     content = with_places(folder, study_files.chosen_file(folder, "tuned.json"), service.graphs.get(job.graph).source)
     return _taken_away(content, study, "tuned.json", "application/json")
+
+
+@router.post("/studies/{study}/pick", summary="Pick another configuration, without a trial", responses=OBJECT)
+def pick_configuration(service: Asked, study: Number, order: PickOrder | None = None) -> Response:
+    """Returns the file for `a3gnn train --config` of the best measured configuration under other limits."""
+    job, folder = service.job("study", study)
+    content = with_places(
+        folder, study_files.picked(folder, order or PickOrder()), service.graphs.get(job.graph).source
+    )
+    return _taken_away(content, study, "picked.json", "application/json")
 
 
 @router.get(

@@ -9,9 +9,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
-from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, answers, json_answer
+from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST
+from a3gnn.service.orders import MOST, TrainOnOrder
 from a3gnn.service.problems import conflict
 from a3gnn.service.schemas import TrainingAnswer, TrainingsAnswer
 from a3gnn.service.service import Service
@@ -25,9 +25,10 @@ def list_trainings(
     study: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:
     """Lists trainings."""
-    found = service.jobs.newest_json(JobFilter("training", study=study, before=before, limit=limit))
+    found = service.jobs.newest_json(JobFilter("training", study=study, before=before, limit=limit, deleted=deleted))
     return Response(f'{{"trainings": {found}}}', media_type="application/json")
 
 
@@ -42,6 +43,23 @@ def get_result(service: Asked, training: Number) -> Response:
     """Returns the training's result.json."""
     content = _file(service, training, "result.json").read_bytes()
     return json_answer(service.home.places.shown_in(json.loads(content)))
+
+
+@router.get(
+    "/{training}/metrics.jsonl",
+    summary="Download the epochs of a training",
+    response_class=Response,
+    responses={200: {"content": {"application/jsonl": {"schema": {}}}}},
+)
+def get_metrics(service: Asked, training: Number) -> Response:
+    """Returns a line per finished epoch, also of a training that runs."""
+    folder = service.job("training", training)[1]
+    try:
+        content = (folder.run / "metrics.jsonl").read_bytes()
+    except FileNotFoundError:
+        raise conflict("the training has no metrics before its first epoch; its events follow it") from None
+    shown = f'attachment; filename="training-{training}-metrics.jsonl"'
+    return Response(content, media_type="application/jsonl", headers={"Content-Disposition": shown})
 
 
 @router.get("/{training}/model.pt", summary="Download the weights", response_class=FileResponse)
@@ -61,16 +79,23 @@ def stop_training(service: Asked, training: Number) -> Response:
 @router.post(
     "/{training}/resume", status_code=202, summary="Continue a training", responses=answers(TrainingAnswer, 202)
 )
-def resume_training(service: Asked, training: Number) -> Response:
-    """Continues a training from its last checkpoint."""
+def resume_training(service: Asked, training: Number, order: TrainOnOrder | None = None) -> Response:
+    """Continues a training from its last checkpoint, up to more epochs if the request has a number."""
     job = service.jobs.get(training, "training")
-    return json_answer(service.resume(job, job.arguments).to_dict(), 202)
+    more = {} if order is None or order.epochs is None else {"epochs": order.epochs}
+    return json_answer(service.resume(job, {**job.arguments, **more}).to_dict(), 202)
+
+
+@router.post("/{training}/restore", summary="Take a training out of the trash", responses=answers(TrainingAnswer))
+def restore_training(service: Asked, training: Number) -> Response:
+    """Takes a deleted training out of the trash, where it stays for a week."""
+    return json_answer(service.trash.restore("training", training).to_dict())
 
 
 @router.delete("/{training}", status_code=204, summary="Delete a training")
-def delete_training(service: Asked, training: Number) -> Response:
-    """Removes a training that has ended, with its files."""
-    service.delete("training", training)
+def delete_training(service: Asked, training: Number, forever: Forever = False) -> Response:
+    """Puts a training that has ended into the trash, or removes it with its files."""
+    (service.trash.remove if forever else service.trash.put)("training", training)
     return Response(status_code=204)
 
 

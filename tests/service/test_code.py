@@ -1,0 +1,67 @@
+"""The code that pages show does what it says: each language starts the same study again."""
+
+import ast
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+
+from a3gnn.cli.study_options import as_arguments
+from a3gnn.cli.tune import tune
+from a3gnn.service.code import study_code
+from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.job import Job
+from a3gnn.service.orders import StudyOrder
+from a3gnn.service.settings import ServiceSettings
+from a3gnn.task import Task
+from a3gnn.tuning.study.arguments import make_request
+
+GRAPH = KnownGraph(7, "people", "upload", "my people.npz", "", "", None, 0.0, {})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"priority": "0.5,0.3,0.2", "memory_limit": "4GiB", "budget": 12, "name": "it's mine", "model": "gat"},
+        {
+            "memory_limit": 3 << 30,
+            "fix": {"batch_size": 512, "cache_bytes": 1 << 20, "parallel_mode": "mode1"},
+            "ranges": {"num_workers": [1, 2]},
+            "max_accuracy_drop": 1.5,
+            "fanouts": [5, 4, 3],
+            "hidden": 64,
+            "residual": True,
+            "norm": "layer",
+            "seed": 3,
+            "lr_schedule": "cosine",
+            "lr_epochs": 9,
+            "metric": "macro_f1",
+        },
+    ],
+)
+def test_each_language_starts_the_same_study(asked: dict[str, Any], tmp_path: Path) -> None:
+    settings = ServiceSettings(folder=tmp_path)
+    arguments = StudyOrder(graph=7, **asked).arguments(settings)
+    job = Job(
+        1, "study", asked.get("name", "people"), 7, None, arguments, "stopped", False, None, 0, None, None, None, {}
+    )
+    command, python, curl = (one.text.splitlines()[-1] for one in study_code(job, GRAPH, "http://127.0.0.1:1", True))
+    body = json.loads(shlex.split(curl)[-1])
+    assert (body.pop("graph"), body["name"]) == (7, job.name)
+    call = ast.parse(python).body[0].value  # type: ignore[attr-defined]
+    assert {one.arg: ast.literal_eval(one.value) for one in call.keywords} == body
+    assert StudyOrder(**body).arguments(settings) == arguments
+    words = shlex.split(command)
+    assert words[:2] == ["a3gnn", "tune"]
+    options = tune.make_context("tune", words[2:]).params
+    assert (options["dataset"], options["server"]) == ("my people.npz", "http://127.0.0.1:1")
+    given = as_arguments(options)
+    asked_by = {name: value for name, value in arguments.items() if name not in ("trainer", "metric")}
+    made = make_request(**{**asked_by, "task": Task.from_dict(arguments["task"])})
+    assert make_request(**{name: given[name] for name in asked_by}) == made
+    assert given["metric"] == arguments["metric"]

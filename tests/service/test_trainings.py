@@ -1,0 +1,114 @@
+"""The page of a training: what it shows of the files, and its buttons."""
+
+import json
+import shutil
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from a3gnn.service.client import Client, RemoteStudy
+from a3gnn.training.tuned import TunedConfig
+from tests.page.conftest import REAL
+from tests.service.servers import Answer, Server
+
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+def training(idle: Server, kept: RemoteStudy):
+    """A training that waits."""
+    number = kept.train(epochs=4)["id"]
+    yield number
+    idle.ask("POST", f"/trainings/{number}/stop")
+    assert idle.ask("DELETE", f"/trainings/{number}?forever=true").status == 204
+
+
+def press(server: Server, path: str, **fields: Any) -> Answer:
+    return server.ask("POST", path, urlencode(fields).encode(), FORM)
+
+
+def view(server: Server, training: int) -> dict[str, Any]:
+    found: dict[str, Any] = server.ask("GET", f"/trainings/{training}/view").json
+    return found
+
+
+def test_the_curve_stands_beside_the_promise(idle: Server, training: int) -> None:
+    folder = idle.folder / "trainings" / str(training)
+    shown = view(idle, training)
+    assert (shown["curve"], shown["target"], shown["head"]["state"]) == ([], None, "queued")
+    (folder / "run").mkdir()
+    shutil.copy(REAL / "tuned.json", folder)
+    epochs = [
+        {"epoch": n, "train_s": 2.0, "val_accuracy": q, "epochs_per_s": 0.5} for n, q in enumerate((0.6, 0.77), 1)
+    ]
+    (folder / "run" / "metrics.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in epochs) + '{"epoch": 3, "tr'
+    )
+    promised = json.loads((REAL / "tuned.json").read_text())
+    measured = TunedConfig.read(REAL).measured
+    assert measured is not None
+    setup_s = measured.pace.setup_s
+    shown = view(idle, training)
+    assert shown["epochs"] == 2
+    assert shown["curve"] == [[round(setup_s + 2, 4), 60.0], [round(setup_s + 4, 4), 77.0]]
+    assert len(shown["promised"]) == len(promised["measured"]["curve"]["batches"])
+    seconds = promised["seconds_to_accuracy"]
+    assert shown["target"]["promised_s"] == [seconds[name] for name in ("median", "low", "high")]
+    assert shown["target"]["reached_s"] == pytest.approx(setup_s + 4)
+    assert "by the end of its epoch" in shown["head"]["figures"]
+    result = {"val_accuracy": 0.77, "test_accuracy": 0.75, "train_seconds": 4.5, "throughput_epochs_per_s": 0.5}
+    result |= {"target_accuracy": 0.765, "seconds_to_accuracy": 3.9, "ended": "epochs", "peak_host_bytes": 1 << 30}
+    metric = {"name": "accuracy", "scale": None}
+    (folder / "run" / "result.json").write_text(json.dumps({**result, "metric": metric, "peak_device_bytes": 0}))
+    shown = view(idle, training)
+    assert [round(at, 4) for at, _ in shown["curve"]] == [2.5, 4.5]  # the set-up is known now
+    for words in ("75.00%", "3.9 s", f"{3.9 / seconds['median']:.2f}x the promise", "1.00 GiB"):
+        assert words in shown["head"]["figures"], words
+    page = idle.ask("GET", f"/trainings/{training}/page").content.decode()
+    assert f"a3gnn pull {idle.url}" in page
+    assert "&lt;script" not in page
+
+
+def test_its_buttons(idle: Server, kept: RemoteStudy, training: int) -> None:
+    path = f"/trainings/{training}/page"
+    assert b"Stop at a checkpoint" in idle.ask("GET", path).content
+    assert press(idle, path, action="stop").headers["location"] == path
+    assert b">Continue</button>" in idle.ask("GET", path).content
+    wrong = press(idle, path, action="resume", epochs="many")
+    assert wrong.status == 422
+    assert b"epochs must be" in wrong.content
+    assert b'value="many"' in wrong.content
+    assert press(idle, path, action="dance").status == 422
+    assert press(idle, path, action="resume", epochs="9").status == 303
+    assert Client(idle.url).training(training)["arguments"]["epochs"] == 9
+    press(idle, path, action="stop")
+    gone = press(idle, path, action="delete").headers["location"]
+    trash = idle.ask("GET", gone).content.decode()
+    assert ">Undo</button>" in trash
+    assert f"(training {training}) is in the trash" in trash
+    assert idle.ask("GET", path).status == 404
+    asked = press(idle, "/trash", action="remove", kind="training", number=training)
+    assert b"for good?" in asked.content
+    assert press(idle, "/trash", action="restore", kind="training", number=training).headers["location"] == path
+    assert idle.ask("GET", path).status == 200
+    for fields in ({"kind": "job"}, {"number": "0"}, {"number": "x"}, {"action": "burn"}):
+        given = {"action": "restore", "kind": "training", "number": training, **fields}
+        assert press(idle, "/trash", **given).status == 422, fields
+
+
+def test_the_buttons_of_its_study(idle: Server, kept: RemoteStudy) -> None:
+
+    path = f"/studies/{kept.id}/page"
+    begun = press(idle, path, action="train").headers["location"]
+    number = int(begun.split("/")[2])
+    assert begun == f"/trainings/{number}/page"
+    idle.ask("POST", f"/trainings/{number}/stop")
+    assert press(idle, path, action="delete").headers["location"] == f"/trash?kind=study&number={kept.id}"
+    assert idle.ask("GET", begun).status == 200
+    assert press(idle, "/trash", action="restore", kind="study", number=kept.id).headers["location"] == path
+    retry = press(idle, path, action="retry")
+    assert (retry.status, kept.state()["status"]) == (303, "queued")
+    kept.stop()
+    idle.ask("DELETE", f"/trainings/{number}?forever=true")
