@@ -1,5 +1,6 @@
 """The pages of a real server in a real browser: true at every moment, and usable by everybody."""
 
+import contextlib
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from a3gnn.errors import A3GNNError
 from a3gnn.service.client import Client, RemoteStudy
 from tests.commands import a3gnn
 from tests.service.servers import GRAPH, JSON, Server, serving
@@ -17,22 +19,36 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with serving(tmp_path / "home") as started:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("service") / "home") as started:
         yield started
 
 
 @pytest.fixture
-def told(server: Server) -> Callable[..., RemoteStudy]:
-    """Starts a study whose trials this process "runs", and tells some of them."""
+def told(server: Server) -> Iterator[Callable[..., RemoteStudy]]:
+    """Starts a study whose trials this process "runs", and tells some of them; it is stopped after the test."""
+    started: list[RemoteStudy] = []
 
     def start(trials: int = 3, budget: int = 8, name: str = "Monday, without cache") -> RemoteStudy:
         study = Client(server.url).start(GRAPH, trainer="client", budget=budget, name=name, memory_limit="1GiB")
+        started.append(study)
         tell(study, trials)
         return study
 
-    return start
+    yield start
+    for study in started:
+        with contextlib.suppress(A3GNNError):  # deleted, or ended
+            study.stop()
+
+
+@pytest.fixture(scope="module")
+def lasting(server: Server) -> RemoteStudy:
+    """A study that runs while tests look at it: three trials, of which one failed at length."""
+    study = Client(server.url).start(GRAPH, trainer="client", budget=40, memory_limit="1GiB")
+    tell(study, 3)
+    tell(study, 1, failure="invalid", detail="undefined symbol: _ZN3c106detail14torchCheckFail" + "EPKcS2_jRKNSt7" * 12)
+    return study
 
 
 def tell(study: RemoteStudy, trials: int, **failure: str) -> int:
@@ -161,9 +177,9 @@ def test_a_study_goes_on_with_a_larger_budget(server: Server, told, open_page) -
 
 
 def test_the_command_of_a_pick_works_elsewhere(
-    server: Server, told, open_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, lasting: RemoteStudy, open_page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = told(3, budget=12)
+    study = lasting
     page = open_page(address(server, study))
     page.select_option("#pick-priority", "memory")
     monkeypatch.chdir(tmp_path)
@@ -175,8 +191,8 @@ def test_the_command_of_a_pick_works_elsewhere(
     assert a3gnn("pick", f"{server.url}/studies/999").returncode == 1
 
 
-def test_the_focus_stays_when_the_page_changes(server: Server, told, open_page) -> None:
-    study = told(3, budget=12)
+def test_the_focus_stays_when_the_page_changes(server: Server, lasting: RemoteStudy, open_page) -> None:
+    study = lasting
     page = open_page(address(server, study))
     page.locator("#trial-table tbody button").nth(1).focus()
     tell_until_shown(page, study)
@@ -190,10 +206,8 @@ def test_the_focus_stays_when_the_page_changes(server: Server, told, open_page) 
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_long_failure_fits(server: Server, told, open_page, width: int) -> None:
-    study = told(2)
-    tell(study, 2, failure="invalid", detail="undefined symbol: _ZN3c106detail14torchCheckFail" + "EPKcS2_jRKNSt7" * 12)
-    page = open_page(address(server, study), width)
+def test_a_long_failure_fits(server: Server, lasting: RemoteStudy, open_page, width: int) -> None:
+    page = open_page(address(server, lasting), width)
     page.locator("#failures").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width + 2
     page.locator("#failure-list summary").first.click()
@@ -242,10 +256,8 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_has_contrast(server: Server, told, open_page, scheme: str) -> None:
-    study = told(3, budget=12)
-    tell(study, 1, failure="invalid", detail="why")
-    for path in (f"/studies/{study.id}/page", "/", "/start", "/docs", "/nowhere"):
+def test_every_text_has_contrast(server: Server, lasting: RemoteStudy, open_page, scheme: str) -> None:
+    for path in (f"/studies/{lasting.id}/page", "/", "/start", "/docs", "/nowhere"):
         page = open_page(f"{server.url}{path}", scheme=scheme)
         if path.endswith("page"):
             page.wait_for_selector("body[data-ready]")
@@ -256,7 +268,7 @@ def test_every_text_has_contrast(server: Server, told, open_page, scheme: str) -
 
 def test_a_missing_study_has_a_page(server: Server, open_page) -> None:
     server.ask("POST", "/graphs", {"dataset": GRAPH}, JSON)
-    page = open_page(f"{server.url}/studies/9/page")
-    assert page.get_by_role("alert").inner_text() == "study 9 does not exist; the list has all studies"
+    page = open_page(f"{server.url}/studies/999/page")
+    assert page.get_by_role("alert").inner_text() == "study 999 does not exist; the list has all studies"
     page.get_by_role("link", name="All studies").click()
     page.get_by_role("heading", name="Studies").wait_for()
