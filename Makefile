@@ -16,7 +16,7 @@ BENCHMARKS := engine emulated service surrogate_card
 PEERS := .peers
 PEER_PYTHON ?= $(PYTHON)
 
-.PHONY: tune test test-slow test-weekly lint docs notebooks bench corpus grids policy peers services clean
+.PHONY: tune test test-slow test-change test-weekly kernels lint docs notebooks bench corpus grids policy peers services clean
 
 tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
@@ -27,8 +27,14 @@ test: $(VENV)/.dev  ## run the tests, but for the slow ones
 test-slow: $(VENV)/.dev  ## run the tests that take more than about ten seconds each
 	$(PYTEST) -m "slow and not weekly"
 
+test-change: $(VENV)/.dev  ## run both of these at once, as .ci/run does: the slow ones first
+	$(PYTEST) -m "not weekly"
+
 test-weekly: $(VENV)/.dev  ## run the notebooks, pages, sweeps and benchmarks that no change has to wait for
 	$(PYTEST) -m weekly
+
+kernels: $(VENV)/.installed  ## compile what most tests need: each of the tests' processes would do so at its start
+	PYTHONPATH=.:surrogate:envs $(BIN)/python -m tests.kernels
 
 lint: $(VENV)/.dev  ## check style and types
 	$(BIN)/ruff check .

@@ -41,6 +41,30 @@ settings.register_profile("a3gnn", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("a3gnn")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deals the tests to pytest-xdist's workers, slow ones first and those of long files, which are short, last.
+
+    `--dist worksteal` gives each worker a run of the tests, and moves the end of a run to a worker that has none left.
+    So what is moved is short, and files whose tests share something expensive stay together.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers == 1:
+        return
+    files: dict[tuple[bool, Path], list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault((item.get_closest_marker("slow") is None, item.path), []).append(item)
+    hands: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    sizes = [len(items) * (at + 1) // workers - len(items) * at // workers for at in range(workers)]
+    for _, tests in sorted(files.items(), key=lambda one: (one[0][0], len(one[1]))):
+        while tests:
+            at = min((at for at in range(workers) if len(hands[at]) < sizes[at]), key=lambda at: len(hands[at]))
+            room = sizes[at] - len(hands[at])
+            hands[at] += tests[:room]
+            tests = tests[room:]
+    items[:] = [item for hand in hands for item in hand]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where converted graphs go while tests run, in this process and in those it starts.

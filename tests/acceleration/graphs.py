@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -66,6 +67,16 @@ def bipartite_graphs() -> dict[str, Edges]:
         "more sources": Edges(random_edges(40, 12, 100), 40, 12),
         "more targets": Edges(random_edges(12, 40, 100), 12, 40),
     }
+
+
+def in_turns(cases: Iterable[Any], others: Iterable[Any], turns: Sequence[Any]) -> list[Any]:
+    """Returns the parameters (case, other, turn): each case with each other in one of the turns, and weekly in all."""
+    return [
+        pytest.param(case, other, turn, marks=() if (i + j) % len(turns) == k else pytest.mark.weekly)
+        for i, case in enumerate(cases)
+        for j, other in enumerate(others)
+        for k, turn in enumerate(turns)
+    ]
 
 
 def weights_of(out: Tensor) -> Tensor:

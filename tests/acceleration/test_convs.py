@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 
-from tests.acceleration.graphs import bipartite_graphs, compare, random_edges, square_graphs
+from tests.acceleration.graphs import bipartite_graphs, compare, in_turns, random_edges, square_graphs
 
 SQUARE, BIPARTITE = square_graphs(), bipartite_graphs()
 TYPES = [torch.float64, torch.float32]
@@ -39,12 +40,13 @@ SAGE = [
 ]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("graph", SQUARE)
-@pytest.mark.parametrize("options", [SAGE[0], SAGE[9], SAGE[18], {"bias": False}], ids=str)
-@pytest.mark.parametrize("widths", [(6, 4), (4, 7)])
-def test_sage_on_graphs(graph: str, options: dict[str, Any], widths: tuple[int, int], dtype: torch.dtype) -> None:
-    edges = SQUARE[graph]
+@pytest.mark.parametrize(
+    ("case", "graph", "dtype"),
+    in_turns(product((SAGE[0], SAGE[9], SAGE[18], {"bias": False}), ((6, 4), (4, 7))), SQUARE, TYPES),
+    ids=str,
+)
+def test_sage_on_graphs(case: tuple[dict[str, Any], tuple[int, int]], graph: str, dtype: torch.dtype) -> None:
+    (options, widths), edges = case, SQUARE[graph]
     compare(SAGEConv(*widths, **options), dtype, rows(edges.num_src, widths[0]), edges.edge_index)
 
 
@@ -73,24 +75,20 @@ GCN = [
 ]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("graph", SQUARE)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("options", GCN, ids=str)
-def test_gcn(graph: str, options: dict[str, Any], weighted: bool, dtype: torch.dtype) -> None:
-    edges = SQUARE[graph]
+@pytest.mark.parametrize(("case", "graph", "dtype"), in_turns(product(GCN, (False, True)), SQUARE, TYPES), ids=str)
+def test_gcn(case: tuple[dict[str, Any], bool], graph: str, dtype: torch.dtype) -> None:
+    (options, weighted), edges = case, SQUARE[graph]
     weights = torch.rand(edges.edge_index.shape[1]) + 0.1 if weighted else None
     for widths in ((6, 4), (4, 7)):
         conv = GCNConv(*widths, **options)
         compare(conv, dtype, rows(edges.num_src, widths[0]), edges.edge_index, edge_weight=weights)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("graph", SQUARE)
-@pytest.mark.parametrize("aggr", ["add", "mean", "max"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_graph_conv(graph: str, aggr: str, weighted: bool, dtype: torch.dtype) -> None:
-    edges = SQUARE[graph]
+@pytest.mark.parametrize(
+    ("case", "graph", "dtype"), in_turns(product(("add", "mean", "max"), (False, True)), SQUARE, TYPES), ids=str
+)
+def test_graph_conv(case: tuple[str, bool], graph: str, dtype: torch.dtype) -> None:
+    (aggr, weighted), edges = case, SQUARE[graph]
     weights = torch.rand(edges.edge_index.shape[1]) if weighted else None
     native = not (weighted and aggr == "max")
     if not native and graph == "int32":
@@ -100,9 +98,11 @@ def test_graph_conv(graph: str, aggr: str, weighted: bool, dtype: torch.dtype) -
         compare(conv, dtype, rows(edges.num_src, widths[0]), edges.edge_index, edge_weight=weights, native=native)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("graph", SQUARE)
-@pytest.mark.parametrize("options", [{}, {"eps": 0.5, "train_eps": True}, {"aggr": "max"}, {"aggr": "mean"}], ids=str)
+@pytest.mark.parametrize(
+    ("options", "graph", "dtype"),
+    in_turns([{}, {"eps": 0.5, "train_eps": True}, {"aggr": "max"}, {"aggr": "mean"}], SQUARE, TYPES),
+    ids=str,
+)
 def test_gin(graph: str, options: dict[str, Any], dtype: torch.dtype) -> None:
     edges = SQUARE[graph]
     conv = GINConv(MLP([6, 8, 4], norm=None), **options)
@@ -133,18 +133,17 @@ TRANSFORMER = [
 ]
 
 
-def attention_cases() -> list[Any]:
-    """Returns classes with their options."""
-    cases = [(kind, options) for kind in (GATConv, GATv2Conv) for options in GAT]
-    cases += [(GATv2Conv, {"share_weights": True}), *((TransformerConv, options) for options in TRANSFORMER)]
-    return [pytest.param(*one, id=f"{one[0].__name__} {one[1]}") for one in cases]
+#: Classes with their options.
+CASES = [
+    *product((GATConv, GATv2Conv), GAT),
+    (GATv2Conv, {"share_weights": True}),
+    *product((TransformerConv,), TRANSFORMER),
+]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("graph", SQUARE)
-@pytest.mark.parametrize(("kind", "options"), attention_cases())
-def test_attention(kind: Any, options: dict[str, Any], graph: str, dtype: torch.dtype) -> None:
-    edges = SQUARE[graph]
+@pytest.mark.parametrize(("case", "graph", "dtype"), in_turns(CASES, SQUARE, TYPES), ids=str)
+def test_attention(case: tuple[Any, dict[str, Any]], graph: str, dtype: torch.dtype) -> None:
+    (kind, options), edges = case, SQUARE[graph]
     attributes = torch.randn(edges.edge_index.shape[1], 2) if "edge_dim" in options else None
     x = rows(edges.num_src, 6)
     compare(kind(6, 4, **options), dtype, x, edges.edge_index, edge_attr=attributes)

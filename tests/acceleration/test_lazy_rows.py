@@ -14,7 +14,7 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from a3gnn import accelerate
 from a3gnn.acceleration.lazy_rows import LazyRows, RowNode
-from tests.acceleration.graphs import assert_same, batches
+from tests.acceleration.graphs import assert_same, batches, in_turns
 
 BATCH = next(iter(batches()))
 NODES, SEEDS = BATCH.num_nodes, BATCH.batch_size
@@ -112,12 +112,13 @@ READ: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(
-    ("kind", "read"), [(SAGEConv, read) for read in READ] + [(GCNConv, "seeds"), (GATConv, "seeds")]
+    ("between", "case", "whole"),
+    in_turns(BETWEEN, [*((SAGEConv, read) for read in READ), (GCNConv, "seeds"), (GATConv, "seeds")], [False, True]),
+    ids=str,
 )
-@pytest.mark.parametrize("between", BETWEEN)
-def test_outputs_and_gradients_equal_pygs(between: str, kind: Any, read: str, whole: bool) -> None:
+def test_outputs_and_gradients_equal_pygs(between: str, case: tuple[Any, str], whole: bool) -> None:
+    kind, read = case
     edges = BATCH.edge_index.clone() if whole else BATCH.edge_index  # only the latter is known to be a mini-batch's
     torch.manual_seed(0)
     theirs = Net(kind, BETWEEN[between]).double()

@@ -184,7 +184,7 @@ def test_a_graph_whose_default_fails_is_left_out(measured, make_metrics) -> None
     assert measured(Formulas(make_metrics, lambda *_: failure)) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_real_trials(measured) -> None:
     with LocalExecutor() as executor:
         (rows,) = measured(

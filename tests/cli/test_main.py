@@ -120,7 +120,7 @@ def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "run"
     spec = "synthetic:nodes=800,degree=6,classes=3,features=16"
     options = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
-    limit = ["--memory-limit", "1GiB", "--budget", "20s"]
+    limit = ["--memory-limit", "1GiB", "--budget", "10s"]
     run = process("tune", "--dataset", spec, *options, *limit, "--out", str(out), "--json")
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)

@@ -46,7 +46,7 @@ def test_the_docs_need_their_extra_and_what_the_parsers_import() -> None:
     assert installed == {name.partition(">=")[0] for name in extras["docs"]} | of_others
 
 
-@pytest.mark.parametrize("target", ["test", "test-slow"])
+@pytest.mark.parametrize("target", ["test", "test-slow", "test-change"])
 def test_the_tests_durations_are_kept(target: str) -> None:
     said = would_run(target)
     assert f"--junitxml=build/{target}.xml" in said

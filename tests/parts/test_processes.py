@@ -118,7 +118,7 @@ def test_the_commands_cut_serve_and_train(small_folder_graph: Graph, local_run: 
     assert any("requests to graph servers" in line for line in told)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_fb100_multi_a_trains_the_same(data_folder: Path, tmp_path: Path) -> None:
     file = data_folder / "fb100_multi_a.npz"
     if not file.is_file():

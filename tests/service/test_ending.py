@@ -61,8 +61,14 @@ def begin(server: Server, what: str) -> str:
     return "fork_server"
 
 
-@pytest.mark.parametrize("what", ["graph", "prediction", "study"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [
+        *((what, signal.SIGKILL) for what in ("graph", "prediction", "study")),
+        ("study", signal.SIGTERM),  # which ends a graph's process below
+        pytest.param("prediction", signal.SIGTERM, marks=pytest.mark.weekly),
+    ],
+)
 def test_nothing_outlives_a_server(tmp_path: Path, what: str, number: int) -> None:
     mark = f"{os.getpid()} {what} {number}"
     with serving(tmp_path / "home", environment={MARK: mark}) as server:

@@ -98,7 +98,7 @@ def test_a_second_stop_is_noted_where_the_study_runs(tmp_path: Path) -> None:
 def test_two_servers_share_a_folder_and_run_each_study_once(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as one, serving(tmp_path / "home") as other:
         client = Client(one.url)
-        studies = [client.start(GRAPH, **QUICK, budget=1000, seed=seed) for seed in range(3)]
+        studies = [client.start(GRAPH, **QUICK, budget=1000, seed=seed) for seed in range(2)]
         for study in studies:
             followed = Client(other.url).study(study.id)
             wait_for(followed.trials)

@@ -165,7 +165,13 @@ def _edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-@pytest.mark.parametrize("place", ["beside the sources", "the user's folder", "the cache folder"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "the cache folder",
+        *(pytest.param(one, marks=pytest.mark.weekly) for one in ("beside the sources", "the user's folder")),
+    ],
+)
 def test_an_edit_of_what_a_kernel_calls_is_seen(installation: Installation, tmp_path: Path, place: str) -> None:
     package = installation.folder / "a3gnn"
     installation.writable = place == "beside the sources"

@@ -167,6 +167,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneResult, list[str
     return result, lines
 
 
+@pytest.mark.slow
 def test_a_real_baseline_trains_until_it_stops_improving(real: tuple[TuneResult, list[str]]) -> None:
     result, _ = real
     (baseline, *_) = Journal(result.folder).read()
@@ -178,6 +179,7 @@ def test_a_real_baseline_trains_until_it_stops_improving(real: tuple[TuneResult,
     assert result.tuned.target_accuracy == pytest.approx(metrics.curve.best_held() - 0.005)
 
 
+@pytest.mark.slow
 def test_real_final_accuracies_are_those_of_the_stored_trainings(real: tuple[TuneResult, list[str]]) -> None:
     result, _ = real
     tuned = result.tuned
@@ -192,6 +194,7 @@ def test_real_final_accuracies_are_those_of_the_stored_trainings(real: tuple[Tun
         assert tuned.final["other"]["val_accuracy"] >= tuned.target_accuracy
 
 
+@pytest.mark.slow
 def test_train_says_what_a_tune_did_not_settle(real: tuple[TuneResult, list[str]], tmp_path: Path) -> None:
     result, _ = real
     short = dataclasses.replace(result.tuned, still_rising=True, settling_budget_s=300.0)

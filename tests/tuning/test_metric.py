@@ -62,7 +62,7 @@ def test_tunes_by_different_metrics_share_nothing_in_one_store(
 @pytest.mark.parametrize(
     ("kind", "metric", "label"),
     [
-        ("unbalanced_graph", "macro_f1", "macro-F1"),
+        pytest.param("unbalanced_graph", "macro_f1", "macro-F1", marks=pytest.mark.weekly),
         pytest.param("labels_graph", "average_precision", "average precision", marks=pytest.mark.weekly),
         ("values_graph", "mae", "MAE"),
     ],

@@ -14,11 +14,13 @@ from tests.hitgnn.algorithms.ranks_of import ALGORITHMS, CASES, TASKS, Found, by
 from tests.training.ranks.launched import run_loop
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+WEEKLY = pytest.mark.weekly
 SCRIPT = Path(__file__).with_name("ranks_of.py")
 
 
 @pytest.fixture(
-    scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.weekly)]
+    scope="module",
+    params=[pytest.param(2, marks=WEEKLY), pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=WEEKLY)],
 )
 def by_ranks(request, tiny_folder_graph, tmp_path_factory) -> tuple[int, dict[Any, Found]]:
     """What each case came to, by so many ranks."""

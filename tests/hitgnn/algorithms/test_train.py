@@ -47,10 +47,13 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @needs_ranks
-@pytest.mark.parametrize(
-    "name", [pytest.param("distdgl", marks=pytest.mark.weekly), pytest.param("p3", marks=pytest.mark.slow)]
-)
-def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
+@pytest.mark.slow
+def test_a_command_starts_its_ranks(tmp_path):
+    trained_by_ranks("p3", tmp_path)
+
+
+def trained_by_ranks(name: str, tmp_path: Path) -> list[str | Path]:
+    """Trains three epochs into `whole` on two ranks, and returns the arguments but for epochs and folder."""
     graph = Graph.load("synthetic:nodes=7000,degree=6,classes=4,features=8").save(tmp_path / "graph")
     asked = ["--dataset", tmp_path / "graph", "--algorithm", name, "--ranks", "2", "--model", "gin"]
     assert len(graph.train_ids) > 2 * 1024  # two iterations per epoch
@@ -59,11 +62,6 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
     told = " ".join(whole.stdout.split())
     assert f"Algorithm {name} on 2 ranks: " in told
     assert ("of activations" in told) == (name == "p3")
-    assert command(*asked, "--epochs", "2", "--out", tmp_path / "two", "--quiet").returncode == 0
-    assert command(*asked, "--epochs", "3", "--out", tmp_path / "two", "--resume", "--quiet").returncode == 0
-    assert learned(tmp_path / "two") == learned(tmp_path / "whole")
-    weights = [torch.load(tmp_path / which / "model.pt", weights_only=True) for which in ("two", "whole")]
-    assert all(torch.equal(weights[0][key], value) for key, value in weights[1].items())
     result = json.loads((tmp_path / "whole" / "result.json").read_text())["algorithm"]
     lines = lines_of(tmp_path / "whole")
     assert result["name"] == name
@@ -71,6 +69,19 @@ def test_a_command_starts_its_ranks_and_goes_on_bit_identically(name, tmp_path):
         for count in ("rows", "hits", "host_bytes", "gradient_bytes", "activation_bytes", "seeds"):
             assert result["ranks"][rank][count] == sum(line["traffic"][rank][count] for line in lines)
         assert 0 < result["ranks"][rank]["beta"] <= 1
+    return asked
+
+
+@needs_ranks
+@pytest.mark.weekly  # test_stopped goes on with P3
+@pytest.mark.parametrize("name", ["distdgl", "p3"])
+def test_a_command_goes_on_bit_identically(name, tmp_path):
+    asked = trained_by_ranks(name, tmp_path)
+    assert command(*asked, "--epochs", "2", "--out", tmp_path / "two", "--quiet").returncode == 0
+    assert command(*asked, "--epochs", "3", "--out", tmp_path / "two", "--resume", "--quiet").returncode == 0
+    assert learned(tmp_path / "two") == learned(tmp_path / "whole")
+    weights = [torch.load(tmp_path / which / "model.pt", weights_only=True) for which in ("two", "whole")]
+    assert all(torch.equal(weights[0][key], value) for key, value in weights[1].items())
     other = command(*asked, "--algorithm", "pagraph", "--epochs", "4", "--out", tmp_path / "two", "--resume")
     assert other.returncode != 0
     assert f"algorithm was '{name}' and is 'pagraph'" in other.stderr

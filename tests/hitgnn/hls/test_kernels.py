@@ -13,7 +13,12 @@ from tests.hitgnn.hls.cases import Accelerator, case_with, computed, layer, rand
 
 #: (n, m) of HitGNN, (8, 2048) and (16, 1024); the smallest; and corners: the array of multipliers has fewer than 16
 #: rows up to m = 8, and fewer than 16 columns up to m = 128; 32 units have the deepest network.
-GRID = [(1, 1), (2, 8), (32, 64), (8, 128), (16, 1024), (8, 2048)]
+GRID = [
+    (1, 1),
+    (32, 64),
+    (8, 2048),
+    *(pytest.param(*one, marks=pytest.mark.weekly) for one in ((2, 8), (8, 128), (16, 1024))),
+]
 
 
 def two_layers(parts: int) -> Case:

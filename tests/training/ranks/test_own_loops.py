@@ -53,7 +53,7 @@ def test_ddp_and_fsdp_equal_one_process(processes, small_folder_graph, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+@pytest.mark.parametrize("wrap", ["ddp", pytest.param("fsdp", marks=pytest.mark.weekly)])
 def test_the_example_writes_a_model_that_predicts(wrap, small_folder_graph, tmp_path):
     script = Path(__file__).parents[2] / "examples" / "distributed_model.py"
     run_loop(script, wrap, small_folder_graph.folder, tmp_path / "model.pt")

@@ -43,7 +43,7 @@ def trained(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     return train
 
 
-@pytest.mark.parametrize("name", ["distdgl", "pagraph"])
+@pytest.mark.parametrize("name", [pytest.param("distdgl", marks=pytest.mark.weekly), "pagraph"])
 def test_rows_and_hits_of_each_rank(name: str, trained: Callable[[str], dict[str, Any]]) -> None:
     result = trained(name)
     run = dry_run(named(name), Graph.load(SPEC), Task.from_dict(result["task"]), BATCH_SIZE, 2)
