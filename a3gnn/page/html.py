@@ -20,6 +20,8 @@ _SCRIPTS = ("dom", "law", "front", "curves", "parallel", "table", "picker", "hea
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
     "study.css": "text/css; charset=utf-8",
+    "pages.js": "text/javascript; charset=utf-8",
+    "pages.css": "text/css; charset=utf-8",
     "plotly.min.js": "text/javascript; charset=utf-8",
 }
 #: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.

@@ -21,13 +21,25 @@ from a3gnn.service.faults import named_faults
 from a3gnn.service.frame import POLICY, problem_page
 from a3gnn.service.home import Home
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails, no_room
-from a3gnn.service.routers import events, graphs, measurements, pages, studies, suggestions, system, trainings
+from a3gnn.service.routers import (
+    events,
+    graph_pages,
+    graphs,
+    measurements,
+    overview,
+    pages,
+    start,
+    studies,
+    suggestions,
+    system,
+    trainings,
+)
 from a3gnn.service.security import Guard, wants_page
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.version import __version__
 
-_ROUTERS = (pages, system, graphs, studies, suggestions, events, trainings, measurements)
+_ROUTERS = (overview, start, graph_pages, pages, system, graphs, studies, suggestions, events, trainings, measurements)
 #: The status of an answer that nobody reads, because the client has left; nginx's.
 _LEFT = 499
 

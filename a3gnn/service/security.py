@@ -32,7 +32,7 @@ _BODY_S, _LEAST_RATE = 20.0, 500
 _LEFT = 499
 _SAFE = ("GET", "HEAD", "OPTIONS")
 #: Paths that answer without a token: the health check, and the page that takes the token with its style.
-_OPEN = ("/healthz", "/login", "/static/study.css")
+_OPEN = ("/healthz", "/login", "/static/study.css", "/static/pages.css")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
