@@ -34,7 +34,7 @@ from a3gnn.service.routers import (
     system,
     trainings,
 )
-from a3gnn.service.security import Guard, wants_page
+from a3gnn.service.security import OPEN, Guard, wants_page
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.version import __version__
@@ -64,6 +64,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
         docs_url=None,  # FastAPI's page loads scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,  # generated clients name their functions by it
     )
     app.state.service = service
     for module in _ROUTERS:
@@ -71,17 +72,25 @@ def make_app(settings: ServiceSettings) -> FastAPI:
     for kind in (ProblemDetails, A3GNNError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(ClientDisconnect, _no_answer)
-    _describe_problems(app)
+    _describe(app, has_token=settings.token is not None)
     app.state.guard = Guard(app, settings, service.sessions)
     return app
 
 
-def _describe_problems(app: FastAPI) -> None:
+def _describe(app: FastAPI, *, has_token: bool) -> None:
+    """Adds to the description of the API the schema of problems, and the token where requests need one."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
         found = made()
-        found.setdefault("components", {}).setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+        parts = found.setdefault("components", {})
+        parts.setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+        if has_token:
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": "--token"}}
+            found["security"] = [{"token": []}]
+            for path in OPEN:
+                for route in found["paths"].get(path, {}).values():
+                    route["security"] = []
         return found
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -5,13 +5,14 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import pytest
 
 from a3gnn.service.client import Client, RemoteStudy
-from tests.commands import a3gnn
 from tests.page.conftest import REAL
 from tests.service.servers import GRAPH, Server, problem
 from tests.service.test_pages import FORM
@@ -82,7 +83,15 @@ def test_studies_are_compared_as_the_command_compares_their_folders(idle: Server
     numbers = [study.id for study in studies[:2]]
     found = Client(idle.url).compare(*numbers)
     folders = [idle.folder / "studies" / str(number) / "run" for number in numbers]
-    expected = json.loads(a3gnn("compare", *folders, "--json").stdout)
+    command = [
+        sys.executable,
+        "-m",
+        "a3gnn",
+        "compare",
+        *folders,
+        "--json",
+    ]  # a process: A3GNN_QUICK is as in the server
+    expected = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert [tune.pop("study") for tune in found["tunes"]] == numbers
     assert [tune.pop("name") for tune in found["tunes"]] == ["first", "Second_%"]
     for tune, number in zip(expected["tunes"], numbers, strict=True):

@@ -50,24 +50,27 @@ function morph(old, fresh) {
 /** Reads the page again every `data-live` seconds, and shows what has changed below `region`. */
 function keepLive(region, onChange) {
   let tag = "";
-  const look = async () => {
-    if (!document.hidden) {
-      try {
-        const answer = await fetch(location.href, { headers: { accept: "text/html", "if-none-match": tag } });
-        if (answer.redirected) location.reload(); // the session has ended
-        if (answer.ok) {
-          tag = answer.headers.get("etag") ?? "";
-          const fresh = parsed(await answer.text()).getElementById(region.id);
-          if (fresh) morph(region, fresh);
-          onChange();
-        }
-      } catch (error) {
-        if (!(error instanceof TypeError)) throw error; // the server is away: the next look reads
-      }
-    }
-    setTimeout(look, 1000 * Number(region.dataset.live));
+  let timer = null;
+  const read = async () => {
+    const answer = await fetch(location.href, { headers: { accept: "text/html", "if-none-match": tag } });
+    if (answer.redirected) location.reload(); // the session has ended
+    if (!answer.ok) return;
+    tag = answer.headers.get("etag") ?? "";
+    const fresh = parsed(await answer.text()).getElementById(region.id);
+    if (fresh) morph(region, fresh);
+    onChange();
   };
-  setTimeout(look, 1000 * Number(region.dataset.live));
+  const look = async () => {
+    clearTimeout(timer);
+    timer = null;
+    try {
+      if (!document.hidden) await read();
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error; // the server is away: the next look reads
+    }
+    timer ??= setTimeout(look, 1000 * Number(region.dataset.live));
+  };
+  timer = setTimeout(look, 1000 * Number(region.dataset.live));
   document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
 }
 
