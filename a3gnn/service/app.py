@@ -120,6 +120,7 @@ def _methods(request: Request) -> list[str]:
     path = request.scope["path"]
     known = (*request.app.routes, *(route for module in _ROUTERS for route in module.router.routes))
     routes = [route for route in known if isinstance(route, Route) and route.path_regex.match(path)]
+    routes = [route for route in routes if route.path == path] or routes  # /graphs/upload is no number of a graph
     found = {method for route in routes for method in route.methods or ()}
     return sorted(found | {"HEAD"} if "GET" in found else found)
 

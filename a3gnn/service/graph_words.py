@@ -39,8 +39,8 @@ def characteristics(graph: KnownGraph) -> list[tuple[str, str]]:
         ("Degree", f"{about['mean_degree']:.3g} on average, {about['max_degree']:,} at most"),
         (
             "Features",
-            f"{about['num_features']:,}, {kind}, {format_size(about['feature_bytes'])}, "
-            f"{about['feature_density']:.1%} filled",
+            f"{about['num_features']:,}, {kind}, {format_size(about['feature_bytes'])}"
+            + (f", {about['feature_density']:.1%} filled" if about["sparse_features"] else ""),
         ),
         (labels[1].capitalize(), f"{about['num_classes']:,}"),
         (

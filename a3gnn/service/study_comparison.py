@@ -103,14 +103,15 @@ def _gains(
 ) -> Iterator[Gains]:
     """Yields the bars of one figure on one axis, if any study has been compared with its baseline."""
     against = [(tune, None if tune.against is None else figure(tune.against)) for tune in found.tunes]
-    values = [max(value, _LEAST_RATIO) if not in_points else value for _, one in against if one for value in one[:3]]
+    values = [value for _, one in against if one is not None for value in (one.low, one.median, one.high)]
     if not values:
         return
+    scale: Callable[[float], float] = float if in_points else _log
     if in_points:
         most = max(1.0, *map(abs, values)) * _MARGIN
-        low, high, scale, ends = -most, most, float, (f"{-most:+.1f}", f"{most:+.1f}")
+        low, high, ends = -most, most, (f"{-most:+.1f}", f"{most:+.1f}")
     else:
-        (low, high), scale = _ends(values), _log
+        low, high = _ends(values)
         ends = _written(low, high)
 
     def at(value: float) -> float:
@@ -216,7 +217,7 @@ def _points(tune: ToldTune) -> Iterator[tuple[str, float, float, str, str]]:
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
-    low = min(1 / _LEAST_AXIS, min(values) / _MARGIN)
+    low = min(1 / _LEAST_AXIS, max(min(values), _LEAST_RATIO) / _MARGIN)
     return _log(low), _log(max(_LEAST_AXIS, max(values) * _MARGIN))
 
 

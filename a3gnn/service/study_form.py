@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -187,6 +187,9 @@ _FIRST_WORD = re.compile(r"\s*(?:a |an |the )?([a-z_]+)(?:\.[a-z_0-9.]+)?(?:=\S+
 _PARTS = re.compile(r"[,;\s]+")
 
 
+_Order = TypeVar("_Order", bound=Question)
+
+
 class FormError(Exception):
     """Errors of a filled form: texts by field, "" for those of no field."""
 
@@ -219,7 +222,7 @@ def question_of(given: Mapping[str, str]) -> Question:
     return _order(Question, own)
 
 
-def _order(kind: Any, given: Mapping[str, str]) -> Any:
+def _order(kind: type[_Order], given: Mapping[str, str]) -> _Order:
     try:
         return kind(**_typed(given))
     except ValidationError as error:

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_rows_follow_what_happens_and_keep_focus_and_ticks(server: Server, told, open_page) -> None:  # noqa: F811
-    first, second = told(3, budget=30, name="first"), told(2, budget=30, name="second")
+    first = told(3, budget=30, name="first")
+    told(2, budget=30, name="second")
     page = open_page(server.url)
     row = page.locator(f'tr[data-key="{first.id}"]')
     assert page.get_by_role("button", name="Compare").is_disabled()

@@ -46,3 +46,4 @@ def test_a_generated_client_runs_a_study(tmp_path: Path, monkeypatch: pytest.Mon
         assert [tune.study for tune in found.tunes] == [one.id for one in started]
         refused = studies.stop_study.sync(started[0].id, client=client)
         assert (type(refused), refused.status) == (models.Problem, 409)
+        client.get_httpx_client().close()

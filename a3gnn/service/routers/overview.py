@@ -25,7 +25,15 @@ _LOOK_S, _QUIET_S = 2, 10
 #: Most pages of the list that an address may name.
 _MOST_PAGE = 100_000
 _ID = Annotated[int, Query(ge=1, le=MOST)]
-Compare = Annotated[list[_ID], Query(min_length=1, max_length=50, description="The number of a study; repeat it.")]
+Compare = Annotated[
+    list[_ID],
+    Query(
+        min_length=LEAST,
+        max_length=MOST_COMPARED,
+        description="The number of a study; repeat it.",
+        json_schema_extra={"uniqueItems": True},
+    ),
+]
 
 
 @router.get("/", include_in_schema=False)

@@ -11,7 +11,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from a3gnn.service.answers import Asked, answers, form_of, json_answer
+from a3gnn.service.answers import PROBLEMS, Asked, answers, form_of, json_answer
 from a3gnn.service.frame import POLICY, render
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import HealthAnswer
@@ -19,7 +19,7 @@ from a3gnn.service.security import cookie_name, is_encrypted
 from a3gnn.service.sessions import SESSION_S
 from a3gnn.version import __version__
 
-router = APIRouter(tags=["server"])
+router = APIRouter(tags=["server"], responses=PROBLEMS)
 
 _started = time.time()
 
