@@ -13,7 +13,7 @@ pytest.importorskip("schemathesis", reason="schemathesis, of the extra [dev], is
 pytestmark = pytest.mark.slow
 
 TOKEN = "a-token-of-many-characters"
-#: All checks hold, with one exception: a request that the schema allows may be refused by a rule that no schema can say,
+#: All checks hold, with one exception: what the schema allows may be refused by a rule that no schema can say,
 #: such as that a graph exists.
 CONFIG = """
 [checks.positive_data_acceptance]
