@@ -174,7 +174,8 @@ def chart(found: Compared) -> Chart | None:
     points = [point for tune in found.tunes for point in _points(tune)]
     if not points:
         return None
-    (x_low, x_high), (y_low, y_high) = (_ends([point[axis] for point in points]) for axis in (1, 2))
+    x_low, x_high = _ends([point[1] for point in points])
+    y_low, y_high = _ends([point[2] for point in points])
 
     def place(x: float, y: float) -> tuple[float, float]:
         return (
