@@ -23,6 +23,8 @@ MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
     "training.js": "text/javascript; charset=utf-8",
     "study.css": "text/css; charset=utf-8",
+    "pages.js": "text/javascript; charset=utf-8",
+    "pages.css": "text/css; charset=utf-8",
 }
 #: Policy of a self-contained page: it may run its own scripts, and nothing from elsewhere.
 _POLICY = "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"

@@ -23,9 +23,12 @@ from a3gnn.service.home import Home
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails, no_room
 from a3gnn.service.routers import (
     events,
+    graph_pages,
     graphs,
     measurements,
+    overview,
     pages,
+    start,
     studies,
     suggestions,
     system,
@@ -33,12 +36,15 @@ from a3gnn.service.routers import (
     trainings,
     trash,
 )
-from a3gnn.service.security import Guard, wants_page
+from a3gnn.service.security import OPEN, Guard, wants_page
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.version import __version__
 
-_ROUTERS = (pages, system, graphs, studies, suggestions, events, trainings, training_pages, trash, measurements)
+_ROUTERS = (
+    *(overview, start, graph_pages, pages, system, graphs, studies, suggestions, events),
+    *(trainings, training_pages, trash, measurements),
+)
 #: The status of an answer that nobody reads, because the client has left; nginx's.
 _LEFT = 499
 
@@ -63,6 +69,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
         docs_url=None,  # FastAPI's page loads scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,  # generated clients name their functions by it
     )
     app.state.service = service
     for module in _ROUTERS:
@@ -70,17 +77,25 @@ def make_app(settings: ServiceSettings) -> FastAPI:
     for kind in (ProblemDetails, A3GNNError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(ClientDisconnect, _no_answer)
-    _describe_problems(app)
+    _describe(app, has_token=settings.token is not None)
     app.state.guard = Guard(app, settings, service.sessions)
     return app
 
 
-def _describe_problems(app: FastAPI) -> None:
+def _describe(app: FastAPI, *, has_token: bool) -> None:
+    """Adds to the description of the API the schema of problems, and the token where requests need one."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
         found = made()
-        found.setdefault("components", {}).setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+        parts = found.setdefault("components", {})
+        parts.setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+        if has_token:
+            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": "--token"}}
+            found["security"] = [{"token": []}]
+            for path in OPEN:
+                for route in found["paths"].get(path, {}).values():
+                    route["security"] = []
         return found
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -110,6 +125,7 @@ def _methods(request: Request) -> list[str]:
     path = request.scope["path"]
     known = (*request.app.routes, *(route for module in _ROUTERS for route in module.router.routes))
     routes = [route for route in known if isinstance(route, Route) and route.path_regex.match(path)]
+    routes = [route for route in routes if route.path == path] or routes  # /graphs/upload is no number of a graph
     found = {method for route in routes for method in route.methods or ()}
     return sorted(found | {"HEAD"} if "GET" in found else found)
 

@@ -256,8 +256,13 @@ class Client:
         return RemoteStudy(self._http, job["id"])
 
     def studies(self, **query: Any) -> list[dict[str, Any]]:
-        """Returns the newest studies; `status`, `graph`, `before` and `limit` choose among them."""
+        """Returns the newest studies; `called`, `status`, `graph`, `before` and `limit` choose among them."""
         found: list[dict[str, Any]] = self._http.json("GET", "/studies", **query)["studies"]
+        return found
+
+    def compare(self, *studies: int) -> dict[str, Any]:
+        """Returns the comparison of two to four studies, given by number, as `a3gnn compare --json` prints it."""
+        found: dict[str, Any] = self._http.json("GET", "/comparison", study=studies)
         return found
 
     def study(self, number: int) -> RemoteStudy:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import jinja2
+from fastapi.responses import HTMLResponse
 
 from a3gnn.service.problems import ProblemDetails
 
@@ -40,6 +41,11 @@ def render(template: str, **values: Any) -> str:
             the browser loads it again; without the last it does not.
     """
     return _templates().get_template(template).render(values)
+
+
+def page_answer(text: str, status: int = 200) -> HTMLResponse:
+    """Returns the answer with a page, which may run this server's scripts only."""
+    return HTMLResponse(text, status, {"Content-Security-Policy": POLICY})
 
 
 @cache

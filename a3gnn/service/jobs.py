@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from a3gnn.profiling.store.database import writing
-from a3gnn.service.database import JOBS, inserted_id
+from a3gnn.service.database import GRAPHS, JOBS, inserted_id
 from a3gnn.service.job import ACTIVE, RETRY, Job, JobKind
 from a3gnn.service.problems import conflict, in_trash, not_found, too_many
 
@@ -20,6 +20,8 @@ from a3gnn.service.problems import conflict, in_trash, not_found, too_many
 _FRESH_S, _PAGES = 0.2, 64
 _HERE = JOBS.c.deleted.is_(None)
 _HAS_ENDED = JOBS.c.status.in_(("finished", "stopped", "failed"))
+#: Digits of the largest number of a job (`orders.MOST`).
+_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class JobFilter:
         before: Jobs with a smaller number, for the next page.
         limit: Most jobs returned.
         deleted: Whether to list the trash instead.
+        words: Part of the job's or the graph's name, in any case, or the job's number; "" for all.
     """
 
     kind: JobKind
@@ -43,9 +46,14 @@ class JobFilter:
     before: int | None = None
     limit: int = 50
     deleted: bool = False
+    words: str = ""
 
     def select(self) -> sa.Select[Any]:
         """Returns the query of these jobs' rows, newest first."""
+        return sa.select(JOBS).where(*self.conditions()).order_by(JOBS.c.id.desc()).limit(self.limit)
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """Returns what holds of these jobs, the limit aside."""
         conditions = [JOBS.c.kind == self.kind, JOBS.c.deleted.is_not(None) if self.deleted else _HERE]
         if self.statuses:
             conditions.append(JOBS.c.status.in_(self.statuses))
@@ -53,7 +61,13 @@ class JobFilter:
         conditions += [JOBS.c[name] == value for name, value in same if value is not None]
         if self.before is not None:
             conditions.append(JOBS.c.id < self.before)
-        return sa.select(JOBS).where(*conditions).order_by(JOBS.c.id.desc()).limit(self.limit)
+        if self.words:
+            graphs = sa.select(GRAPHS.c.id).where(GRAPHS.c.name.icontains(self.words, autoescape=True))
+            named = [JOBS.c.name.icontains(self.words, autoescape=True), JOBS.c.graph.in_(graphs)]
+            if self.words.isascii() and self.words.isdecimal() and len(self.words) < _DIGITS:
+                named.append(JOBS.c.id == int(self.words))
+            conditions.append(sa.or_(*named))
+        return conditions
 
 
 class Jobs:
@@ -130,6 +144,20 @@ class Jobs:
         """Returns the jobs that match the filter, newest first."""
         with self._engine.connect() as connection:
             return [Job.of_row(row) for row in connection.execute(asked.select()).mappings()]
+
+    def sorted(self, asked: JobFilter, by: Sequence[sa.ColumnElement[Any]], offset: int = 0) -> tuple[list[Job], int]:
+        """Returns one page of the jobs that match the filter, sorted, and how many match in all.
+
+        Args:
+            asked: The filter.
+            by: What they are sorted by, as in ORDER BY.
+            offset: Number of jobs on earlier pages.
+        """
+        found = sa.select(JOBS).where(*asked.conditions()).order_by(*by).limit(asked.limit).offset(offset)
+        counted = sa.select(sa.func.count()).select_from(JOBS).where(*asked.conditions())
+        with self._engine.connect() as connection:
+            jobs = [Job.of_row(row) for row in connection.execute(found).mappings()]
+            return jobs, connection.execute(counted).scalar_one()
 
     def newest_json(self, asked: JobFilter) -> str:
         """Returns the matching jobs as the JSON list that users see. Answers from memory, because many may ask at once.

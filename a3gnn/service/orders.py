@@ -35,6 +35,13 @@ UNIONS = {
 _MOST_FIELDS = 64
 
 
+def _as_json(found: Any) -> Any:
+    """Returns `found` with numbers such as 5.0 as integers, which they are in JSON Schema, as far as lists below."""
+    if isinstance(found, list):
+        return [int(one) if isinstance(one, float) and one.is_integer() else one for one in found]
+    return int(found) if isinstance(found, float) and found.is_integer() else found
+
+
 def _few(found: Any) -> Any:
     """Returns `found`, unless it is an object with too many fields: pydantic would check each before it counts them."""
     if isinstance(found, dict) and len(found) > _MOST_FIELDS:
@@ -52,7 +59,8 @@ class _Order(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, found: Any) -> Any:
-        return _few(found)
+        found = _few(found)
+        return {name: _as_json(value) for name, value in found.items()} if isinstance(found, dict) else found
 
 
 class GraphOrder(_Order):

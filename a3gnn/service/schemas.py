@@ -61,6 +61,44 @@ class StudiesAnswer(BaseModel):
     studies: list[StudyAnswer]
 
 
+class ComparedStudy(BaseModel):
+    """A study of a comparison."""
+
+    study: int = Field(description="The number of the study.")
+    name: str
+    letter: str = Field(description="Its name in the sentences of `caveats`.")
+    folder: str
+    finished: bool
+    graph: str = Field(description="The name of its graph.")
+    graph_fingerprint: str
+    machine: str = Field(description="Fingerprint of the machine.")
+    trained: str = Field(description="The task in words.")
+    metric: str
+    priority: str
+    memory_limit: int | str | None
+    host_memory_limit: int | None
+    max_accuracy_drop: float
+    target: float | None = Field(description="The validation quality to reach.")
+    budget: float = Field(description="Trials, or seconds.")
+    trials: int = Field(description="Trials after the baseline.")
+    seconds: float
+    version: str
+    config: Fields | None = Field(description="The choice, or the best measured so far.")
+    default: Fields | None = Field(description="Figures of the baseline.")
+    choice: Fields | None = Field(description="Figures of `config`.")
+    over_default: Fields | None = Field(description="The choice over the baseline: ratios with ranges.")
+    no_gain: Fields | None = Field(description="The best other configuration, if nothing gains over the baseline.")
+    differs: bool | None = Field(description="Whether the choice is measurably better; null before the verification.")
+
+
+class CompareAnswer(BaseModel):
+    """Studies side by side, in the order of the request."""
+
+    tunes: list[ComparedStudy]
+    knobs: dict[str, list[Any]] = Field(description="The knobs that differ, each with its value per study.")
+    caveats: list[str] = Field(description="What does not compare, a sentence each.")
+
+
 class TrainingAnswer(_JobAnswer):
     """A training."""
 

@@ -32,7 +32,7 @@ _BODY_S, _LEAST_RATE = 20.0, 500
 _LEFT = 499
 _SAFE = ("GET", "HEAD", "OPTIONS")
 #: Paths that answer without a token: the health check, and the page that takes the token with its style.
-_OPEN = ("/healthz", "/login", "/static/study.css")
+OPEN = ("/healthz", "/login", "/static/study.css", "/static/pages.css")
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -118,7 +118,7 @@ class Guard:
                 "--allow-host adds a name",
             )
         self._check_origin(scope["method"], headers, host)
-        if self._token is not None and scope["path"] not in _OPEN:
+        if self._token is not None and scope["path"] not in OPEN:
             await self._check_token(scope, headers)
         length = headers.get("content-length", "0")
         if scope["path"] not in UPLOADS and length.isdecimal() and int(length) > MAX_BODY_BYTES:

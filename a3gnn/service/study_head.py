@@ -111,3 +111,11 @@ def _training(training: Job) -> dict[str, Any]:
     shown, error = training.to_dict(), (training.error or {}).get("detail")
     said = shown.get("line", "") if error is None else for_people(str(error))
     return {"id": training.id, "status": shown["status"], "said": said}
+
+
+def used_budget(study: Job, folder: JobFolder) -> tuple[float | None, str]:
+    """Returns the used share of the budget of a study that runs (None for others), and that in words, for the list."""
+    trials, budget = study_files.trials(folder), _budget(study)
+    counted = sum(trial["reason"] not in UNCOUNTED for trial in trials)
+    elapsed_s = study_files.elapsed_s(folder, study.status == "running")
+    return _progress(study, budget, elapsed_s, counted), _time(budget, elapsed_s, counted)

@@ -83,28 +83,42 @@ FOREIGN = re.compile(r"\b(GET|POST) /|Input should|Extra inputs|Value error|cons
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("place", "fields"),
     [
-        {"dataset": "nowhere.npz"},
-        {"dataset": "x" * 300},
-        {"graph": "999"},
-        {"graph": "x"},
-        {"dataset": GRAPH, "budget": "soon"},
-        {"dataset": GRAPH, "budget": "0"},
-        {"dataset": GRAPH, "max_accuracy_drop": "much"},
-        {"dataset": GRAPH, "memory_limit": "4"},
-        {"dataset": GRAPH, "name": "n" * 300},
-        {"dataset": GRAPH, "unknown": "1"},
-        {},
+        ("dataset", {"dataset": "nowhere.npz"}),
+        ("dataset", {"dataset": "x" * 300}),
+        ("", {"graph": "999"}),
+        ("graph", {"graph": "x"}),
+        ("budget", {"dataset": GRAPH, "budget": "soon", "budget_unit": "min"}),
+        ("budget", {"dataset": GRAPH, "budget": "0"}),
+        ("max_accuracy_drop", {"dataset": GRAPH, "max_accuracy_drop": "much"}),
+        ("max_accuracy_drop", {"dataset": GRAPH, "max_accuracy_drop": "-1"}),
+        ("memory_limit", {"dataset": GRAPH, "memory_limit": "4"}),
+        ("fanouts", {"dataset": GRAPH, "fanouts": "10, few"}),
+        ("fanouts", {"dataset": GRAPH, "fanouts": "10, 5", "layers": "3"}),
+        ("hidden", {"dataset": GRAPH, "hidden": "0"}),
+        ("engine", {"dataset": GRAPH, "engine": "pppo"}),
+        ("metric", {"dataset": GRAPH, "metric": "f1"}),
+        ("fix", {"dataset": GRAPH, "fix": "batch_sizes=3"}),
+        ("ranges", {"dataset": GRAPH, "ranges": "batch_size=3"}),
+        ("name", {"dataset": GRAPH, "name": "n" * 300}),
+        ("", {"dataset": GRAPH, "unknown": "1"}),
+        ("graph", {}),
     ],
     ids=str,
 )
-def test_the_form_says_what_is_wrong_in_words_of_the_page(idle: Server, fields: dict[str, str]) -> None:
+def test_the_form_says_what_is_wrong_at_its_field_in_words_of_the_page(
+    idle: Server, place: str, fields: dict[str, str]
+) -> None:
     answer = send(idle, **fields)
     assert answer.status == 422
-    (said,) = re.findall(r'<p role="alert"><b>(.*?)</b>', answer.content.decode(), re.DOTALL)
-    assert len(said) > 10
+    text = answer.content.decode()
+    (said,) = re.findall(r'<div role="alert"[^>]*>(.*?)</div>', text, re.DOTALL)
+    assert len(said) > 80
     assert not FOREIGN.search(said), said
+    at = re.findall(r'<strong class="wrong" id="(\w+)-error">[^<]{11,}</strong>', text)
+    assert at == [place] * bool(place), said
+    assert text.count('aria-invalid="true"') == len(at)
 
 
 def test_requests_in_errors_become_words_of_pages() -> None:

@@ -28,6 +28,7 @@ def test_a_person_starts_a_study_watches_it_and_takes_away_its_choice(browser, t
         page.get_by_role("link", name="Start one").click()
         page.get_by_label("Another graph").fill(GRAPH)
         page.get_by_label("Budget").fill("50")
+        page.get_by_label("minutes, hours, trials").select_option("trials")
         page.get_by_label("Accuracy drop").fill("100")
         page.get_by_role("button", name="Start").click()
         page.wait_for_url(f"{server.url}/studies/1/page")

@@ -10,7 +10,7 @@ import pytest
 
 from a3gnn.service.client import Client, RemoteStudy
 from a3gnn.service.graph_shelf import KnownGraph
-from a3gnn.service.routers.pages import start_page
+from a3gnn.service.routers.start import start_page
 from a3gnn.service.study_files import FILES
 from tests.service.servers import GRAPH, JSON, Server, problem
 
@@ -25,7 +25,9 @@ def test_a_study_is_started_by_the_form_and_listed(idle: Server) -> None:
     form = idle.ask("GET", "/start").content.decode()
     fields = set(re.findall(r'name="(\w+)"', form))
     assert {"graph", "dataset", "priority", "model", "memory_limit", "budget", "max_accuracy_drop", "name"} <= fields
-    for name in fields - {"viewport", "color"}:
+    units = {f"{name}_unit" for name in fields}
+    assert {"budget_unit", "memory_limit_unit"} <= fields & units
+    for name in fields - {"viewport", "color"} - units:
         assert f'<label for="{name}">' in form
         assert f'id="{name}-help"' in form
     answer = send(idle, dataset=GRAPH, priority="memory", budget="7", name="<b>mine</b>", memory_limit="", graph="")
@@ -69,7 +71,7 @@ def test_a_form_with_too_many_fields_is_refused(idle: Server) -> None:
 def test_what_is_told_of_a_study_calls_files_by_their_place_below_the_servers_folders(
     idle: Server, kept: RemoteStudy
 ) -> None:
-    assert b"<td>people</td>" in idle.ask("GET", "/").content
+    assert b">people</a></td>" in idle.ask("GET", "/").content
     names = ["views", "page", "tuned.html", "trials", "front", "tuned.json", "tuned.csv", "events", "log", "files"]
     lacking = ("predicted_front.json", "importance.json", "timings.jsonl")  # of a kept tune, from before there were any
     for name in (*names, *(f"files/{name}" for name in FILES if name not in lacking)):
@@ -115,10 +117,11 @@ def test_the_form_reaches_every_graph(idle: Server) -> None:
     client = Client(idle.url)
     assert [one["name"] for one in client.graphs(called="little", limit=2)] == names[:0:-1]
     again = send(idle, graph=str(numbers[0]), find="little_2", budget="soon").content.decode()
-    assert f'<option value="{numbers[0]}" selected>' in again  # though it is not what was looked for
-    assert f'<option value="{numbers[2]}">' in again
+    # The first is chosen, though it is not what was looked for.
+    assert re.search(f'<option value="{numbers[0]}" data-about="300 nodes, [^"]* 4 classes" selected>', again)
+    assert re.search(f'<option value="{numbers[2]}" data-about="[^"]*">', again)
     assert 'value="little_2"' in again
-    assert idle.ask("GET", "/start?find=%22%3E%3Cscript%3E").content.count(b"<script") == 0
+    assert idle.ask("GET", "/start?find=%22%3E%3Cscript%3E").content.count(b"<script>") == 0
     assert problem(idle, "GET", "/start?before=0")[0] == 422
     for number in numbers:
         assert idle.ask("DELETE", f"/graphs/{number}").status == 204

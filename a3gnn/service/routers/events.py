@@ -18,10 +18,20 @@ from a3gnn.service.service import Service
 
 router = APIRouter(responses=PROBLEMS)
 LastId = Annotated[str, Header(alias="Last-Event-ID", description="The id of the last event that was read.")]
-After = Annotated[int, Query(ge=0, le=2**62, description="As Last-Event-ID, for readers that can't set a header.")]
+After = Annotated[int, Query(ge=0, lt=10**18, description="As Last-Event-ID, for readers that can't set a header.")]
 
+#: The schema of an event; its data is a JSON object as text.
+_EVENT = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"type": "string", "enum": ["line", "trial", "phase", "status"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+}
 _STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    200: {"content": {"text/event-stream": {"schema": _EVENT}}},
     204: {"description": "No more events follow."},
 }
 

@@ -63,13 +63,13 @@ async def upload_graph(
     return json_answer(graph.to_dict(), 201, {"Location": f"/graphs/{graph.id}"})
 
 
-@router.get("/{graph}", summary="Describe a graph", responses=answers(GraphAnswer))
+@router.get("/{graph:int}", summary="Describe a graph", responses=answers(GraphAnswer))
 def get_graph(service: Asked, graph: Number) -> Response:
     """Describes a graph."""
     return json_answer(service.graphs.get(graph).to_dict())
 
 
-@router.delete("/{graph}", status_code=204, summary="Remove a graph")
+@router.delete("/{graph:int}", status_code=204, summary="Remove a graph")
 def delete_graph(service: Asked, graph: Number) -> Response:
     """Removes a graph that no study uses, and its uploaded files."""
     service.graphs.delete(graph)

@@ -26,7 +26,7 @@ def list_profiles(service: Asked) -> Response:
     summary="Add measurements of other machines",
     responses=answers(AddedAnswer),
     openapi_extra={
-        "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+        "requestBody": {"required": False, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}
     },
 )
 async def add_profiles(service: Asked, request: Request) -> Response:

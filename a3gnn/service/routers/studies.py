@@ -13,7 +13,7 @@ from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answ
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import RETRY, Job
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST, PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder
+from a3gnn.service.orders import MOST, PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder, Word
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import FilesAnswer, StudiesAnswer, StudyAnswer, TrainingAnswer, TrialsAnswer
 from a3gnn.service.service import Service
@@ -34,10 +34,12 @@ def list_studies(
     graph: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Before = None,
     limit: Page = 50,
+    called: Annotated[Word, Query(description="Part of the name, or of the graph's; or the number.")] = "",
     deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:
     """Lists studies."""
-    found = service.jobs.newest_json(JobFilter("study", tuple(status or ()), graph, None, before, limit, deleted))
+    asked = JobFilter("study", tuple(status or ()), graph, None, before, limit, deleted, called)
+    found = service.jobs.newest_json(asked)
     return Response(f'{{"studies": {found}}}', media_type="application/json")
 
 
@@ -216,11 +218,21 @@ def add_training(service: Asked, study: Number, order: TrainOrder | None = None)
 @router.post("/recommend", summary="Recommend by predictions alone", responses=OBJECT)
 def recommend(service: Asked, question: Question) -> Response:
     """Recommends a configuration without a trial. The first answer takes seconds, a repeated one milliseconds."""
+    return json_answer(recommended(service, question))
+
+
+def recommended(service: Service, question: Question) -> dict[str, Any]:
+    """Returns the recommendation as `a3gnn recommend --json` prints it.
+
+    Raises:
+        A3GNNError: A field is not valid.
+        ProblemDetails: Nothing can be recommended, or too many requests wait for an answer.
+    """
     arguments = question.arguments(service.settings)
     graph = _graph(service, question)
     for name in ("budget", "engine"):
         arguments.pop(name)
-    return json_answer(service.recommender.ask(graph.spec, arguments, service.profiles.stand()))
+    return service.recommender.ask(graph.spec, arguments, service.profiles.stand())
 
 
 def _graph(service: Service, order: Question) -> KnownGraph:

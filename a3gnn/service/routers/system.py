@@ -5,12 +5,13 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from a3gnn.service.answers import Asked, answers, form_of, json_answer
+from a3gnn.service.answers import PROBLEMS, Asked, answers, form_of, json_answer
 from a3gnn.service.frame import POLICY, render
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import HealthAnswer
@@ -18,7 +19,7 @@ from a3gnn.service.security import cookie_name, is_encrypted
 from a3gnn.service.sessions import SESSION_S
 from a3gnn.version import __version__
 
-router = APIRouter(tags=["server"])
+router = APIRouter(tags=["server"], responses=PROBLEMS)
 
 _started = time.time()
 
@@ -126,7 +127,7 @@ def _own(following: str) -> str:
 
 
 def _login(following: str, said: str = "", problem: ProblemDetails | None = None) -> Response:
-    text = render("login.html", title="Log in to a3gnn", wrong=said, following=_own(following))
+    text = render("login.html", title="Log in", wrong=said, following=_own(following))
     headers = {"Content-Security-Policy": POLICY, **((problem and problem.headers) or {})}
     return HTMLResponse(text, 200 if problem is None else problem.status, headers)
 
@@ -134,6 +135,10 @@ def _login(following: str, said: str = "", problem: ProblemDetails | None = None
 @router.get("/docs", include_in_schema=False)
 def docs(service: Asked, request: Request) -> Response:
     """Describes the API on one page without a script: what /openapi.json says."""
-    title, has_token = f"a3gnn {__version__}: the API", service.settings.token is not None
-    text = render("docs.html", title=title, paths=request.app.openapi()["paths"], has_token=has_token)
+    groups: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for path, routes in request.app.openapi()["paths"].items():
+        for method, route in routes.items():
+            groups.setdefault(route["tags"][0], []).append((method, path, route))
+    title, has_token = f"The API of version {__version__}", service.settings.token is not None
+    text = render("docs.html", title=title, groups=groups, has_token=has_token, here="/docs")
     return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})

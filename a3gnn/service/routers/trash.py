@@ -72,5 +72,5 @@ def _said(job: Job) -> str:
 
 
 def _html(service: Service, template: str, title: str, **values: object) -> Response:
-    text = render(template, title=title, has_token=service.settings.token is not None, **values)
+    text = render(template, title=title, here="/trash", has_token=service.settings.token is not None, **values)
     return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})

@@ -171,7 +171,7 @@ def compare_lines(found: Compared) -> Iterator[str]:
     for tune in found.tunes:
         yield from _introduced(tune)
     yield ""
-    yield from _table([tune.letter for tune in found.tunes], list(_rows(found)))
+    yield from _table([tune.letter for tune in found.tunes], list(compared_rows(found)))
     if found.caveats:
         yield ""
         yield "Differences to keep in mind:"
@@ -198,7 +198,8 @@ def _introduced(tune: ToldTune) -> Iterator[str]:
         yield from configuration("   chosen" if tune.finished else "   best measured so far", tune.config)
 
 
-def _rows(found: Compared) -> Iterator[_Row]:
+def compared_rows(found: Compared) -> Iterator[_Row]:
+    """Yields the rows of the table: a label and a cell per tune, or a heading without cells."""
     tunes = found.tunes
     for title, name in (("baseline", "default"), ("chosen", "choice")):
         yield title, ()

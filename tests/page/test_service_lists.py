@@ -1,0 +1,93 @@
+"""The list, the form, the graphs and the comparison of a real server in a real browser, by mouse and by keyboard."""
+
+from pathlib import Path
+
+import pytest
+
+from a3gnn.graphs.graph import Graph
+from a3gnn.service.client import Client
+from tests.page.test_service_page import CONTRASTS, open_page, server, tell, told  # noqa: F401
+from tests.service.conftest import write_npz
+from tests.service.servers import GRAPH, Server
+
+pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
+pytestmark = pytest.mark.slow
+
+
+def test_rows_follow_what_happens_and_keep_focus_and_ticks(server: Server, told, open_page) -> None:  # noqa: F811
+    first = told(3, budget=30, name="first")
+    told(2, budget=30, name="second")
+    page = open_page(server.url)
+    row = page.locator(f'tr[data-key="{first.id}"]')
+    assert page.get_by_role("button", name="Compare").is_disabled()
+    row.get_by_role("checkbox").check()
+    row.get_by_role("checkbox").focus()
+    before = row.inner_text()
+    tell(first, 2)
+    page.wait_for_function("([row, before]) => row.innerText !== before", arg=[row.element_handle(), before])
+    assert "running" in row.inner_text()
+    assert row.get_by_role("checkbox").is_checked()
+    assert page.evaluate("document.activeElement.value") == str(first.id)
+    third = Client(server.url).start(GRAPH, trainer="client", budget=9, name="third")
+    page.locator(f'tr[data-key="{third.id}"]').wait_for()  # a new row comes by itself
+    assert page.evaluate("document.activeElement.value") == str(first.id)
+    for key in ("Shift+Tab", "Shift+Tab", "Shift+Tab", "Space"):  # over the links of the row above to its box
+        page.keyboard.press(key)
+    assert page.locator("#picked").inner_text() == "2 of 2 to 4 chosen"
+    page.get_by_role("button", name="Compare").press("Enter")
+    page.get_by_role("heading", name="Compare studies").wait_for()
+    assert page.locator(".beside h2").all_inner_texts() == ["A second", "B first"]
+    assert page.locator(".plot .dot").count() >= 4
+    third.stop()
+
+
+def test_a_dropped_graph_is_predicted_and_studied(server: Server, open_page, tmp_path: Path) -> None:  # noqa: F811
+    file = write_npz(tmp_path / "mine.npz", Graph.load(GRAPH))
+    page = open_page(f"{server.url}/start")
+    page.locator("#file").set_input_files({"name": "no.npz", "mimeType": "x", "buffer": b"no graph"})
+    page.locator("#upload-status", has_text="not a readable .npz").wait_for()
+    content = page.evaluate_handle(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "mine.npz"));
+          return data;
+        }""",
+        list(file.read_bytes()),
+    )
+    page.dispatch_event(".upload", "drop", {"dataTransfer": content})
+    page.locator("#upload-status", has_text="mine is graph 1").wait_for()
+    assert page.locator("#graph-about").inner_text().startswith("300 nodes, ")
+    page.get_by_text("Without a trial, a3gnn would choose").wait_for(timeout=120_000)
+    page.get_by_label("Budget").fill("no")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("alert").get_by_role("link", name="Budget").click()
+    assert page.evaluate("document.activeElement.id") == "budget"
+    assert page.get_by_label("Budget").get_attribute("aria-invalid") == "true"
+    page.get_by_label("Budget").fill("40")
+    page.get_by_label("minutes, hours, trials").select_option("trials")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(f"{server.url}/studies/1/page")
+    arguments = Client(server.url).study(1).state()["arguments"]
+    assert arguments["budget"] == 40
+    Client(server.url).study(1).stop()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_every_page_fits_and_has_contrast(server: Server, told, open_page, width: int) -> None:  # noqa: F811
+    long = "a-name-without-a-break-" * 6
+    studies = [told(2, budget=9, name=long), told(2, budget=9, name="short")]
+    Client(server.url).add_graph(f"{GRAPH},seed=3", name=long)
+    compared = "&".join(f"study={study.id}" for study in studies)
+    for scheme in ("light", "dark"):
+        for path in (
+            "/",
+            f"/compare?{compared}",
+            "/start?graph=2",
+            "/graphs/page",
+            "/graphs/2/page",
+            "/docs",
+            "/nowhere",
+        ):
+            page = open_page(f"{server.url}{path}", width, scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, scheme)
+            assert page.evaluate(CONTRASTS) == [], (path, scheme)
