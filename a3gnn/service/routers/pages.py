@@ -131,8 +131,8 @@ def _study_page(service: Service, study: int, request: Request, wrong: str = "")
     views = _views(service, job, folder) if begun else {"title": head["name"], "waiting": True}
     bars = {"before": render("navigation.html", **shown), "actions": render("bar.html", **shown)}
     code = study_code(job, service.graphs.get(job.graph), address_of(request.scope), service.settings.token is not None)
-    after = render("code.html", code=code) if begun else ""
-    return study_html(views, live=f"/studies/{study}", head=head, after=after, **bars)
+    bars["after"] = render("code.html", code=code)
+    return study_html(views, live=f"/studies/{study}", head=head, **bars)
 
 
 def _html(text: str, status: int = 200) -> HTMLResponse:

@@ -38,7 +38,7 @@ def list_studies(
     deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:
     """Lists studies."""
-    asked = JobFilter("study", tuple(status or ()), graph, None, before, limit, deleted, called)
+    asked = JobFilter("study", tuple(status or ()), graph, before=before, limit=limit, words=called, deleted=deleted)
     found = service.jobs.newest_json(asked)
     return Response(f'{{"studies": {found}}}', media_type="application/json")
 
