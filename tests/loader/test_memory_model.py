@@ -57,24 +57,31 @@ def test_an_error_widens_the_margin_for_such_sizes() -> None:
     assert tiny.margin(Size(10, 20)) > 1 > tiny.margin(Size(1000, 2000))
 
 
-def test_passes_far_larger_than_any_are_new() -> None:
+def test_several_passes_of_about_a_size_make_it_known() -> None:
     model = MemoryModel()
-    assert model.is_new(Size(1, 1))
-    model.add(Size(1000, 2000), MIB)
-    assert not model.is_new(Size(1200, 2000))
-    assert model.is_new(Size(1300, 10))
-
-
-def test_free_blocks_serve_a_pass_in_part() -> None:
-    reuse = HeapReuse()
-    assert reuse.predict(100.0, 0.0) == 100
-    assert reuse.predict(100.0, 100.0) == pytest.approx(30)
-    assert reuse.predict(100.0, 40.0) == pytest.approx(90)
-    for grown in (20.0, 10.0, 0.0, 0.0):
-        reuse.add(100.0, 100.0, grown)
-    assert reuse.predict(100.0, 100.0) == pytest.approx(30)  # a half more than the most
     for _ in range(4):
-        reuse.add(100.0, 100.0, 0.0)
-    assert reuse.predict(100.0, 100.0) == pytest.approx(5)
+        assert not model.knows(Size(1000, 2000))
+        model.add(Size(1000, 2000), MIB)
+    assert model.knows(Size(1200, 2000))
+    assert not model.knows(Size(1300, 2000))
+    assert not model.knows(Size(500, 1000))
+
+
+def test_free_blocks_serve_a_pass_that_is_no_larger_than_earlier_ones() -> None:
+    reuse, size = HeapReuse(), Size(1000, 2000)
+    assert reuse.part(size) == 0
+    assert reuse.predict(size, 100.0, 0.0) == 100
+    assert reuse.predict(size, 100.0, 100.0) == pytest.approx(30)
+    assert reuse.predict(size, 100.0, 40.0) == pytest.approx(90)
+    for free, grown in ((0.0, 100.0), (100.0, 20.0), (100.0, 10.0)):
+        reuse.add(size, 100.0, free, grown)
+    assert reuse.predict(size, 100.0, 100.0) == pytest.approx(20)  # the last one's, and a margin
+    for _ in range(4):
+        reuse.add(size, 100.0, 100.0, 0.0)
+    assert reuse.predict(Size(900, 2000), 100.0, 100.0) == pytest.approx(10)
+    larger = Size(1250, 2000)
+    assert reuse.part(larger) == pytest.approx(0.8)
+    assert reuse.predict(larger, 100.0, 100.0) == pytest.approx(30)
     reuse.restart()
-    assert reuse.predict(100.0, 100.0) == pytest.approx(30)
+    assert reuse.part(size) == 0
+    assert reuse.predict(size, 100.0, 100.0) == pytest.approx(30)
