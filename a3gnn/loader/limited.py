@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
+from a3gnn.evaluation.input_table import FullTable
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.loader.memory_level import Level, MemoryLevel
 from a3gnn.loader.memory_model import KEPT, MOST_GROWTH, HeapReuse, MemoryModel, Size
@@ -280,10 +281,10 @@ class LimitedBatches:
     def _fits_now(self, size: Size, model: MemoryModel) -> bool:
         """Returns whether a pass fits beside free blocks, which serve a part of it."""
         need, level = model.predict(size), self._level.now()
-        return level.held + self._reuse.predict(size, need, level.held - level.used) <= self._level.cap_bytes
+        return level.held + self._reuse.predict(need, level.held - level.used) <= self._level.cap_bytes
 
     def _fits_trimmed(self, size: Size, model: MemoryModel) -> bool:
-        """Returns whether a pass fits after a return of free blocks to the system, which it does unless that is vain."""
+        """Returns whether a pass fits after a return of free blocks to the system, which it does if that may help."""
         need, level = model.predict(size), self._level.now()
         if level.used < level.held and need > self._room(level):
             return False
@@ -348,7 +349,7 @@ class LimitedBatches:
 
     def _watch(self, whole: Subgraph, recorded: bool, *, is_cut: bool) -> Any:
         """Returns a context for the user's pass: the first of its kind shows the modules that the loop calls."""
-        if recorded in self._seen:
+        if recorded in self._seen or self._pipeline.reads_table:  # a watched layer reads no table
             return nullcontext()
         self._seen.add(recorded)
         return ModelWatch(self._reach_of(whole), self._learn, is_cut=is_cut, model=self._model)
@@ -362,7 +363,8 @@ class LimitedBatches:
     def _reach_of(self, whole: Subgraph) -> Reach:
         """Returns the part of mini-batches that the model reads; a usual one with degrees until the model is known."""
         if self._reach is None and self._model is not None:
-            self._reach = reach_of(self._modules)
+            # Nothing watches how often a model that reads a table calls its layers, so shares suit any number.
+            self._reach = Reach(None, degrees=True) if self._pipeline.reads_table else reach_of(self._modules)
         known = self._reach or Reach(whole.num_layers, degrees=True)
         return known if known.layers is None else known._replace(layers=max(known.layers, whole.num_layers))
 
@@ -522,6 +524,21 @@ def check_limited(subgraph_type: str, device: Any, share: Any, model: Any) -> No
         raise UsageError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if share is not None:
         raise UsageError(f"memory_limit must be left out with share, got share={share!r}: ranks would get out of step")
+
+
+def check_table(table: FullTable, model: Any) -> None:
+    """Checks that a memory limit supports a loader's `table`, which may be empty.
+
+    Raises:
+        UsageError: It doesn't.
+    """
+    if table.rows is not None and model is None:
+        raise UsageError("memory_limit with input_aggregation full needs model=model, got none; pass it to Loader")
+    if table.aggregator == "gcn" and table.rows is not None:
+        raise UsageError(
+            "memory_limit needs input_aggregation sampled for gcn, got full, whose degrees a share lacks; tune with "
+            "fix={'input_aggregation': 'sampled'}"
+        )
 
 
 def _size(subgraph: Subgraph) -> Size:

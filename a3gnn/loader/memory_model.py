@@ -30,13 +30,12 @@ _CONSTANT = 0.25
 MOST_GROWTH = 4.0
 
 
-# The part of a pass that free blocks may not serve: for the first passes after a return of free blocks and for larger
-# passes than any since, and the margin for others. Guesses, by passes of `python -m benchmarks.memory_contract`: .23 at
-# most for the former, and mostly 0 for the latter.
-_FIRST_NEW, _MORE_NEW, _RECENT = 0.3, 0.1, 4
-#: The part of a pass's need that its plan leaves for free blocks which serve nothing. Guess, by the same passes: memory in
-#: use and free came to .9 to 1.5 of the need.
-KEPT = 0.3
+# The part of a pass that free blocks may not serve, or this margin over that of the last passes. Guesses, by
+# passes of `python -m benchmarks.memory_contract`: mostly 0, but a single block that finds no room was up to .35.
+_NEW, _MORE_NEW, _RECENT = 0.3, 0.05, 4
+#: The part of a pass's need that its plan leaves for free blocks which serve nothing. Guess, by the same passes: memory
+#: in use and free came to .9 to 1.5 of the need.
+KEPT = 0.5
 
 
 class Size(NamedTuple):
@@ -119,7 +118,7 @@ class HeapReuse:
 
     def __init__(self) -> None:
         self._sizes: deque[Size] = deque(maxlen=_REMEMBERED)
-        self._new: dict[bool, deque[float]] = {settled: deque(maxlen=_RECENT) for settled in (True, False)}
+        self._new: deque[float] = deque(maxlen=_RECENT)
 
     def restart(self) -> None:
         """Records that free blocks went back to the system."""
@@ -139,17 +138,13 @@ class HeapReuse:
             grown: The bytes it took from the system.
         """
         if self._sizes:
-            self._new[self._is_settled(size)].append((grown - max(0.0, need - free)) / need)
+            self._new.append((grown - max(0.0, need - free)) / need)
         self._sizes.append(size)
 
-    def predict(self, size: Size, need: float, free: float) -> float:
+    def predict(self, need: float, free: float) -> float:
         """Returns the most bytes by which memory is expected to grow, at most all of `need`; arguments as in `add`."""
-        settled = self._is_settled(size)
-        new = max([0.0, *self._new[settled]]) + _MORE_NEW
-        return min(need, max(0.0, need - free) + (new if settled else max(new, _FIRST_NEW)) * need)
-
-    def _is_settled(self, size: Size) -> bool:
-        return len(self._sizes) > 1 and self.part(size) == 1
+        new = max([_NEW, *(one + _MORE_NEW for one in self._new)])
+        return min(need, max(0.0, need - free) + new * need)
 
 
 def _scaled(known: _Pass, size: Size) -> float:

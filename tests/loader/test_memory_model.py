@@ -67,21 +67,18 @@ def test_several_passes_of_about_a_size_make_it_known() -> None:
     assert not model.knows(Size(500, 1000))
 
 
-def test_free_blocks_serve_a_pass_that_is_no_larger_than_earlier_ones() -> None:
+def test_free_blocks_serve_a_pass_in_part() -> None:
     reuse, size = HeapReuse(), Size(1000, 2000)
     assert reuse.part(size) == 0
-    assert reuse.predict(size, 100.0, 0.0) == 100
-    assert reuse.predict(size, 100.0, 100.0) == pytest.approx(30)
-    assert reuse.predict(size, 100.0, 40.0) == pytest.approx(90)
-    for free, grown in ((0.0, 100.0), (100.0, 20.0), (100.0, 10.0)):
+    assert reuse.predict(100.0, 0.0) == 100
+    assert reuse.predict(100.0, 100.0) == pytest.approx(30)
+    assert reuse.predict(100.0, 40.0) == pytest.approx(90)
+    for free, grown in ((0.0, 100.0), (100.0, 40.0), (50.0, 60.0)):
         reuse.add(size, 100.0, free, grown)
-    assert reuse.predict(size, 100.0, 100.0) == pytest.approx(20)  # the last one's, and a margin
+    assert reuse.predict(100.0, 100.0) == pytest.approx(45)  # a pass took 40 of what free blocks could have served
     for _ in range(4):
         reuse.add(size, 100.0, 100.0, 0.0)
-    assert reuse.predict(Size(900, 2000), 100.0, 100.0) == pytest.approx(10)
-    larger = Size(1250, 2000)
-    assert reuse.part(larger) == pytest.approx(0.8)
-    assert reuse.predict(larger, 100.0, 100.0) == pytest.approx(30)
+    assert reuse.predict(100.0, 100.0) == pytest.approx(30)
+    assert reuse.part(Size(1250, 2000)) == pytest.approx(0.8)
     reuse.restart()
     assert reuse.part(size) == 0
-    assert reuse.predict(size, 100.0, 100.0) == pytest.approx(30)
