@@ -79,6 +79,8 @@ def test_free_blocks_serve_a_pass_in_part() -> None:
     for _ in range(4):
         reuse.add(size, 100.0, 100.0, 0.0)
     assert reuse.predict(100.0, 100.0) == pytest.approx(30)
+    assert reuse.predict(100.0, 100.0, whole=size) == pytest.approx(10)
+    assert reuse.predict(100.0, 100.0, whole=Size(1250, 2000)) == pytest.approx(30)
     assert reuse.part(Size(1250, 2000)) == pytest.approx(0.8)
     reuse.restart()
     assert reuse.part(size) == 0
