@@ -34,7 +34,7 @@ MOST_GROWTH = 4.0
 # passes of `python -m benchmarks.memory_contract`: mostly 0, but a single block that finds no room was up to .35.
 _NEW, _MORE_NEW, _RECENT = 0.3, 0.05, 4
 # The same for a whole mini-batch that is no larger than an earlier one: it finds the same blocks. Guess, by the same
-# passes: no peak passed the limit in 32 cases, and processor time fell from 1.6 to 1.0 of that without a limit.
+# passes: no such peak passed the limit, and the median of processor time fell from 1.6 to 1.05 of that without a limit.
 _NEW_OF_WHOLE = 0.1
 #: The part of a pass's need that its plan leaves for free blocks which serve nothing. Guess, by the same passes: memory
 #: in use and free came to .9 to 1.5 of the need.
