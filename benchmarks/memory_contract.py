@@ -257,16 +257,20 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first case's seed")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="starts no case after this time")
-    parser.add_argument("--out", type=Path, help="appends a line of JSON per case")
+    parser.add_argument("--out", type=Path, help="appends a line of JSON per case; cases in it are not run again")
     parser.add_argument("--show", type=Path, help="prints the table of a file")
     options = parser.parse_args()
-    if options.show:
-        rows = [json.loads(line) for line in options.show.read_text(encoding="utf-8").splitlines()]
-    else:
-        rows, begin = [], time.monotonic()
+    stored = options.show or options.out
+    rows: list[dict[str, Any]] = []
+    if stored is not None and (options.show or stored.exists()):
+        rows = [json.loads(line) for line in stored.read_text(encoding="utf-8").splitlines()]
+    if not options.show:
+        begin, known = time.monotonic(), {row["case"]["seed"] for row in rows}
         for seed in range(options.first, options.first + options.cases):
             if time.monotonic() - begin > 60 * options.minutes:
                 break
+            if seed in known:
+                continue
             rows.append(measure(Case.random(seed)))
             if options.out:
                 with options.out.open("a", encoding="utf-8") as file:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
+from a3gnn.evaluation.input_table import FullTable
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.loader.memory_level import Level, MemoryLevel
-from a3gnn.loader.memory_model import MOST_GROWTH, HeapReuse, MemoryModel, Size
+from a3gnn.loader.memory_model import KEPT, MOST_GROWTH, HeapReuse, MemoryModel, Size
 from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
 from a3gnn.loader.pyg_source import Source, source_of
 from a3gnn.pipeline.batch import MiniBatch
@@ -37,10 +38,10 @@ _LEAVES = 4
 _AIM = 0.95
 # Passes are measured alone if fewer free bytes were there before them. Guess.
 _UNSEEN_BYTES = 1 << 20
-# Passes before which free blocks go back to the system in any case, so that they are measured alone. Guess.
-_TRIMMED = 3
-# Passes before which that is done for larger ones than any before. Guess.
-_MEASURED = 12
+# Most passes before which free blocks go back to the system, so that they are measured alone. Guess.
+_MEASURED = 16
+# A share is made smaller to fit free blocks if they served a pass of this part of it; else the blocks go back. Guess.
+_LEAST_PART = 0.5
 # The smallest limit is named with this much more, because it is printed in three digits.
 _ROUNDED = 1.01
 # Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
@@ -248,17 +249,24 @@ class LimitedBatches:
         """Returns the share from seed `low` on that fits, with about as many seeds as each one after it."""
         left, level = whole.num_seeds - low, self._level.now()
         last, size = self._last.get(recorded, (whole.num_seeds, _size(whole)))
-        most = max(1, int(last * min(self._room(level) / model.predict(size), MOST_GROWTH)))
+        need = model.predict(size) * (1 + KEPT)
+        most = max(1, int(last * min(self._room(level) / need, MOST_GROWTH)))
         shares = -(-left // most)
         seeds = -(-left // shares)
         while True:
             part = exact_share(whole, low, low + seeds, self._reach_of(whole))
             size = _size(part)
             near = model.within_reach(size) or seeds == 1
-            if near and self._fits(size, model):
+            if near and self._fits_now(size, model):
+                return part
+            part_of = self._reuse.part(size)
+            if near and seeds > 1 and _LEAST_PART <= part_of < 1:  # free blocks serve a smaller share
+                seeds = max(1, min(seeds - 1, int(seeds * part_of)))
+                continue
+            if near and self._fits_trimmed(size, model):
                 return part
             level = self._level.trimmed(collect=True) if seeds == 1 else self._level.now()
-            if seeds == 1 and not self._fits(size, model):
+            if seeds == 1 and not self._fits_trimmed(size, model):
                 self._refuse(size, model)
             ratio = self._room(level) / model.predict(size) if near else 1 / 2
             seeds = max(1, min(seeds - 1, int(seeds * ratio * _AIM)))
@@ -267,25 +275,21 @@ class LimitedBatches:
         """Returns whether a pass over a whole mini-batch fits, after features went to disk if that is needed."""
         if not model.within_reach(size):
             return False
-        fits = self._fits(size, model, trusts=True)
-        return fits or (self._pipeline.features_to_disk() and self._fits(size, model, trusts=True))
+        fits = self._fits_now(size, model, whole=size) or self._fits_trimmed(size, model)
+        return fits or (self._pipeline.features_to_disk() and self._fits_trimmed(size, model))
 
-    def _fits(self, size: Size, model: MemoryModel, *, trusts: bool = False) -> bool:
-        """Returns whether a pass fits, after a return of free blocks to the system if that is needed.
+    def _fits_now(self, size: Size, model: MemoryModel, whole: Size | None = None) -> bool:
+        """Returns whether a pass fits beside free blocks, which serve a part of it."""
+        need, level = model.predict(size), self._level.now()
+        return level.held + self._reuse.predict(need, level.held - level.used, whole) <= self._level.cap_bytes
 
-        Args:
-            size: Of the pass.
-            model: Predicts its bytes.
-            trusts: Whether free blocks may be expected to serve a part of the pass.
-        """
-        need, level, cap = model.predict(size), self._level.now(), self._level.cap_bytes
-        new = self._reuse.predict(need, level.held - level.used) if trusts else need
-        if level.held + new <= cap:
-            return True
+    def _fits_trimmed(self, size: Size, model: MemoryModel) -> bool:
+        """Returns whether a pass fits after a return of free blocks to the system, which it does if that may help."""
+        need, level = model.predict(size), self._level.now()
         if level.used < level.held and need > self._room(level):
             return False
         level = self._level.trimmed()
-        return level.held + self._bytes_of(size) <= cap and need <= self._room(level)
+        return level.held + self._bytes_of(size) <= self._level.cap_bytes and need <= self._room(level)
 
     def _room(self, level: Level) -> float:
         """Returns the bytes that a pass may take; the loop drops the last share as it takes the next one."""
@@ -297,7 +301,7 @@ class LimitedBatches:
         return alive[0] if len(alive) == 1 else 0
 
     def _begin(self, size: Size, model: MemoryModel) -> None:
-        measured = len(model) < _TRIMMED or (len(model) < _MEASURED and model.is_new(size))
+        measured = len(model) < _MEASURED and not model.knows(size)
         level = self._level.trimmed() if measured else self._level.now()
         if level.held - level.used <= _UNSEEN_BYTES:
             self._reuse.restart()
@@ -326,9 +330,9 @@ class LimitedBatches:
         assert ended is not None
         peak = self._level.peak()
         model, grown, alone = ended.model, peak - ended.held, ended.free <= _UNSEEN_BYTES or not len(ended.model)
-        if not alone:
-            self._reuse.add(model.predict(ended.size), ended.free, grown)
-        if alone or grown > model.predict(ended.size):
+        need = model.predict(ended.size) if len(model) else float(grown)
+        self._reuse.add(ended.size, max(need, 1.0), ended.free, grown)
+        if alone or grown > need:
             free = ended.free if alone else 0
             model.add(ended.size, max(grown + free + ended.dropped, self._bytes_of(ended.size)))
         return peak
@@ -345,7 +349,7 @@ class LimitedBatches:
 
     def _watch(self, whole: Subgraph, recorded: bool, *, is_cut: bool) -> Any:
         """Returns a context for the user's pass: the first of its kind shows the modules that the loop calls."""
-        if recorded in self._seen:
+        if recorded in self._seen or self._pipeline.reads_table:  # a watched layer reads no table
             return nullcontext()
         self._seen.add(recorded)
         return ModelWatch(self._reach_of(whole), self._learn, is_cut=is_cut, model=self._model)
@@ -359,7 +363,8 @@ class LimitedBatches:
     def _reach_of(self, whole: Subgraph) -> Reach:
         """Returns the part of mini-batches that the model reads; a usual one with degrees until the model is known."""
         if self._reach is None and self._model is not None:
-            self._reach = reach_of(self._modules)
+            # Nothing watches how often a model that reads a table calls its layers, so shares suit any number.
+            self._reach = Reach(None, degrees=True) if self._pipeline.reads_table else reach_of(self._modules)
         known = self._reach or Reach(whole.num_layers, degrees=True)
         return known if known.layers is None else known._replace(layers=max(known.layers, whole.num_layers))
 
@@ -519,6 +524,21 @@ def check_limited(subgraph_type: str, device: Any, share: Any, model: Any) -> No
         raise UsageError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if share is not None:
         raise UsageError(f"memory_limit must be left out with share, got share={share!r}: ranks would get out of step")
+
+
+def check_table(table: FullTable, model: Any) -> None:
+    """Checks that a memory limit supports a loader's `table`, which may be empty.
+
+    Raises:
+        UsageError: It doesn't.
+    """
+    if table.rows is not None and model is None:
+        raise UsageError("memory_limit with input_aggregation full needs model=model, got none; pass it to Loader")
+    if table.aggregator == "gcn" and table.rows is not None:
+        raise UsageError(
+            "memory_limit needs input_aggregation sampled for gcn, got full, whose degrees a share lacks; tune with "
+            "fix={'input_aggregation': 'sampled'}"
+        )
 
 
 def _size(subgraph: Subgraph) -> Size:

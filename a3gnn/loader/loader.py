@@ -24,7 +24,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, fanouts_of, loader_config, sampling_of
 from a3gnn.loader.full_table import table_for
-from a3gnn.loader.limited import LimitedBatches, check_limited, placed
+from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
 from a3gnn.loader.pyg_batch import PygBatches
 from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
 from a3gnn.loader.seeds import InputNodes, SeedPlan
@@ -265,11 +265,6 @@ class Loader(SeedLoader):
         limit = checked_limit("memory_limit", memory_limit)
         held = loader_config(config, batch_size, num_workers)
         config = held.config
-        if limit is not None and config.input_aggregation == "full":
-            raise UsageError(
-                "memory_limit needs input_aggregation sampled, got full, whose table a share can't read; tune with "
-                "fix={'input_aggregation': 'sampled'}"
-            )
         check_together(asked, config, batch_size)
         fanouts = config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
         source = source_of(data, weight_attr, custom_cls)
@@ -277,6 +272,8 @@ class Loader(SeedLoader):
             source, config = placed(source, config, limit, is_own=isinstance(data, str | os.PathLike))
             held = held._replace(config=config)
         table = table_for(data, source, asked, held, device)
+        if limit is not None:
+            check_table(table, model)
         self._inputs = InputNodes.of(input_nodes, source.graph.num_nodes, input_id)
         super().__init__(len(self._inputs.nodes), asked, config)
         self.data, self.input_nodes, self.transform = data, input_nodes, transform

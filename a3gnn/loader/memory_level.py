@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from a3gnn.process.heap import heap_bytes, trim_heap
+from a3gnn.process.heap import heap_bytes, kept_pages, trim_heap
 from a3gnn.process.memory import spare_bytes
 from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 
@@ -48,7 +48,7 @@ class MemoryLevel:
         """Looks at the memory all the time within this context, whose begin decides the machine's spare memory."""
         spare = spare_bytes()
         self.cap_bytes = self.limit_bytes if spare is None else min(self.limit_bytes, host_bytes() + spare)
-        with MemoryGuard() as self._guard:
+        with kept_pages(), MemoryGuard() as self._guard:
             try:
                 yield
             finally:

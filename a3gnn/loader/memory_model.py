@@ -1,7 +1,7 @@
 """`MemoryModel` predicts the bytes of a pass over a mini-batch, and `HeapReuse` how many of them are new.
 
 A pass takes blocks that earlier ones have freed, which the C library keeps, but not all of them: they have other sizes
-and places. So memory creeps up from pass to pass until free blocks go back to the system.
+and places. So memory creeps up for some passes after free blocks have gone back to the system.
 """
 
 from __future__ import annotations
@@ -14,22 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Measured passes that are remembered. Guess.
-_REMEMBERED = 64
-# Passes from which a line is fitted. Fewer give bounds alone. Guess.
-_FITTED_FROM = 6
+_REMEMBERED = 32
+# Passes from which a line is fitted; fewer give bounds alone. One is fitted anew after as many passes more as this
+# part of them. Guesses: a fit takes .6 ms.
+_FITTED_FROM, _FITTED_AGAIN = 6, 1 / 4
 # The margin over a prediction: this share, the largest error so far, and a few pages. Guesses.
 _LEAST_MARGIN, _PAGES_BYTES = 0.1, 1 << 20
-# A pass is new if it is larger than the measured ones by this ratio. Guess.
-_LARGER = 1.25
+# Sizes are alike up to this ratio. Guess.
+_ALIKE = 1.25
+# Passes of about one size that are measured before they count as known. Guess.
+_ENOUGH_ALIKE = 4
 # Part of a pass that may be constant, for predictions of smaller ones. Guess.
 _CONSTANT = 0.25
 # By how much a pass may be larger than any measured one: small passes take memory in steps of pages. Guess.
 MOST_GROWTH = 4.0
 
 
-# The part of a pass that free blocks may not serve. Guesses, by passes of `python -m benchmarks.memory_contract`: first
-# it was -.1 to .3 after a return of free blocks, once .5. Later it is a half more than in the last passes.
-_FIRST_NEW, _LEAST_NEW, _MORE_NEW, _RECENT = 0.3, 0.05, 1.5, 4
+# The part of a pass that free blocks may not serve, or this margin over that of the last passes. Guesses, by
+# passes of `python -m benchmarks.memory_contract`: mostly 0, but a single block that finds no room was up to .35.
+_NEW, _MORE_NEW, _RECENT = 0.3, 0.05, 4
+# The same for a whole mini-batch that is no larger than an earlier one: it finds the same blocks. Guess, by the same
+# passes: no such peak passed the limit, and the median of processor time fell from 1.6 to 1.05 of that without a limit.
+_NEW_OF_WHOLE = 0.1
+#: The part of a pass's need that its plan leaves for free blocks which serve nothing. Guess, by the same passes: memory
+#: in use and free came to .9 to 1.5 of the need.
+KEPT = 0.5
 
 
 class Size(NamedTuple):
@@ -56,13 +65,14 @@ class MemoryModel:
     The peak of a pass is the largest of many sums over its nodes and edges, besides a constant for the weights'
     gradients. So it grows at most in proportion to the larger ratio of sizes, which bounds it from any measured pass. A
     line in nodes and edges, fitted with coefficients >= 0, is closer, and applies within the bounds. The margin on top
-    is the largest error of the predictions so far.
+    is the largest error of the remembered predictions.
     """
 
     def __init__(self) -> None:
         self._passes: deque[_Pass] = deque(maxlen=_REMEMBERED)
         self._errors: deque[_Pass] = deque(maxlen=_REMEMBERED)
         self._line: NDArray[np.float64] | None = None
+        self._unfitted = 0
 
     def __len__(self) -> int:
         return len(self._passes)
@@ -72,15 +82,18 @@ class MemoryModel:
         if self._passes:
             self._errors.append(_Pass(size, taken / max(self._middle(size), _PAGES_BYTES) - 1))
         self._passes.append(_Pass(size, taken))
-        self._line = _fitted(self._passes) if len(self._passes) >= _FITTED_FROM else None
+        self._unfitted += 1
+        if len(self._passes) >= _FITTED_FROM and self._unfitted >= _FITTED_AGAIN * len(self._passes):
+            self._line, self._unfitted = _fitted(self._passes), 0
 
     def within_reach(self, size: Size) -> bool:
         """Returns whether `size` is near enough to the measured passes to be predicted."""
         return any(size.over(known.size) <= MOST_GROWTH for known in self._passes)
 
-    def is_new(self, size: Size) -> bool:
-        """Returns whether `size` is far larger than any measured pass."""
-        return all(size.over(known.size) > _LARGER for known in self._passes)
+    def knows(self, size: Size) -> bool:
+        """Returns whether enough passes of about `size` were measured."""
+        alike = [one for one in self._passes if size.over(one.size) <= _ALIKE and one.size.over(size) <= _ALIKE]
+        return len(alike) >= _ENOUGH_ALIKE
 
     def predict(self, size: Size) -> float:
         """Returns the most bytes that a pass over `size` is expected to take; needs at least one measured pass."""
@@ -101,22 +114,46 @@ class MemoryModel:
 
 
 class HeapReuse:
-    """Predicts by how much memory grows in a pass that finds free blocks."""
+    """Predicts by how much memory grows in a pass that finds free blocks.
+
+    Blocks of a pass fit into those of an earlier one that was as large, so that memory hardly grows any more.
+    """
 
     def __init__(self) -> None:
+        self._sizes: deque[Size] = deque(maxlen=_REMEMBERED)
         self._new: deque[float] = deque(maxlen=_RECENT)
 
     def restart(self) -> None:
-        """Forgets the last passes, because free blocks went back to the system."""
-        self._new.clear()
+        """Records that free blocks went back to the system."""
+        self._sizes.clear()
 
-    def add(self, need: float, free: float, grown: float) -> None:
-        """Records that a pass which needs `need` bytes, and found `free` ones, made memory grow by `grown` bytes."""
-        self._new.append((grown - max(0.0, need - free)) / need)
+    def part(self, size: Size) -> float:
+        """Returns the part of `size` that a pass had since then, at most 1."""
+        return max((min(1.0, 1 / size.over(known)) for known in self._sizes), default=0.0)
 
-    def predict(self, need: float, free: float) -> float:
-        """Returns the most bytes by which memory is expected to grow; all of `need` at most."""
-        new = max(_LEAST_NEW, _MORE_NEW * max(self._new)) if len(self._new) == _RECENT else _FIRST_NEW
+    def add(self, size: Size, need: float, free: float, grown: float) -> None:
+        """Records that a pass made memory grow by `grown` bytes.
+
+        Args:
+            size: Of the pass.
+            need: The bytes it needs.
+            free: The free bytes it found.
+            grown: The bytes it took from the system.
+        """
+        if self._sizes:
+            self._new.append((grown - max(0.0, need - free)) / need)
+        self._sizes.append(size)
+
+    def predict(self, need: float, free: float, whole: Size | None = None) -> float:
+        """Returns the most bytes by which memory is expected to grow, at most all of `need`.
+
+        Args:
+            need: The bytes that the pass needs.
+            free: The free bytes that it finds.
+            whole: Its size if it has a whole mini-batch.
+        """
+        settled = whole is not None and len(self._sizes) > 1 and self.part(whole) == 1
+        new = max([_NEW_OF_WHOLE if settled else _NEW, *(one + _MORE_NEW for one in self._new)])
         return min(need, max(0.0, need - free) + new * need)
 
 

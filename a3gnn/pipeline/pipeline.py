@@ -203,13 +203,19 @@ class Pipeline:
         assert isinstance(self._stages, DeferredStages)
         return self._stages.read(batch, subgraph)
 
+    @property
+    def reads_table(self) -> bool:
+        """Whether mini-batches contain rows of a table, and lack the input layer's hop."""
+        return self._options.table is not None
+
     def features_to_disk(self) -> bool:
         """Reads features from disk from now on, if a copy of them is in memory; returns whether that frees memory.
 
         Only deferred mini-batches may be under way, because no thread may read during the call.
         """
         graph, tier = self._graph, self._config.feature_tier
-        if tier == "disk" or self._config.cache_bytes or self._parts is not None or graph.folder is None:
+        fixed = self.reads_table or self._config.cache_bytes or self._parts is not None
+        if tier == "disk" or fixed or graph.folder is None:
             return False
         self._config = self._config.replace(feature_tier="disk")
         self.store = self._stages.store = open_features(graph, self._config)

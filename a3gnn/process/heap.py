@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # Fields of glibc's struct mallinfo2 (mallinfo(3)), each a size_t. They count all arenas.
@@ -20,6 +23,14 @@ _FIELDS = (
     "fordblks",
     "keepcost",
 )
+
+# Parameters of mallopt(3), and the values of a heap that keeps all pages: no block is mapped, and no page goes back.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+_KEEPING = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1))
+# Values that glibc itself reaches in a process that frees a block of 32 MiB, besides its first _MMAP_MAX (malloc.c).
+_USUAL = ((_MMAP_MAX, 65536), (_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 64 << 20))
+_CHOSEN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
+_keepers, _keeping = 0, threading.Lock()
 
 
 class _Counts(ctypes.Structure):
@@ -44,6 +55,35 @@ def trim_heap() -> bool:
     return trimming is not None and bool(trimming(0) >= 0)
 
 
+@contextmanager
+def kept_pages() -> Iterator[None]:
+    """Keeps freed pages for later blocks within this context, in all threads; only `trim_heap` returns them.
+
+    By default glibc maps each large block anew, so that the system clears its pages again: half of the time of a
+    training step on some machines. Environment variables that configure the heap take precedence.
+    """
+    global _keepers
+    with _keeping:
+        _keepers += 1
+        if _keepers == 1:
+            _configure(_KEEPING)
+    try:
+        yield
+    finally:
+        with _keeping:
+            _keepers -= 1
+            if not _keepers:
+                _configure(_USUAL)
+
+
+def _configure(values: tuple[tuple[int, int], ...]) -> None:
+    configuring = _function("mallopt")
+    if configuring is None or any(name in os.environ for name in _CHOSEN):
+        return
+    for parameter, value in values:
+        configuring(parameter, value)
+
+
 @functools.cache
 def _function(name: str) -> Callable[..., Any] | None:
     try:
@@ -53,5 +93,5 @@ def _function(name: str) -> Callable[..., Any] | None:
     if name == "mallinfo2":
         found.restype = _Counts
     else:
-        found.argtypes = [ctypes.c_size_t]
+        found.argtypes = [ctypes.c_size_t] if name == "malloc_trim" else [ctypes.c_int, ctypes.c_int]
     return found  # type: ignore[no-any-return]

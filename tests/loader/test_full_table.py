@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
-from torch_geometric.nn import GraphSAGE
+from torch_geometric.nn import GIN, GraphSAGE
 
 from a3gnn import accelerate
 from a3gnn.config import TrainConfig
@@ -20,6 +21,8 @@ from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
 from a3gnn.models.input_rows import InputRows
+from a3gnn.process.heap import trim_heap
+from a3gnn.process.memory_guard import host_bytes
 from a3gnn.task import OwnCost, OwnModel, Task
 from a3gnn.training.tuned import TunedConfig
 
@@ -95,6 +98,43 @@ def test_a_copy_serves_the_same_rows(tuned_of: Callable[..., TunedConfig], tiny_
     loader = Loader(tiny_graph.to_pyg(), [4, 3], config=tuned_of())
     for one, other in zip(copy.deepcopy(loader), loader, strict=True):
         assert torch.equal(one.x.rows, other.x.rows)
+
+
+@pytest.mark.parametrize("model", ["sage", "gin"])
+def test_shares_read_the_table_too(model: str, tuned_of: Callable[..., TunedConfig]) -> None:
+    """The weighted gradients of shares within a memory limit equal those of the whole mini-batch."""
+    data = Graph.load("synthetic:nodes=4000,degree=8,classes=4,features=16").to_pyg()
+    torch.manual_seed(0)
+    kind = {"sage": GraphSAGE, "gin": GIN}[model]
+    net = accelerate(kind(16, 128, num_layers=3, out_channels=4))
+    found = []
+    for cut in (False, True):
+        trim_heap()
+        limit = {"memory_limit": host_bytes() + (24 << 20), "model": net} if cut else {}
+        loader = Loader(data, [5, 5, 5], batch_size=500, config=tuned_of(model, batch_size=500), **limit)
+        gradients = []
+        for batch in islice(loader, 3):
+            net.zero_grad()
+            for share in batch.shares() if cut else [batch]:
+                out = net(share.x, share.edge_index)[: share.batch_size]
+                part = share.batch_size / batch.batch_size
+                (part * torch.nn.functional.cross_entropy(out, share.y[: share.batch_size])).backward()
+            gradients.append(torch.cat([weight.grad.ravel() for weight in net.parameters()]))
+        found.append(gradients)
+    assert loader.limited is not None
+    assert loader.limited.cut >= 1
+    for whole, shares in zip(*found, strict=True):
+        torch.testing.assert_close(shares, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_limits_that_a_table_does_not_support(tuned_of: Callable[..., TunedConfig], tiny_graph: Graph) -> None:
+    net = GraphSAGE(tiny_graph.num_features, 8, 2, 4)
+    for name, model, message in (
+        ("sage", None, "needs model=model, got none"),
+        ("gcn", net, "sampled for gcn, got full"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            Loader(tiny_graph, [4, 3], config=tuned_of(name), memory_limit=1 << 50, model=model)
 
 
 def test_a_folder_names_the_table_too(tuned_of: Callable[..., TunedConfig], tiny_graph: Graph, tmp_path: Path) -> None:

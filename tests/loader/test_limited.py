@@ -21,7 +21,6 @@ from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GAT, GCN, GIN, GraphSAGE
 
 from a3gnn.acceleration.accelerate import accelerate
-from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.limited import CutBatch
@@ -357,7 +356,6 @@ def test_arguments_that_a_limit_does_not_support(data: Data) -> None:
         ({"subgraph_type": "induced"}, "needs subgraph_type='directional'"),
         ({"share": (0, 2)}, "must be left out with share"),
         ({"model": "sage"}, "model must be a torch.nn.Module"),
-        ({"config": TrainConfig(input_aggregation="full"), "batch_size": None}, "needs input_aggregation sampled"),
     ):
         with pytest.raises(UsageError, match=message):
             loader_of(data, PLENTY, **more)

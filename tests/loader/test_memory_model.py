@@ -57,24 +57,30 @@ def test_an_error_widens_the_margin_for_such_sizes() -> None:
     assert tiny.margin(Size(10, 20)) > 1 > tiny.margin(Size(1000, 2000))
 
 
-def test_passes_far_larger_than_any_are_new() -> None:
+def test_several_passes_of_about_a_size_make_it_known() -> None:
     model = MemoryModel()
-    assert model.is_new(Size(1, 1))
-    model.add(Size(1000, 2000), MIB)
-    assert not model.is_new(Size(1200, 2000))
-    assert model.is_new(Size(1300, 10))
+    for _ in range(4):
+        assert not model.knows(Size(1000, 2000))
+        model.add(Size(1000, 2000), MIB)
+    assert model.knows(Size(1200, 2000))
+    assert not model.knows(Size(1300, 2000))
+    assert not model.knows(Size(500, 1000))
 
 
 def test_free_blocks_serve_a_pass_in_part() -> None:
-    reuse = HeapReuse()
+    reuse, size = HeapReuse(), Size(1000, 2000)
+    assert reuse.part(size) == 0
     assert reuse.predict(100.0, 0.0) == 100
     assert reuse.predict(100.0, 100.0) == pytest.approx(30)
     assert reuse.predict(100.0, 40.0) == pytest.approx(90)
-    for grown in (20.0, 10.0, 0.0, 0.0):
-        reuse.add(100.0, 100.0, grown)
-    assert reuse.predict(100.0, 100.0) == pytest.approx(30)  # a half more than the most
+    for free, grown in ((0.0, 100.0), (100.0, 40.0), (50.0, 60.0)):
+        reuse.add(size, 100.0, free, grown)
+    assert reuse.predict(100.0, 100.0) == pytest.approx(45)  # a pass took 40 of what free blocks could have served
     for _ in range(4):
-        reuse.add(100.0, 100.0, 0.0)
-    assert reuse.predict(100.0, 100.0) == pytest.approx(5)
-    reuse.restart()
+        reuse.add(size, 100.0, 100.0, 0.0)
     assert reuse.predict(100.0, 100.0) == pytest.approx(30)
+    assert reuse.predict(100.0, 100.0, whole=size) == pytest.approx(10)
+    assert reuse.predict(100.0, 100.0, whole=Size(1250, 2000)) == pytest.approx(30)
+    assert reuse.part(Size(1250, 2000)) == pytest.approx(0.8)
+    reuse.restart()
+    assert reuse.part(size) == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from a3gnn.process import heap
-from a3gnn.process.heap import heap_bytes, trim_heap
+from a3gnn.process.heap import heap_bytes, kept_pages, trim_heap
 from a3gnn.process.memory_guard import host_bytes
 
 MIB = 1 << 20
@@ -40,6 +40,23 @@ def test_free_blocks_go_back_to_the_system() -> None:
     assert all(block.sum() == MIB // 80 for block in kept)
 
 
+def test_pages_of_freed_blocks_are_kept_until_they_go_back() -> None:
+    def growth() -> int:
+        before = host_bytes()
+        np.ones(64 * MIB // 8)
+        return host_bytes() - before
+
+    trim_heap()
+    assert growth() < 8 * MIB
+    with kept_pages(), kept_pages():
+        assert growth() > 56 * MIB
+        assert growth() < 8 * MIB
+        trim_heap()
+        assert growth() > 56 * MIB
+    trim_heap()
+    assert growth() < 8 * MIB
+
+
 def test_without_glibc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     class Bare:
         def __init__(self, name: None) -> None:
@@ -50,5 +67,7 @@ def test_without_glibc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     try:
         assert heap_bytes() is None
         assert not trim_heap()
+        with kept_pages():
+            assert heap_bytes() is None
     finally:
         heap._function.cache_clear()
