@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "train": (
         (
             "Common options",
-            ("epochs", "patience", "until_target", "out", "resume", "path", "dataset", "verbose", "quiet"),
+            ("epochs", "patience", "until_target", "auto", "out", "resume", "path", "dataset", "verbose", "quiet"),
         ),
         ("Model", ("model", "layers", "fanouts", "norm", "residual", "lr_schedule", "lr_epochs", "loss", "seed")),
         ("Accuracy", ("target_accuracy", "metric", "class_weights", "split", "split_seed")),

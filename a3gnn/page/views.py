@@ -152,6 +152,7 @@ def _tuned(measured: Measured, spec: str) -> dict[str, Any] | None:
         versions=versions(),
         target_accuracy=history.objectives.limits.least_accuracy,
         default_budget_s=None if reference is None else reference.budget_s,
+        drift=1.0,
         still_rising=history.still_rising,
         settling_budget_s=history.settling_budget_s,
     ).to_dict()

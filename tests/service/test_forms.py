@@ -42,6 +42,6 @@ def test_a_person_starts_a_study_watches_it_and_takes_away_its_choice(browser, t
         run = tmp_path / "home" / "studies" / "1" / "run"
         assert json.loads(Path(started.value.path()).read_text()) == json.loads((run / "tuned.json").read_text())
         page.get_by_role("button", name="Train with the choice").click()
-        page.get_by_text("training 2 is").wait_for()  # the second job
+        page.get_by_role("heading", name="(training 2)").wait_for()  # the second job
         context.close()
         assert not complaints

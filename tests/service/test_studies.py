@@ -124,7 +124,7 @@ def test_the_page_of_a_study_shows_it_and_acts_on_it(server: Server, finished: R
     assert server.ask("POST", path, b"action=explode", form).status == 422
     assert server.ask("POST", path, b"action=train", form).status == 303
     training = server.ask("GET", f"/trainings?study={finished.id}").json["trainings"][0]
-    assert f"training {training['id']} is " in server.ask("GET", path).content.decode()
+    assert f"training {training['id']}</a> is " in server.ask("GET", path).content.decode()
     server.ask("POST", f"/trainings/{training['id']}/stop")
 
 

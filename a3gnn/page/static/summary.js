@@ -89,7 +89,7 @@ const wholeOptions = (text) =>
   text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? make("span", { class: "option" }, part) : part));
 
 /** Returns the table of a finished tune, as the command prints it, and what else it says. */
-function answerParts(answer, hasGain) {
+function answerParts(answer) {
   const cells = (tag, texts) => make("tr", {}, ...texts.map((text, i) => (i || tag === "th" ? make(tag, tag === "th" ? { scope: "col" } : {}, text) : make("th", { scope: "row" }, text))));
   const labeled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), ...wholeOptions(text)) : null);
   return [
@@ -101,7 +101,6 @@ function answerParts(answer, hasGain) {
         make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
       ),
     ),
-    hasGain ? null : labeled("Best other configuration, not chosen:", answer.changed),
     labeled("See also", answer.others.join("; ")),
     ...answer.notes.map((text) => labeled("Note", text)),
   ];
@@ -133,7 +132,7 @@ function drawSummary(views, head) {
     gainList(summary.gains),
     chipList(summary.changes),
     answer?.warnings.length ? make("ul", { class: "warnings", "aria-label": "Warnings" }, ...answer.warnings.map(warningItem)) : null,
-    ...(answer ? answerParts(answer, hasGain) : [summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null]),
+    ...(answer ? answerParts(answer) : [summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null]),
     time.failures ? make("p", { class: "pale" }, `${countOf(time.failures, "trial")} failed`) : null,
   );
   fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));

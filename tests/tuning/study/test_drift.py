@@ -26,6 +26,7 @@ from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.run.plans import trial_plan
 from a3gnn.tuning.study.folder import Journal
+from a3gnn.tuning.study.foresight import curve_ends
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import Proposal, SpeedTiming, Trial, at_reference_pace, drift_at
 from a3gnn.tuning.verify.verification import verify
@@ -160,7 +161,7 @@ def test_a_speed_that_rounds_to_that_of_the_reference_is_not_printed(measured, f
 
 def test_a_slow_minute_changes_nothing_that_is_judged_but_all_that_is_stored(measured, formulas, machine) -> None:
     tune = measured(executor=formulas(machine.run))
-    plan = trial_plan(Proposal("front", FOUR_PARTS), tune.history)
+    plan = trial_plan(Proposal("front", FOUR_PARTS), tune.history, ends=curve_ends())
     quick = formulas(Machine().run).run(TrialRequest(FOUR_PARTS, tune.history.study.setting, "", plan))
     expected = Figures.of(quick, quick.curve, tune.history.reference)
     machine.speed = 0.5
