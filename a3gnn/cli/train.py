@@ -224,8 +224,8 @@ def train(
 ) -> None:
     """Train with the configuration in DIR, the folder of a tune or a recommendation.
 
-    Without DIR, --dataset and --model train with the baseline. --dataset and --auto tune first, if that pays within
-    this training.
+    Without DIR, --model and --dataset train with the baseline. With --auto and --dataset, a tune comes first if that
+    pays within this training.
 
     Writes metrics.jsonl (one line per epoch), model.pt (weights of the best epoch, or at the target), result.json and a
     checkpoint to --out. --resume continues exactly where Ctrl-C or a memory limit stopped.
