@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 TOKEN = "a-token-of-many-characters"
 
 
+@pytest.mark.weekly  # tests/page/test_service_page.py tells the whole story
 def test_a_person_starts_a_study_watches_it_and_takes_away_its_choice(browser, tmp_path: Path) -> None:  # noqa: F811
     with serving(tmp_path / "home", environment={"A3GNN_TOKEN": TOKEN}) as server:
         context, complaints = browser.new_context(accept_downloads=True), []
