@@ -31,8 +31,9 @@ MOST_GROWTH = 4.0
 
 
 # The part of a pass that free blocks may not serve, or this margin over that of the last passes. Guesses, by
-# passes of `python -m benchmarks.memory_contract`: mostly 0, but a single block that finds no room was up to .35.
-_NEW, _MORE_NEW, _RECENT = 0.3, 0.05, 4
+# passes of `python -m benchmarks.memory_contract`: mostly 0, but a single block that finds no room was up to .5; with
+# .3, one of 66 cases passed its limit by 2.6 %.
+_NEW, _MORE_NEW, _RECENT = 0.5, 0.05, 4
 # The same for a whole mini-batch that is no larger than an earlier one: it finds the same blocks. Guess, by the same
 # passes: no such peak passed the limit, and the median of processor time fell from 1.6 to 1.05 of that without a limit.
 _NEW_OF_WHOLE = 0.1
