@@ -77,7 +77,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
     for kind in (ProblemDetails, A3GNNError, RequestValidationError, HTTPException, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _answer)
     app.add_exception_handler(ClientDisconnect, _no_answer)
-    _describe(app, has_token=settings.token is not None)
+    _describe(app, has_token=settings.has_token)
     app.state.guard = Guard(app, settings, service.sessions)
     return app
 
@@ -109,7 +109,7 @@ async def _answer(request: Request, error: Exception) -> Response:
     if problem.status == 405:
         headers["Allow"] = ", ".join(_methods(request))
     if wants_page(request.scope):
-        text = problem_page(problem, service.settings.token is not None)
+        text = problem_page(problem, service.settings.has_token)
         shown = {"Content-Security-Policy": POLICY, **headers}
         return Response(text, problem.status, shown, media_type="text/html")
     return Response(json.dumps(problem.to_dict()), problem.status, headers, media_type=MEDIA_TYPE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -43,9 +44,9 @@ def render(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(values)
 
 
-def page_answer(text: str, status: int = 200) -> HTMLResponse:
+def page_answer(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> HTMLResponse:
     """Returns the answer with a page, which may run this server's scripts only."""
-    return HTMLResponse(text, status, {"Content-Security-Policy": POLICY})
+    return HTMLResponse(text, status, {"Content-Security-Policy": POLICY, **(headers or {})})
 
 
 @cache

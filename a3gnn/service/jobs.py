@@ -14,14 +14,13 @@ import sqlalchemy as sa
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import GRAPHS, JOBS, inserted_id
 from a3gnn.service.job import ACTIVE, RETRY, Job, JobKind
+from a3gnn.service.orders import number_in
 from a3gnn.service.problems import conflict, in_trash, not_found, too_many
 
 #: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
 _FRESH_S, _PAGES = 0.2, 64
 _HERE = JOBS.c.deleted.is_(None)
 _HAS_ENDED = JOBS.c.status.in_(("finished", "stopped", "failed"))
-#: Digits of the largest number of a job (`orders.MOST`).
-_DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,8 @@ class JobFilter:
         if self.words:
             graphs = sa.select(GRAPHS.c.id).where(GRAPHS.c.name.icontains(self.words, autoescape=True))
             named = [JOBS.c.name.icontains(self.words, autoescape=True), JOBS.c.graph.in_(graphs)]
-            if self.words.isascii() and self.words.isdecimal() and len(self.words) < _DIGITS:
-                named.append(JOBS.c.id == int(self.words))
+            if (number := number_in(self.words)) is not None:
+                named.append(JOBS.c.id == number)
             conditions.append(sa.or_(*named))
         return conditions
 
@@ -183,12 +182,25 @@ class Jobs:
 
     def waiting(self) -> list[Job]:
         """Returns the queued jobs that this server may begin, and the running jobs in its home, oldest first."""
-        mine = sa.or_(JOBS.c.home.is_(None), JOBS.c.home == self._home)
-        runs = sa.and_(JOBS.c.status == "running", JOBS.c.home == self._home)
-        condition = sa.or_(sa.and_(JOBS.c.status == "queued", mine), runs)
+        query = sa.select(JOBS).where(self._waits).order_by(JOBS.c.id).limit(1000)
         with self._engine.connect() as connection:
-            rows = connection.execute(sa.select(JOBS).where(condition).order_by(JOBS.c.id).limit(1000)).mappings()
-            return [Job.of_row(row) for row in rows]
+            return [Job.of_row(row) for row in connection.execute(query).mappings()]
+
+    def ahead(self, job: Job) -> int:
+        """Returns how many of the `waiting` jobs begin, or began, before `job`."""
+        query = sa.select(sa.func.count()).select_from(JOBS).where(self._waits, JOBS.c.id < job.id)
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    @property
+    def _waits(self) -> sa.ColumnElement[bool]:
+        runs = sa.and_(JOBS.c.status == "running", JOBS.c.home == self._home)
+        return sa.or_(sa.and_(JOBS.c.status == "queued", self._mine), runs)
+
+    @property
+    def _mine(self) -> sa.ColumnElement[bool]:
+        """Holds of jobs whose files are in this server's home, or nowhere."""
+        return sa.or_(JOBS.c.home.is_(None), JOBS.c.home == self._home)
 
     def claim(self, job: Job) -> bool:
         """Marks `job` as running here; returns False if another server was quicker."""
@@ -284,8 +296,7 @@ class Jobs:
 
     def overdue(self, before: float) -> list[Job]:
         """Returns the jobs that went to the trash before a time, and whose files are here or nowhere."""
-        mine = sa.or_(JOBS.c.home.is_(None), JOBS.c.home == self._home)
-        query = sa.select(JOBS).where(JOBS.c.deleted < before, mine)
+        query = sa.select(JOBS).where(JOBS.c.deleted < before, self._mine)
         with self._engine.connect() as connection:
             return [Job.of_row(row) for row in connection.execute(query).mappings()]
 

@@ -35,6 +35,13 @@ UNIONS = {
 _MOST_FIELDS = 64
 
 
+def number_in(text: str) -> int | None:
+    """Returns the number of a job or a graph that `text` is; None if it is none."""
+    # Longer texts are no such number, and Python refuses to parse very long ones.
+    found = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(MOST)) else 0
+    return found if 1 <= found <= MOST else None
+
+
 def _as_json(found: Any) -> Any:
     """Returns `found` with numbers such as 5.0 as integers, which they are in JSON Schema, as far as lists below."""
     if isinstance(found, list):

@@ -81,6 +81,11 @@ class ServiceSettings:
             raise UsageError(f"--data-root must be an existing folder, got {self.data_root}")
 
     @property
+    def has_token(self) -> bool:
+        """Whether requests need a token, and people log in."""
+        return self.token is not None
+
+    @property
     def place(self) -> str:
         """The database of studies and measurements: a path or an SQLAlchemy URL."""
         return self.database or str(self.folder / "service.sqlite")

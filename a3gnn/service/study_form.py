@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from a3gnn.checks import Size
 from a3gnn.config import KNOBS
-from a3gnn.errors import UsageError
+from a3gnn.errors import GraphError, UsageError
 from a3gnn.metric import AUTO, METRIC_LABELS
 from a3gnn.service.faults import named_faults
 from a3gnn.service.frame import for_people
@@ -239,6 +239,8 @@ def _order(kind: type[_Order], given: Mapping[str, str]) -> _Order:
 
 def errors_of(error: Exception, given: Mapping[str, str]) -> dict[str, str]:
     """Returns the text of an error of a3gnn by the field that it names; by "" if it names none."""
+    if isinstance(error, FormError):
+        return error.by_field
     text = for_people(str(error))
     if "either graph" in text:
         return {"graph": text}
@@ -247,7 +249,7 @@ def errors_of(error: Exception, given: Mapping[str, str]) -> dict[str, str]:
     name = "" if found is None else others.get(found[1], found[1])
     if name in FIELDS:
         return {name: text[found.end() :].strip() if found is not None and found[2] == ":" else text}
-    if type(error).__name__ == "GraphError":
+    if isinstance(error, GraphError):
         return {"dataset" if given.get("dataset") else "graph": text}
     return {"": text}
 
@@ -260,7 +262,7 @@ def _typed(given: Mapping[str, str]) -> dict[str, Any]:
             continue
         found[name] = _with_unit(name, value, given.get(f"{name}_unit", "")) if name in _UNITS else value
         if name in _TYPES and len(value) in _LENGTHS:
-            with suppress(ValueError):  # the order reports that
+            with suppress(ValueError, KeyError):  # the order reports that
                 found[name] = _TYPES[name](value)
     if given.get("memory_limit_unit") == "baseline":
         found["memory_limit"] = "baseline"
@@ -278,14 +280,6 @@ def _with_unit(name: str, value: str, unit: str) -> Any:
 
 def _whole_numbers(text: str) -> list[int]:
     return [int(part) for part in _PARTS.split(text) if part]
-
-
-def _yes(text: str) -> bool:
-    return {"yes": True, "no": False}[text] if text in ("yes", "no") else _refused(text)
-
-
-def _refused(text: str) -> bool:
-    raise ValueError(text)
 
 
 def _fixed(text: str) -> dict[str, Any]:
@@ -311,7 +305,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("graph", "layers", "hidden", "lr_epochs", "seed", "accuracy_epochs"), int),
     **dict.fromkeys(("max_accuracy_drop", "target_accuracy"), float),
     "fanouts": _whole_numbers,
-    "residual": _yes,
+    "residual": {"yes": True, "no": False}.__getitem__,
     "fix": _fixed,
     "ranges": _ranges,
 }
@@ -326,9 +320,8 @@ def is_changed(group: Group, given: Mapping[str, str], errors: Mapping[str, str]
 def read_form(form: Mapping[str, str]) -> dict[str, str]:
     """Returns the filled fields of a form, without empty ones and without units of empty numbers."""
     given = {name: value.strip() for name, value in form.items() if value.strip()}
-    lone: Sequence[Literal["baseline"]] = ("baseline",)
     return {
         name: value
         for name, value in given.items()
-        if not name.endswith("_unit") or name.removesuffix("_unit") in given or value in lone
+        if not name.endswith("_unit") or name.removesuffix("_unit") in given or value == "baseline"
     }

@@ -37,8 +37,7 @@ def study_head(
     """
     state, has_chosen = str(study.to_dict()["status"]), (folder.run / "tuned.json").exists()
     trials = study_files.trials(folder)
-    counted = sum(trial["reason"] not in UNCOUNTED for trial in trials)
-    elapsed_s, budget = study_files.elapsed_s(folder, study.status == "running"), _budget(study)
+    progress, time = used_budget(study, folder)
     line = str(study_files.summary(folder)["line"])
     first = "compiling" if line.startswith("compiling") else "preparing"
     phase = "" if study.status != "running" else _PHASES.get(study_files.phase(folder, study.started or 0.0), first)
@@ -49,8 +48,8 @@ def study_head(
         "status": _status(state, phase, len(trials)),
         "phase": phase,
         "phases": [first, *_PHASES.values()],
-        "time": _time(budget, elapsed_s, counted),
-        "progress": _progress(study, budget, elapsed_s, counted),
+        "time": time,
+        "progress": progress,
         "line": _waits(study, ahead) if study.status == "queued" else line,
         "active": study.active or any(training.active for training in trainings),
         "running": study.active,
@@ -62,7 +61,7 @@ def study_head(
             active=study.active,
             has_chosen=has_chosen,
             failures=count(failed, "failed trial") if (failed := _failed(trials)) else "",
-            files=_FILES,
+            files=_FILES if has_chosen else {},
             path=f"/studies/{study.id}",
         ),
         "trainings": render("trainings.html", trainings=[_training(one) for one in trainings]),

@@ -50,14 +50,15 @@ def training_view(folder: JobFolder) -> dict[str, Any]:
     metric = _metric(promise, result)
     setup_s = _setup_s(promise, result, epochs)
     curve = _curve(epochs, setup_s, result)
+    target = _target(promise, result, curve, metric)
     return {
         "epochs": len(epochs),
         "metric": {"label": metric.label, "unit": metric.unit, "larger": metric.larger_is_better},
         "curve": _shown(curve, metric),
         "promised": [] if promise is None else _shown(_promised_curve(promise), metric),
-        "target": _target(promise, result, curve, metric),
+        "target": target,
         "ended": None if result is None else result["ended"],
-        "figures": [row._asdict() for row in _figures(promise, result, epochs, curve, metric)],
+        "figures": [row._asdict() for row in _figures(promise, result, epochs, curve, metric, target)],
     }
 
 
@@ -163,8 +164,8 @@ def _figures(
     epochs: list[dict[str, Any]],
     curve: list[tuple[float, float]],
     metric: Metric,
+    target: dict[str, Any] | None,
 ) -> Iterator[Figure]:
-    target = _target(promise, result, curve, metric)
     if target is not None:
         yield _seconds_row(target, result is not None)
     val_accuracy, test_accuracy = _promised_quality(promise)

@@ -14,7 +14,7 @@ from a3gnn.service.answers import PROBLEMS, Asked, Number, form_of
 from a3gnn.service.data_root import listing
 from a3gnn.service.frame import for_people, page_answer, render
 from a3gnn.service.graph_shelf import KnownGraph
-from a3gnn.service.graph_words import characteristics, facts
+from a3gnn.service.graph_words import characteristics
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, Word
 from a3gnn.service.problems import ProblemDetails
@@ -50,7 +50,7 @@ async def register(service: Asked, request: Request) -> Response:
     try:
         graph = await to_thread.run_sync(service.graphs.register, dataset)
     except (A3GNNError, ProblemDetails) as error:
-        problem = error if isinstance(error, ProblemDetails) else ProblemDetails.of(error)
+        problem = ProblemDetails.of(error)
         said = for_people(service.home.places.shown(problem.detail))
         return page_answer(await to_thread.run_sync(_browse, service, folder, said), problem.status)
     return RedirectResponse(f"/graphs/{graph.id}/page", 303)
@@ -81,6 +81,7 @@ def _graphs(service: Service, find: str, before: int | None) -> str:
             "id": graph.id,
             "name": graph.name,
             "origin": _ORIGINS.get(graph.origin, graph.origin),
+            "has_path": graph.origin == "path",
             "source": graph.source,
             "about": graph.about,
             "when": when(graph.created),
@@ -99,7 +100,7 @@ def _graphs(service: Service, find: str, before: int | None) -> str:
         older=older,
         most=format_size(service.settings.max_upload_bytes),
         has_root=service.settings.data_root is not None,
-        has_token=service.settings.token is not None,
+        has_token=service.settings.has_token,
     )
 
 
@@ -111,20 +112,18 @@ def _graph(service: Service, graph: KnownGraph, wrong: str = "") -> str:
         here="/graphs/page",
         has_script=True,
         graph=graph,
-        facts=facts(graph),
         about=characteristics(graph),
         notes=graph.about.get("notes", ()),
         origin=_ORIGINS.get(graph.origin, graph.origin),
         when=when(graph.created),
         studies=[row_of(study, graph.name, service.home) for study in studies],
         wrong=wrong,
-        has_token=service.settings.token is not None,
+        has_token=service.settings.has_token,
     )
 
 
 def _browse(service: Service, folder: str, wrong: str = "") -> str:
     found = listing(service.settings.data_root, folder)
-    token = service.settings.token is not None
     return render(
         "browse.html",
         title="Data root",
@@ -132,5 +131,5 @@ def _browse(service: Service, folder: str, wrong: str = "") -> str:
         has_script=True,
         found=found,
         wrong=wrong,
-        has_token=token,
+        has_token=service.settings.has_token,
     )

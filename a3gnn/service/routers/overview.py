@@ -58,6 +58,8 @@ def list_page(
         here="/",
         has_script=True,
         asked=asked,
+        least=LEAST,
+        most=MOST_COMPARED,
         rows=rows,
         total=total,
         all=sum(counts.values()),
@@ -71,7 +73,7 @@ def list_page(
         orders=ORDERS,
         states=STATES,
         again_s=_LOOK_S if any(study.active for study in studies) else _QUIET_S,
-        has_token=service.settings.token is not None,
+        has_token=service.settings.has_token,
     )
     return page_answer(text)
 
@@ -99,7 +101,7 @@ def compare_page(service: Asked, study: Annotated[list[_ID] | None, Query(max_le
     names = service.graphs.names({job.graph for job, _ in studies})
     json_path = "/comparison?" + urlencode([("study", job.id) for job, _ in studies])
     values = page_values(compared(studies), studies, names)
-    token = service.settings.token is not None
+    token = service.settings.has_token
     return page_answer(render("compare.html", title="Compare studies", json_path=json_path, has_token=token, **values))
 
 

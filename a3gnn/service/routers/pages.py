@@ -16,7 +16,7 @@ from a3gnn.service import study_files
 from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
 from a3gnn.service.code import study_code
 from a3gnn.service.faults import named_faults
-from a3gnn.service.frame import POLICY, for_people, render
+from a3gnn.service.frame import for_people, page_answer, render
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.jobs import JobFilter
@@ -50,7 +50,7 @@ def get_views(service: Asked, study: Number) -> Response:
 @router.get("/studies/{study}/page", summary="Show a study in a browser", response_class=HTMLResponse)
 def get_page(service: Asked, study: Number, request: Request) -> Response:
     """Returns the page of a study, which updates itself."""
-    return _html(_study_page(service, study, request))
+    return page_answer(_study_page(service, study, request))
 
 
 @router.get("/studies/{study}/head", include_in_schema=False)
@@ -74,9 +74,9 @@ async def act(service: Asked, request: Request, study: Number) -> Response:
     try:
         following = await to_thread.run_sync(_done, service, asked, study, form)
     except (ProblemDetails, A3GNNError) as error:
-        problem = error if isinstance(error, ProblemDetails) else ProblemDetails.of(error)
+        problem = ProblemDetails.of(error)
         wrong = for_people(problem.detail)
-        return _html(await to_thread.run_sync(_study_page, service, study, request, wrong), problem.status)
+        return page_answer(await to_thread.run_sync(_study_page, service, study, request, wrong), problem.status)
     return RedirectResponse(following, 303)
 
 
@@ -118,22 +118,19 @@ def _views(service: Service, job: Job, folder: JobFolder) -> dict[str, Any]:
 
 
 def _head(service: Service, job: Job, folder: JobFolder, wrong: str = "") -> dict[str, Any]:
-    ahead = sum(other.id < job.id for other in service.jobs.waiting()) if job.status == "queued" else 0
+    ahead = service.jobs.ahead(job) if job.status == "queued" else 0
     return study_head(job, folder, service.jobs.newest(JobFilter("training", study=job.id)), wrong, ahead)
 
 
 def _study_page(service: Service, study: int, request: Request, wrong: str = "") -> str:
     job, folder = service.job("study", study)
     head = _head(service, job, folder, wrong)
-    shown = {"path": f"/studies/{study}", "head": head, "has_token": service.settings.token is not None}
+    shown = {"path": f"/studies/{study}", "head": head, "has_token": service.settings.has_token}
     # Without views it waits, compiles kernels, or has failed: the page has its head and its log.
     begun = study_files.has_begun(folder)
-    views = _views(service, job, folder) if begun else {"title": head["name"], "waiting": True}
+    graph = service.graphs.get(job.graph)
+    views = study_files.views(folder, graph.source) if begun else {"title": head["name"], "waiting": True}
     bars = {"before": render("navigation.html", **shown), "actions": render("bar.html", **shown)}
-    code = study_code(job, service.graphs.get(job.graph), address_of(request.scope), service.settings.token is not None)
+    code = study_code(job, graph, address_of(request.scope), service.settings.has_token)
     bars["after"] = render("code.html", code=code)
     return study_html(views, live=f"/studies/{study}", head=head, **bars)
-
-
-def _html(text: str, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(text, status, {"Content-Security-Policy": POLICY})

@@ -18,7 +18,7 @@ from a3gnn.service.answers import PROBLEMS, Asked, form_of
 from a3gnn.service.frame import page_answer, render
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.graph_words import facts
-from a3gnn.service.orders import MOST, Word
+from a3gnn.service.orders import MOST, Word, number_in
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.routers.studies import recommended, start
 from a3gnn.service.service import Service
@@ -52,7 +52,7 @@ async def start_by_form(service: Asked, request: Request) -> Response:
         order = order_of({name: value for name, value in given.items() if name != "find"})
         job = await to_thread.run_sync(start, service, order)
     except (FormError, A3GNNError, ProblemDetails) as error:
-        errors = error.by_field if isinstance(error, FormError) else errors_of(error, given)
+        errors = errors_of(error, given)
         return page_answer(await to_thread.run_sync(_form, service, given, errors), 422)
     return RedirectResponse(f"/studies/{job.id}/page", 303)
 
@@ -85,7 +85,7 @@ def _predicted(service: Service, given: Mapping[str, str]) -> Prediction:
     try:
         return _described(recommended(service, question_of(given)))
     except (FormError, A3GNNError, ProblemDetails) as error:
-        errors = error.by_field if isinstance(error, FormError) else errors_of(error, given)
+        errors = errors_of(error, given)
         named = (f"{FIELDS[name].label}: {text}" if name in FIELDS else text for name, text in errors.items())
         return Prediction("; ".join(named))
 
@@ -121,10 +121,10 @@ def _form(
     """Returns the form with its values, and one page of matching graphs: the newest, or those before a number."""
     graphs = service.graphs.newest(before, _GRAPHS_IN_FORM, given.get("find", "")[:200])
     older = graphs[-1].id if len(graphs) == _GRAPHS_IN_FORM else None
-    chosen = given.get("graph", "")
-    if chosen.isascii() and chosen.isdecimal() and len(chosen) < 10 and all(str(one.id) != chosen for one in graphs):
+    chosen = number_in(given.get("graph", ""))
+    if chosen is not None and all(one.id != chosen for one in graphs):
         with suppress(ProblemDetails):  # no such graph: the order reports that
-            graphs.append(service.graphs.get(int(chosen)))
+            graphs.append(service.graphs.get(chosen))
     settings = service.settings
     return start_page(
         graphs,
@@ -132,7 +132,7 @@ def _form(
         errors or {},
         older,
         prediction,
-        has_token=settings.token is not None,
+        has_token=settings.has_token,
         has_root=settings.data_root is not None,
         most=format_size(settings.max_upload_bytes),
     )

@@ -9,10 +9,10 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from a3gnn.service.answers import PROBLEMS, Asked, answers, form_of, json_answer
-from a3gnn.service.frame import POLICY, render
+from a3gnn.service.frame import page_answer, render
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import HealthAnswer
 from a3gnn.service.security import cookie_name, is_encrypted
@@ -80,7 +80,7 @@ def _metric(name: str, kind: str, help_text: str, values: Sequence[tuple[str, fl
 @router.get("/login", include_in_schema=False)
 def login_page(service: Asked, next: str = "/") -> Response:
     """Asks for the token, to lead to the page `next` then."""
-    if service.settings.token is None:
+    if not service.settings.has_token:
         return RedirectResponse(_own(next), 303)
     return _login(next)
 
@@ -91,7 +91,7 @@ async def login(service: Asked, request: Request) -> Response:
     form = await form_of(request, 4)
     following = _own(form.get("next", "/"))
     answer = RedirectResponse(following, 303)
-    if service.settings.token is None:
+    if not service.settings.has_token:
         return answer
     try:
         request.app.state.guard.take_guess(request.scope, form.get("token", ""))
@@ -128,8 +128,7 @@ def _own(following: str) -> str:
 
 def _login(following: str, said: str = "", problem: ProblemDetails | None = None) -> Response:
     text = render("login.html", title="Log in", wrong=said, following=_own(following))
-    headers = {"Content-Security-Policy": POLICY, **((problem and problem.headers) or {})}
-    return HTMLResponse(text, 200 if problem is None else problem.status, headers)
+    return page_answer(text, 200 if problem is None else problem.status, problem and problem.headers)
 
 
 @router.get("/docs", include_in_schema=False)
@@ -139,6 +138,6 @@ def docs(service: Asked, request: Request) -> Response:
     for path, routes in request.app.openapi()["paths"].items():
         for method, route in routes.items():
             groups.setdefault(route["tags"][0], []).append((method, path, route))
-    title, has_token = f"The API of version {__version__}", service.settings.token is not None
+    title, has_token = f"The API of version {__version__}", service.settings.has_token
     text = render("docs.html", title=title, groups=groups, has_token=has_token, here="/docs")
-    return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
+    return page_answer(text)

@@ -16,7 +16,7 @@ from a3gnn.service import study_files
 from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
 from a3gnn.service.code import training_code
 from a3gnn.service.faults import named_faults
-from a3gnn.service.frame import POLICY, for_people, render
+from a3gnn.service.frame import for_people, page_answer, render
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.orders import TrainOnOrder
@@ -65,7 +65,7 @@ async def act(service: Asked, request: Request, training: Number) -> Response:
             raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
         await to_thread.run_sync(_ACTIONS[asked], service, training, form)
     except (ProblemDetails, A3GNNError) as error:
-        problem = error if isinstance(error, ProblemDetails) else ProblemDetails.of(error)
+        problem = ProblemDetails.of(error)
         return await to_thread.run_sync(_page, service, training, request, problem, form.get("epochs", ""))
     gone = f"/trash?kind=training&number={training}"
     return RedirectResponse(gone if asked == "delete" else f"/trainings/{training}/page", 303)
@@ -76,7 +76,7 @@ def _page(
 ) -> Response:
     job, folder = service.job("training", training)
     view = _view(job, folder, "" if problem is None else for_people(problem.detail), wanted)
-    promise, has_token = promise_of(folder), service.settings.token is not None
+    promise, has_token = promise_of(folder), service.settings.has_token
     text = render(
         "training.html",
         title=f"{job.name} (training {training})",
@@ -88,7 +88,7 @@ def _page(
         code=training_code(job, address_of(request.scope), has_token),
         has_token=has_token,
     )
-    return HTMLResponse(text, 200 if problem is None else problem.status, {"Content-Security-Policy": POLICY})
+    return page_answer(text, 200 if problem is None else problem.status)
 
 
 def _view(job: Job, folder: JobFolder, wrong: str = "", wanted: str = "") -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _view(job: Job, folder: JobFolder, wrong: str = "", wanted: str = "") -> dic
         "alert": render("alert.html", said=said),
         "actions": render(
             "training_actions.html",
-            id=job.id,
+            path=f"/trainings/{job.id}",
             active=job.active,
             goes_on=_goes_on(job, view),
             epochs=job.arguments.get("epochs"),

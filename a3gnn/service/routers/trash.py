@@ -7,13 +7,13 @@ from typing import Annotated, get_args
 
 from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 
 from a3gnn.service.answers import PROBLEMS, Asked, form_of
-from a3gnn.service.frame import POLICY, render
+from a3gnn.service.frame import page_answer, render
 from a3gnn.service.job import Job, JobKind
 from a3gnn.service.jobs import JobFilter
-from a3gnn.service.orders import MOST, Word
+from a3gnn.service.orders import MOST, Word, number_in
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.service import Service
 from a3gnn.service.trash import TRASH_S
@@ -61,9 +61,10 @@ def _asking(service: Service, kind: JobKind, number: int) -> Response:
 
 
 def _job(kind: str, number: str) -> tuple[JobKind, int]:
-    if kind not in get_args(JobKind) or not (number.isdecimal() and len(number) < 11 and 1 <= int(number) <= MOST):
+    found = number_in(number)
+    if kind not in get_args(JobKind) or found is None:
         raise ProblemDetails(422, "usage", "kind must be study or training, and number that of a job in the trash")
-    return ("study" if kind == "study" else "training"), int(number)
+    return ("study" if kind == "study" else "training"), found
 
 
 def _said(job: Job) -> str:
@@ -72,5 +73,5 @@ def _said(job: Job) -> str:
 
 
 def _html(service: Service, template: str, title: str, **values: object) -> Response:
-    text = render(template, title=title, here="/trash", has_token=service.settings.token is not None, **values)
-    return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
+    text = render(template, title=title, here="/trash", has_token=service.settings.has_token, **values)
+    return page_answer(text)
