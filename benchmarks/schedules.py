@@ -7,10 +7,10 @@ A stage trains one configuration, with a factor on its learning rate. The next s
 Adam's moments. It begins after a share of the baseline's seconds, or when none of the last five evaluations is the best
 so far. Stage and plan are this script's: the product trains constant configurations.
 
-The baseline trains until its best point is not in the last third of its training (`has_stopped_improving`), or for
-`--most` seconds. Every other plan gets the same seconds. Seconds are processor time over the number of cores, without
-evaluations: other work on the machine disturbs them less than the clock's. Evaluations are a tenth of the seconds so
-far apart. Results already in `--out` are kept.
+The baseline trains until it has stopped improving (`LearningCurve.has_stopped_improving`, in milliseconds in place of
+mini-batches), or for `--most` seconds. Every other plan gets the same seconds. Seconds are processor time over the
+number of cores, without evaluations: other work on the machine disturbs them less than the clock's. Evaluations are a
+tenth of the seconds so far apart. Results already in `--out` are kept.
 
 The table shows per plan the seconds to the baseline's best validation accuracy less half a point, over those of the
 fastest constant plan (`best constant`, chosen per graph in hindsight), and the best validation accuracy with the test
@@ -119,7 +119,7 @@ def train(graph: Graph, task: Task, stages: Sequence[Stage], most: float, *, set
                         {"stage": number, "seconds": seconds, "val": trainer.validate(), "test": trainer.test()}
                     )
                     stale = stage.until is None and _is_stale([one["val"] for one in points], first)
-                    ended = seconds >= end or stale or (settle and _settled(points))
+                    ended = seconds >= end or stale or (settle and _curve(points).has_stopped_improving())
                 clock.start()
                 if ended:
                     break
@@ -141,32 +141,20 @@ def _is_stale(values: Sequence[float], first: int) -> bool:
     return len(values) - first > _PATIENCE and max(values[-_PATIENCE:]) < max(values)
 
 
-def _settled(points: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether the baseline's curve has stopped improving, by seconds in place of mini-batches."""
-    curve = LearningCurve(
-        tuple(round(1000 * one["seconds"]) for one in points), tuple(one["val"] for one in points), CurveEnd.BUDGET
-    )
-    return curve.has_stopped_improving()
-
-
-def held(points: Sequence[Mapping[str, Any]]) -> float:
-    """Returns the best validation accuracy that the mean of the next three points keeps (`LearningCurve.held`)."""
-    values = [one["val"] for one in points]
-    return max(min(one, statistics.fmean(values[at + 1 : at + 4] or [one])) for at, one in enumerate(values))
+def _curve(points: Sequence[Mapping[str, Any]]) -> LearningCurve:
+    """Returns the learning curve of evaluations, with milliseconds in place of mini-batches."""
+    milliseconds, accuracies = (round(1000 * one["seconds"]) for one in points), (one["val"] for one in points)
+    return LearningCurve(tuple(milliseconds), tuple(accuracies), CurveEnd.BUDGET)
 
 
 def reached(points: Sequence[Mapping[str, Any]], target: float) -> float | None:
-    """Returns the seconds at which validation first reaches `target` and the mean of the next three keeps it."""
-    for index, one in enumerate(points):
-        after = [other["val"] for other in points[index + 1 : index + 4]]
-        if one["val"] < target or (after and statistics.fmean(after) < target):
-            continue
-        if index == 0:
-            return float(one["seconds"])
-        before = points[index - 1]
-        share = min(max((target - before["val"]) / max(one["val"] - before["val"], 1e-9), 0.0), 1.0)
-        return float(before["seconds"] + share * (one["seconds"] - before["seconds"]))
-    return None
+    """Returns the seconds at which validation first reaches `target` and keeps it (`LearningCurve.held`)."""
+    index = next((place for place, kept in enumerate(_curve(points).held()) if kept >= target), None)
+    if not index:
+        return None if index is None else float(points[0]["seconds"])
+    before, one = points[index - 1], points[index]
+    share = min(max((target - before["val"]) / max(one["val"] - before["val"], 1e-9), 0.0), 1.0)
+    return float(before["seconds"] + share * (one["seconds"] - before["seconds"]))
 
 
 def table(found: Mapping[tuple[Any, ...], Any]) -> Iterator[str]:
@@ -176,7 +164,7 @@ def table(found: Mapping[tuple[Any, ...], Any]) -> Iterator[str]:
         own = {name: found[*case, name] for name in PLANS if (*case, name) in found}
         if "baseline" not in own:
             continue
-        target = held(own["baseline"]) - _DROP
+        target = _curve(own["baseline"]).best_held() - _DROP
         seconds = {name: reached(points, target) for name, points in own.items()}
         constants = {name: found for name in CONSTANT if (found := seconds.get(name)) is not None}
         if not constants:

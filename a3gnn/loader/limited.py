@@ -275,13 +275,14 @@ class LimitedBatches:
         """Returns whether a pass over a whole mini-batch fits, after features went to disk if that is needed."""
         if not model.within_reach(size):
             return False
-        fits = self._fits_now(size, model, whole=size) or self._fits_trimmed(size, model)
+        fits = self._fits_now(size, model, is_whole=True) or self._fits_trimmed(size, model)
         return fits or (self._pipeline.features_to_disk() and self._fits_trimmed(size, model))
 
-    def _fits_now(self, size: Size, model: MemoryModel, whole: Size | None = None) -> bool:
-        """Returns whether a pass fits beside free blocks, which serve a part of it."""
+    def _fits_now(self, size: Size, model: MemoryModel, *, is_whole: bool = False) -> bool:
+        """Returns whether a pass, over a share or a whole mini-batch, fits beside free blocks, which serve a part."""
         need, level = model.predict(size), self._level.now()
-        return level.held + self._reuse.predict(need, level.held - level.used, whole) <= self._level.cap_bytes
+        new = self._reuse.predict(need, level.held - level.used, size if is_whole else None)
+        return level.held + new <= self._level.cap_bytes
 
     def _fits_trimmed(self, size: Size, model: MemoryModel) -> bool:
         """Returns whether a pass fits after a return of free blocks to the system, which it does if that may help."""

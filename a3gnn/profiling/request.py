@@ -301,5 +301,8 @@ class CurveRules:
         """Returns why the configuration has lost: too slow or too inaccurate; None if it has not."""
         if self.pace.batches_per_s < self.plan.least_throughput * self.batches_per_epoch:
             return CurveEnd.SLOWER
-        race, most = self.plan.race, self._most_batches(curve)
-        return None if race is None else race.missed(curve, self.pace, most if due <= most else None)
+        race = self.plan.race
+        if race is None:
+            return None
+        most = self._most_batches(curve)
+        return race.missed(curve, self.pace, most if due <= most else None)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Self
 
-from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.task import Task
 from a3gnn.training.progress import Progress
 
-#: Patience by default: until validation stops improving (`stopped_improving`).
+#: Patience by default: until validation stops improving (`LearningCurve.has_stopped_improving`).
 Patience = int | Literal["auto"] | None
 
 
@@ -65,7 +63,7 @@ class Ending:
             return None
         if isinstance(self.patience, int):
             return End.PATIENCE if done - best.epoch >= self.patience else None
-        return End.NO_BETTER if stopped_improving(progress.evaluations(batches_per_epoch)) else None
+        return End.NO_BETTER if progress.curve(batches_per_epoch).has_stopped_improving() else None
 
     def cuts_off(self, progress: Progress, batches_per_epoch: int) -> bool:
         """Whether the limit of epochs has ended the training of `progress` while validation was still improving.
@@ -74,21 +72,4 @@ class Ending:
         """
         if self.falls or self.reached(progress, batches_per_epoch) is not End.EPOCHS:
             return False
-        return curve_of(progress.evaluations(batches_per_epoch)).improves_at_its_end()
-
-
-def curve_of(evaluations: Iterable[tuple[int, float]]) -> LearningCurve:
-    """Returns the learning curve of `stopped_improving`'s argument."""
-    batches, quality = tuple(zip(*evaluations, strict=True)) or ((), ())
-    return LearningCurve(batches, quality, CurveEnd.BUDGET)
-
-
-def stopped_improving(evaluations: Iterable[tuple[int, float]]) -> bool:
-    """Returns whether validation has stopped improving, by the rule of a tune (`LearningCurve.has_stopped_improving`).
-
-    It was no better over the last third of the mini-batches, and over 200 of them. There are twenty evaluations.
-
-    Args:
-        evaluations: The mini-batches before each evaluation, ascending, and the validation quality.
-    """
-    return curve_of(evaluations).has_stopped_improving()
+        return progress.curve(batches_per_epoch).improves_at_its_end()

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any, Self
 
 from a3gnn._fields import from_fields
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_rank
 
@@ -189,6 +190,11 @@ class Progress:
         found = {point.batches: point.val_accuracy for point in self.points}
         found |= {result.epoch * batches_per_epoch: result.val_accuracy for result in self.epochs}
         return sorted(found.items())
+
+    def curve(self, batches_per_epoch: int) -> LearningCurve:
+        """Returns the evaluations as a learning curve."""
+        found = self.evaluations(batches_per_epoch)
+        return LearningCurve(tuple(one for one, _ in found), tuple(one for _, one in found), CurveEnd.BUDGET)
 
     def add_point(self, batches: int, val_accuracy: float, eval_s: float) -> Point:
         """Adds and returns a point after `batches` mini-batches, whose evaluation took `eval_s` seconds."""

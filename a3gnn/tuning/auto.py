@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import claimed, claimed_next, is_vacant
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import saved_progress
-from a3gnn.training.ending import End, curve_of
+from a3gnn.training.ending import End
 from a3gnn.training.result import TrainResult
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.foresight import expected_stop
@@ -79,8 +79,11 @@ class AutoState:
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`."""
-        fields = dataclasses.asdict(self) | {"total_s": self.total_s}
-        write_text(folder / _STATE, json.dumps(fields, indent=2) + "\n")
+        write_text(folder / _STATE, json.dumps(self.to_dict(), indent=2) + "\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields and their total as JSON types."""
+        return dataclasses.asdict(self) | {"total_s": self.total_s}
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -108,7 +111,7 @@ class AutoResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the result of the training, with the state as `auto`."""
-        return self.trained.to_dict() | {"auto": dataclasses.asdict(self.state) | {"total_s": self.state.total_s}}
+        return self.trained.to_dict() | {"auto": self.state.to_dict()}
 
     def describe(self) -> str:
         """Returns the seconds of each part, beside those that the baseline was expected to take."""
@@ -226,10 +229,8 @@ class _Auto:
                 self._decide(spent_s, tunes=False)
                 self._notify(f"the baseline's training has ended after {format_duration(spent_s)}: no tune pays")
                 return
-            if last is None:
-                stop = expected_stop(curve_of(saved_progress(folder).evaluations(per_epoch)))
-            else:
-                stop = float(last * per_epoch)  # a falling learning rate is trained to its end
+            # A falling learning rate is trained to its end.
+            stop = expected_stop(saved_progress(folder).curve(per_epoch)) if last is None else float(last * per_epoch)
             # The first epoch is slower than the others, whose median counts.
             batch_s = result.seconds_per_epoch / per_epoch + result.eval_seconds / result.batches
             expected_s = spent_s + (stop - result.batches) * batch_s
@@ -278,14 +279,13 @@ class _Auto:
     def _decide(self, expected_s: float, *, tunes: bool) -> None:
         self._state = dataclasses.replace(self._state, expected_s=expected_s, tunes=tunes)
 
-    def _timed(self, name: str) -> ExitStack:
-        """Returns a context whose seconds are added to the field `name` of the state, which is then written."""
-        begin, stack = time.perf_counter(), ExitStack()
-
-        def end() -> None:
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        """Adds the seconds inside to the field `name` of the state, which is then written."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
             spent_s = getattr(self._state, name) + time.perf_counter() - begin
             self._state = dataclasses.replace(self._state, **{name: spent_s})
             self._state.write(self._folder)
-
-        stack.callback(end)
-        return stack

@@ -28,6 +28,8 @@ from a3gnn.objectives import Priority
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.tuning.engines.engine import Engine, make_engine
 from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
+from a3gnn.tuning.study.foresight import samples
+from a3gnn_surrogate.curve_ends import CurveEnds
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune
 from benchmarks.emulated.measured import by_setting
@@ -51,14 +53,14 @@ def emulated(path: Path, options: argparse.Namespace) -> dict[Key, EmulatedTune]
     (default,) = by_setting(list(read_measurements(path)))
     graph = default.rows[0].setting.graph
     others = [row for row in corpus if row.setting.graph.fingerprint != graph.fingerprint]
-    surrogate = Surrogate(seed=0).fit(others, graph.fingerprint)
+    surrogate, ends = Surrogate(seed=0).fit(others, graph.fingerprint), CurveEnds.of(samples(others))
     found = {}
     for seed in range(options.seeds):
         world = EmulatedGraph(default, surrogate, seed)
         for priority in options.priorities:
             for name in options.engines:
                 engine = MAKE[name](seed)
-                tune = EmulatedTune.run(world.anew(), others, Priority.parse(priority), engine, LOOKS[-1], seed)
+                tune = EmulatedTune.run(world.anew(), others, ends, Priority.parse(priority), engine, LOOKS[-1], seed)
                 found[graph.name, priority, name, seed] = tune
                 gains = ", ".join(f"{tune.after(look):.2f}" for look in LOOKS)
                 counts = f"{tune.trials} trials, {tune.keys} keys, {tune.broken:.0%} broken"

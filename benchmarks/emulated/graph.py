@@ -40,7 +40,6 @@ from a3gnn.tuning.engines.improvement import STARTS
 from a3gnn.tuning.engines.maximize import maximize
 from a3gnn.tuning.run.blocks import CONTENDERS
 from a3gnn.tuning.run.plans import trial_plan
-from a3gnn.tuning.study.foresight import samples
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import DEFAULT_PEAK, Study, TuneRequest
 from a3gnn.tuning.study.trial import Proposal, Trial, predicted_row
@@ -264,6 +263,7 @@ class EmulatedTune(NamedTuple):
         cls,
         graph: EmulatedGraph,
         corpus: Sequence[Measurement],
+        ends: CurveEnds | None,
         priority: Priority,
         engine: Engine,
         whole_trials: float,
@@ -276,12 +276,13 @@ class EmulatedTune(NamedTuple):
         Args:
             graph: The graph.
             corpus: Rows that the surrogate is fitted to beside the trials.
+            ends: Predicts how curves end; None predicts nothing.
             priority: The priority.
             engine: Chooses the trials.
             whole_trials: The budget, in trials that train a whole curve.
             seed: The tune's.
         """
-        history, ends = _begun(graph, corpus, priority, seed), CurveEnds.of(samples(corpus))
+        history = _begun(graph, corpus, priority, seed)
         whole_s, spent_s, broken_s, repeated_s = sum(graph.default.trial_seconds), 0.0, 0.0, 0.0
         surrogate = fit_surrogate(history)
         beliefs = Beliefs(history, surrogate)
@@ -323,7 +324,9 @@ def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priori
     return History(study, (Trial("default", {}, default),))
 
 
-def _trial(graph: EmulatedGraph, proposal: Proposal, beliefs: Beliefs, surrogate: Surrogate, ends: CurveEnds) -> Trial:
+def _trial(
+    graph: EmulatedGraph, proposal: Proposal, beliefs: Beliefs, surrogate: Surrogate, ends: CurveEnds | None
+) -> Trial:
     history, config = beliefs.history, proposal.config.canonical()
     slowest = beliefs.slowest(config) if proposal.for_priority else None
     plan = trial_plan(proposal, history, slowest, ends=ends)

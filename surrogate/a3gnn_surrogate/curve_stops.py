@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
@@ -49,7 +48,7 @@ def parts(curves: Iterable[Sample]) -> list[Part]:
     """Returns the parts of `curves` that had not stopped improving, and that were trained on past the soonest stop."""
     found = []
     for sample in curves:
-        curve, own = sample.curve, list[LearningCurve]()
+        curve = sample.curve
         whole = [curve.first(points) for points in range(LEAST_POINTS, len(curve.batches) + 1)]
         stop = next((one for one in whole if one.has_stopped_improving()), None)
         trained = curve.trained if stop is None else stop.trained
@@ -79,21 +78,25 @@ class CurveStops:
         Raises:
             UsageError: No curve has stopped.
         """
+        from scipy.optimize import minimize  # only fits need it, and it takes a second to import
+
         found = list(known)
         if not any(part.stopped for part in found):
             raise UsageError("when curves stop is learned from curves that did, got none")
         features = np.array([_features(part.curve) for part in found])
         center, scale = features.mean(axis=0), features.std(axis=0) + 1e-9
         columns = np.column_stack([(features - center) / scale, np.ones(len(found))])
-        least, most = (np.log(values) for values in zip(*map(_ends, found), strict=True))
+        least = np.log([part.curve.soonest_stop() for part in found])
+        most = np.log([part.trained for part in found])
         stopped, weights = (np.array([part[i] for part in found]) for i in (3, 4))
         penalty = _PENALTY * float(weights[stopped].sum())
 
         def loss(values: Array) -> float:
             mean, deviation = columns @ values[:-1], np.exp(values[-1])
             z = (most - least - mean) / deviation
-            after = norm.logsf((-_STEP - mean) / deviation)
-            seen = np.where(stopped, norm.logpdf(z) - values[-1] + np.log(_STEP), norm.logsf(z))
+            after = log_ndtr((_STEP + mean) / deviation)
+            density = -np.square(z) / 2 - np.log(2 * np.pi) / 2
+            seen = np.where(stopped, density - values[-1] + np.log(_STEP), log_ndtr(-z))
             return float(-weights @ (seen - after) + penalty * np.square(values[:-2]).sum())
 
         start = np.append(np.zeros(columns.shape[1]), 0.0)
@@ -111,13 +114,9 @@ class CurveStops:
         if len(curve.batches) < LEAST_POINTS:
             return curve.soonest_stop()
         mean = float(np.append(_features(curve), 1.0) @ self.coefficients)
-        later = norm.sf(-mean / self.deviation)  # the share of such curves that pass the soonest stop
-        multiple = float(np.exp(mean + self.deviation * norm.isf(later / 2)))
+        later = ndtr(mean / self.deviation)  # the share of such curves that pass the soonest stop
+        multiple = float(np.exp(mean - self.deviation * ndtri(later / 2)))
         return curve.soonest_stop() * min(max(multiple, 1.0), self.longest)
-
-
-def _ends(part: Part) -> tuple[float, float]:
-    return part.curve.soonest_stop(), part.trained
 
 
 def _features(curve: LearningCurve) -> Array:

@@ -136,7 +136,7 @@ class InOrder:
 def test_a_tune_ends_with_its_seconds_and_is_judged_by_what_is_true(case: Case) -> None:
     graph = case.graph()
     configs = [config for config in case.configs if config != DEFAULT]
-    found = EmulatedTune.run(graph, case.others, BY_TIME, InOrder(configs), 3.0, seed=0)
+    found = EmulatedTune.run(graph, case.others, None, BY_TIME, InOrder(configs), 3.0, seed=0)
     spent = [seconds for seconds, _ in found.chosen]
     assert spent == sorted(spent)
     assert spent[-2] < 3.0
@@ -145,7 +145,7 @@ def test_a_tune_ends_with_its_seconds_and_is_judged_by_what_is_true(case: Case) 
     assert found.after(10.0) == found.chosen[-1][1] <= found.best
     assert found.trials == len(found.chosen) - 1
     assert 0 <= found.broken <= 1
-    none = EmulatedTune.run(case.graph(), case.others, BY_TIME, InOrder([]), 3.0, seed=0)
+    none = EmulatedTune.run(case.graph(), case.others, None, BY_TIME, InOrder([]), 3.0, seed=0)
     assert (none.trials, none.after(3.0)) == (0, pytest.approx(0.0))
 
 
@@ -157,7 +157,7 @@ def test_a_graph_can_be_tuned_anew_with_the_same_truth_and_noise(case: Case) -> 
 
 
 def test_an_engine_tunes_an_emulated_graph(case: Case) -> None:
-    found = EmulatedTune.run(case.graph(), case.others, BY_TIME, make_engine("ei", 0), 1.0, seed=0)
+    found = EmulatedTune.run(case.graph(), case.others, None, BY_TIME, make_engine("ei", 0), 1.0, seed=0)
     assert found.trials >= 1
     assert found.chosen[-1][1] <= found.best
     assert 1 <= found.keys <= found.trials

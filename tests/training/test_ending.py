@@ -13,16 +13,21 @@ from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.learning_curve import next_point
+from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import identity, restore_checkpoint
 from a3gnn.training.curve import first_point
-from a3gnn.training.ending import End, Ending, stopped_improving
+from a3gnn.training.ending import End, Ending
 from a3gnn.training.progress import Progress
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 #: Seven mini-batches per epoch of the small graph.
 CONFIG = TrainConfig(batch_size=128)
+
+
+def stopped_improving(evaluations: list[tuple[int, float]]) -> bool:
+    batches, quality = tuple(zip(*evaluations, strict=True)) or ((), ())
+    return LearningCurve(batches, quality, CurveEnd.BUDGET).has_stopped_improving()
 
 
 def flat_after(rise: int, flat: int, spacing: int) -> list[tuple[int, float]]:

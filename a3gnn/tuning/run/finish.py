@@ -51,7 +51,7 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
         drift=history.drift if choice.reference else 1.0,
         still_rising=history.still_rising,
         settling_budget_s=history.settling_budget_s,
-        expected_final=None if history.expected_final is None else history.expected_final._asdict(),
+        expected_final=None if (end := history.expected_final) is None else end._asdict(),
         final={name: one._asdict() for name, one in choice.final.items()} or None,
         against_default=choice.against.to_dict() if choice.against else None,
         left_out=choice.left_out,

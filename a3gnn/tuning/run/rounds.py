@@ -189,8 +189,6 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         proposal = next(iter(engine.propose(beliefs, 1, left_s)), None)
         if beliefs.evaluations:
             keep_predicted_front(runner.folder, beliefs.predicted_front())
-        if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
-            _keep_importance(beliefs, runner)
         seconds, evaluations = seconds + time.monotonic() - begun, evaluations + beliefs.evaluations
         if proposal is None:
             ended = "no other trial is worth its time"
@@ -198,6 +196,8 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         trial_s = expected_trial_s(beliefs.surrogate, history, proposal.config.canonical(), history.drift)
         if ended := _why_no_more(history, runner, trial_s):  # not every engine heeds the seconds left
             break
+        if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
+            _keep_importance(beliefs, runner)
         history = runner.measure(proposal, beliefs)
     runner.notify(detail(f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"))
     _keep_importance(beliefs, runner)

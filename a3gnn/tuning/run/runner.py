@@ -70,7 +70,7 @@ class Runner:
         """
         history, predicted = beliefs.history, _predicted(proposal, beliefs)
         slowest = beliefs.slowest(proposal.config.canonical()) if proposal.for_priority else None
-        ends = curve_ends()
+        ends = None if history.reference is None or proposal.reason in BASELINE else curve_ends()
         stored = self._profiler.stored(proposal.config, trial_plan(proposal, history, slowest, ends=ends))
         if stored is not None:
             return self._keep(Trial(proposal.reason, predicted, stored), history)

@@ -185,10 +185,8 @@ class History:
     @property
     def settling_s(self) -> float | None:
         """The expected seconds of training after which the reference stops improving; None if it has, or is unknown."""
-        metrics = self.reference_metrics
-        if not self.still_rising or metrics is None or metrics.curve is None:
-            return None
-        return metrics.pace.seconds(expected_stop(metrics.curve))
+        metrics, curve = self.reference_metrics, self._rising
+        return None if metrics is None or curve is None else metrics.pace.seconds(expected_stop(curve))
 
     @property
     def settling_budget_s(self) -> float | None:
@@ -198,10 +196,14 @@ class History:
     @property
     def expected_final(self) -> Extrapolated | None:
         """The validation accuracy that the reference is expected to end at; None as for `settling_s`."""
+        curve = self._rising
+        return None if curve is None else expected_end(curve, expected_stop(curve))
+
+    @property
+    def _rising(self) -> LearningCurve | None:
+        """The reference's curve, if it still improved at its end."""
         metrics = self.reference_metrics
-        if not self.still_rising or metrics is None or metrics.curve is None:
-            return None
-        return expected_end(metrics.curve, expected_stop(metrics.curve))
+        return metrics.curve if self.still_rising and metrics is not None else None
 
     def outgrown(self, trial: Trial) -> bool:
         """Returns whether the training of `trial` ended at an earlier target, and it is not known to miss this one.

@@ -38,7 +38,7 @@ def keep_importance(folder: Path, importance: Importance) -> None:
 
 
 def read_importance(folder: Path) -> Importance | None:
-    """Returns the stored importance; None for a study that has not explored yet, or of an older version.
+    """Returns the stored importance; None for a study that has not written it yet, or of an older version.
 
     Raises:
         ConfigError: The file has other content.
