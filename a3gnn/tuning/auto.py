@@ -165,6 +165,7 @@ def train_auto(
         KeyboardInterrupt: By Ctrl-C; the same call with `resume` goes on.
     """
     notify, asked = listener(notify), checked_metric(metric)
+    given = AUTO if asked is None and task is None else asked
     if model is not None:
         task = (task or Task()).with_model(model_name(model))
     with ExitStack() as stack:
@@ -176,7 +177,6 @@ def train_auto(
             if not resume and not is_vacant(folder):
                 raise UsageError(f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)}")
             stack.enter_context(claimed(folder, notify))
-        given = AUTO if asked is None and task is None else asked
         judged = with_metric(task or Task(), given, graph, notify)
         run = _Auto(graph, judged, folder, host_memory_limit, progress, notify)
         try:

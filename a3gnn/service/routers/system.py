@@ -128,7 +128,7 @@ def _own(following: str) -> str:
 
 def _login(following: str, said: str = "", problem: ProblemDetails | None = None) -> Response:
     text = render("login.html", title="Log in", wrong=said, following=_own(following))
-    return page_answer(text, 200 if problem is None else problem.status, problem and problem.headers)
+    return page_answer(text) if problem is None else page_answer(text, problem.status, problem.headers)
 
 
 @router.get("/docs", include_in_schema=False)
