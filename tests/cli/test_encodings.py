@@ -66,7 +66,7 @@ def test_a_tune_there_is_exported_and_reported(cafe: Path) -> None:
     assert (folder / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_it_is_trained_and_tuned_there(cafe: Path) -> None:
     out = cafe / os.fsdecode(b"l\xe4uft")
     a3gnn("train", "--model", "sage", "--dataset", SPEC, "--epochs", "1", "--ranks", "2", "--out", out)

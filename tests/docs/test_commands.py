@@ -23,7 +23,7 @@ BY_SHELL = (
     "docs/start/tutorial.md",
 )
 #: Pages that a newcomer types first: run for every change. `test_listed` parses the options of all others.
-FIRST = ("README.md", "docs/howto/service.md", "docs/start/tutorial.md")
+FIRST = ("README.md", "docs/start/tutorial.md")
 
 
 @pytest.mark.parametrize(

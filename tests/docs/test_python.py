@@ -20,7 +20,7 @@ BLOCKS = [block for page in PAGES for block in shown(page, "python")]
 #: The page whose block is a module: `folder` has it, and the page's commands import it.
 MODULE = "docs/howto/own_models.md"
 #: Pages that are run for every change.
-FIRST = ("README.md", "docs/howto/python.md")
+FIRST = ("README.md",)
 #: Pages that tune, or ask a server that tunes: a process of their own does, whose trials are quick (`a3gnn.launch`).
 TUNE = ("README.md", "docs/howto/own_loop.md", "docs/howto/python.md", "docs/howto/service.md")
 

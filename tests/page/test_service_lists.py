@@ -72,7 +72,7 @@ def test_a_dropped_graph_is_predicted_and_studied(server: Server, open_page, tmp
     Client(server.url).study(1).stop()
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.weekly)])
 def test_every_page_fits_and_has_contrast(server: Server, told, open_page, width: int) -> None:  # noqa: F811
     long = "a-name-without-a-break-" * 6
     studies = [told(2, budget=9, name=long), told(2, budget=9, name="short")]

@@ -22,22 +22,33 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with serving(tmp_path / "home") as started:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server, whose studies end with the tests that start them."""
+    with serving(tmp_path_factory.mktemp("pages") / "home") as started:
         yield started
 
 
 @pytest.fixture
-def told(server: Server) -> Callable[..., RemoteStudy]:
+def told(server: Server) -> Iterator[Callable[..., RemoteStudy]]:
     """Starts a study whose trials this process "runs", and tells some of them."""
+    studies = []
 
     def start(trials: int = 3, budget: int = 8, name: str = "Monday, without cache") -> RemoteStudy:
         study = Client(server.url).start(GRAPH, trainer="client", budget=budget, name=name, memory_limit="1GiB")
+        studies.append(study)
         tell(study, trials)
         return study
 
-    return start
+    yield start
+    for study in studies:
+        end(study)
+
+
+def end(study: RemoteStudy) -> None:
+    if study.state()["status"] in ("queued", "running"):
+        study.stop()
+    wait_for(lambda: study.state()["status"] not in ("queued", "running"))
 
 
 def tell(study: RemoteStudy, trials: int, **failure: str) -> int:
@@ -114,6 +125,8 @@ def test_a_waiting_study_shows_its_place_and_its_log_and_becomes_live_by_itself(
     assert page.evaluate("document.activeElement.innerText") == "Stop with the best so far"
     study.stop()
     page.locator("#log-lines", has_text="[stopped]").wait_for()
+    end(first)
+    end(study)
 
 
 def test_the_verification_shows_its_lines(server: Server, told, open_page) -> None:
@@ -125,6 +138,7 @@ def test_the_verification_shows_its_lines(server: Server, told, open_page) -> No
     page.locator("#status", has_text="verifying").wait_for()
 
 
+@pytest.mark.weekly
 def test_a_stopped_study_is_called_stopped_and_its_page_follows_when_it_goes_on(
     server: Server, told, open_page
 ) -> None:
@@ -155,7 +169,7 @@ def test_the_focus_stays_when_the_page_changes(server: Server, told, open_page) 
     assert page.evaluate("document.activeElement.innerText") == "Stop with the best so far"
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.weekly)])
 def test_a_long_failure_fits(server: Server, told, open_page, width: int) -> None:
     study = told(2)
     tell(study, 2, failure="invalid", detail="undefined symbol: _ZN3c106detail14torchCheckFail" + "EPKcS2_jRKNSt7" * 12)
@@ -178,7 +192,7 @@ def npz(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_npz(tmp_path_factory.mktemp("files") / "people.npz", tiny_graph)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.weekly), 390])
 def test_the_whole_story(
     quick_server: Server, npz: Path, open_page, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +215,8 @@ def test_the_whole_story(
     page.locator("#budget").fill("60")
     page.locator("select[name=budget_unit]").select_option("trials")
     page.locator("#max_accuracy_drop").fill("100")
+    page.locator("details", has=page.locator("#engine")).locator("summary").click()
+    page.locator("#engine").select_option("random")  # the default may find that no other trial is worth its time
     press("Start")
     page.wait_for_url(re.compile(r"/studies/\d+/page$"))
     study = Client(quick_server.url).study(int(page.url.split("/")[-2]))
@@ -305,6 +321,7 @@ CONTRASTS = """() => {
 }"""
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_has_contrast(server: Server, told, open_page, scheme: str) -> None:
     study = told(3, budget=12)
@@ -320,7 +337,7 @@ def test_every_text_has_contrast(server: Server, told, open_page, scheme: str) -
 
 def test_a_missing_study_has_a_page(server: Server, open_page) -> None:
     server.ask("POST", "/graphs", {"dataset": GRAPH}, JSON)
-    page = open_page(f"{server.url}/studies/9/page")
-    assert page.get_by_role("alert").inner_text() == "study 9 does not exist; the list has all studies"
+    page = open_page(f"{server.url}/studies/999/page")
+    assert page.get_by_role("alert").inner_text() == "study 999 does not exist; the list has all studies"
     page.get_by_role("link", name="All studies").click()
     page.get_by_role("heading", name="Studies").wait_for()

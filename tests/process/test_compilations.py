@@ -74,7 +74,7 @@ def test_compiling_passes_no_memory_limit(worker: Worker, chores: Path, told: Pa
     assert ended.peak.anonymous_bytes <= idle + 16 * MIB
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_trials_take_no_more_where_every_kernel_was_cold(
     tmp_path: Path, tiny_folder_graph: Graph, this_machine: Hardware
 ) -> None:

@@ -88,6 +88,7 @@ def test_measurements_are_kept_as_in_sqlite(database: str, measurement) -> None:
         assert store.rows() == rows
 
 
+@pytest.mark.weekly
 def test_two_servers_with_folders_of_their_own_share_the_queue(database: str, tmp_path: Path) -> None:
     url = ("--database", database)
     with serving(tmp_path / "one", *url) as one, serving(tmp_path / "other", *url) as other:

@@ -19,7 +19,15 @@ HTML = {"Accept": "text/html"}
 
 @pytest.fixture
 def server(tmp_path: Path):
+    """A server of the test's own."""
     with serving(tmp_path / "home", "--at-once", "0", environment={"A3GNN_TOKEN": TOKEN}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory):
+    """A server for tests that guess no more than one token."""
+    with serving(tmp_path_factory.mktemp("home"), "--at-once", "0", environment={"A3GNN_TOKEN": TOKEN}) as server:
         yield server
 
 
@@ -54,17 +62,17 @@ def test_the_cookie_is_a_session_of_its_own(server: Server) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"X-Forwarded-Proto": "https"}, {"Forwarded": "for=1.2.3.4;proto=https"}])
-def test_the_cookie_is_sent_by_tls_alone_behind_tls(server: Server, headers: dict[str, str]) -> None:
-    assert "; Secure" in log_in(server, **headers).headers["set-cookie"]
+def test_the_cookie_is_sent_by_tls_alone_behind_tls(locked: Server, headers: dict[str, str]) -> None:
+    assert "; Secure" in log_in(locked, **headers).headers["set-cookie"]
 
 
-def test_login_leads_back_to_the_page_that_was_asked_for(server: Server) -> None:
-    asked = server.ask("GET", "/start?find=a%20b", headers=HTML)
+def test_login_leads_back_to_the_page_that_was_asked_for(locked: Server) -> None:
+    asked = locked.ask("GET", "/start?find=a%20b", headers=HTML)
     assert (asked.status, asked.headers["location"]) == (303, f"/login?next={quote('/start?find=a%20b')}")
-    form = server.ask("GET", asked.headers["location"]).content.decode()
+    form = locked.ask("GET", asked.headers["location"]).content.decode()
     assert 'value="/start?find=a%20b"' in form
-    assert log_in(server, following="/start?find=a%20b").headers["location"] == "/start?find=a%20b"
-    wrong = log_in(server, "wrong-token", "/start")
+    assert log_in(locked, following="/start?find=a%20b").headers["location"] == "/start?find=a%20b"
+    wrong = log_in(locked, "wrong-token", "/start")
     assert wrong.status == 401
     assert 'value="/start"' in wrong.content.decode()
 
@@ -72,8 +80,8 @@ def test_login_leads_back_to_the_page_that_was_asked_for(server: Server) -> None
 @pytest.mark.parametrize(
     "following", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:1", "/x\n", "", "/login"]
 )
-def test_login_leads_to_pages_of_this_server_alone(server: Server, following: str) -> None:
-    assert log_in(server, following=following).headers["location"] == "/"
+def test_login_leads_to_pages_of_this_server_alone(locked: Server, following: str) -> None:
+    assert log_in(locked, following=following).headers["location"] == "/"
 
 
 def test_guesses_are_bounded(server: Server) -> None:
@@ -87,10 +95,10 @@ def test_guesses_are_bounded(server: Server) -> None:
     assert log_in(server).status == 303
 
 
-def test_a_program_with_a_wrong_token_guesses_once(server: Server) -> None:
+def test_a_program_with_a_wrong_token_guesses_once(locked: Server) -> None:
     for _ in range(30):
-        assert server.ask("GET", "/studies", headers={"Authorization": "Bearer an-old-token"}).status == 401
-    assert server.ask("GET", "/studies", headers={"Authorization": f"Bearer {TOKEN}"}).status == 200
+        assert locked.ask("GET", "/studies", headers={"Authorization": "Bearer an-old-token"}).status == 401
+    assert locked.ask("GET", "/studies", headers={"Authorization": f"Bearer {TOKEN}"}).status == 200
 
 
 def test_a_server_without_a_token_asks_for_none(idle: Server) -> None:

@@ -270,7 +270,7 @@ def test_processes_of_one_start_have_one_folder(worker: Worker, chores: Path) ->
     assert set(ran.stdout.split()) == {str(KERNELS)}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_an_edit_of_how_neighbors_are_picked_is_seen_by_the_sampler(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "a3gnn", tmp_path / "a3gnn", ignore=shutil.ignore_patterns("__pycache__"))
 

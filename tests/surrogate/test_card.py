@@ -27,6 +27,7 @@ def card(corpus):
         return evaluate([row for name in ("dense", "road", "words") for row in names[name][:16]])
 
 
+@pytest.mark.weekly
 def test_every_contender_is_scored_on_every_split(card):
     metrics = [name for name in METRICS if name not in ("peak_device_bytes", "seconds_to_accuracy")]
     for split in SPLITS:

@@ -119,7 +119,7 @@ def test_a_training_on_a_new_machine_compiles_nothing_itself(tmp_path: Path) -> 
     [
         ("sage", "features=24"),
         pytest.param("gin", "features=24", marks=pytest.mark.weekly),
-        ("gcn", "features=100,density=0.1"),
+        pytest.param("gcn", "features=100,density=0.1", marks=pytest.mark.weekly),
         ("gat", "features=24"),
     ],
 )

@@ -22,7 +22,7 @@ def lines_of(folder: Path) -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_interrupted_and_killed_ranks_go_on_bit_identically(tmp_path):
     graph, whole, broken = tmp_path / "graph", tmp_path / "whole", tmp_path / "broken"
     made = Graph.load("synthetic:nodes=20000,degree=6,classes=4,features=9").save(graph)

@@ -159,6 +159,7 @@ def test_a_serial_loop_does_not_overlap(depths, graph):
     assert not overlap(spans, Schedule(*depths))
 
 
+@pytest.mark.weekly
 def test_stages_that_are_further_ahead_do_not_keep_a_schedule(graph):
     spans = traced(graph, Schedule(1, 1, 1), Schedule(1, 1, 1), patience_s=10.0)
     for depths in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (0, 0, 0)):
