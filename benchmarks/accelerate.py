@@ -1,11 +1,12 @@
 """Seconds per training step of PyG models in a loop of one's own: as written, and with a3gnn's two lines.
 
     python -m benchmarks.accelerate [--graph arxiv] [--models sage gcn gat gin] [--rounds 7] [--steps 4]
-        [--workers 0] [--full] [--json FILE]
+        [--workers 0] [--full] [--compile] [--json FILE]
 
 As written is PyG's `NeighborLoader` and the model. The two lines are `Loader` and `accelerate(model)`; a third arm adds
-bfloat16. Between them is `Loader` with PyG's layers, which shows the share of each line. With `--full`, a step is one
-pass over the whole graph. `sage` is PyG's example `reddit.py`; the others are PyG's `GCN`, `GAT` (4 heads) and `GIN`,
+bfloat16. Between them is `Loader` with PyG's layers, which shows the share of each line. `--compile` adds the model as
+written by `torch.compile(model, dynamic=True)`, which needs a C++ compiler. With `--full`, a step is one pass over the
+whole graph. `sage` is PyG's example `reddit.py`; the others are PyG's `GCN`, `GAT` (4 heads) and `GIN`,
 with 2 layers of 256 columns and dropout 0.5. Mini-batches have 1,024 seeds and fanouts 25,10.
 
 Arms take turns: each round runs each arm for a few steps. Figures are medians over rounds, with the lowest and highest.
@@ -110,25 +111,34 @@ def full_step(model: nn.Module, data: Data) -> Step:
     return step
 
 
-def arms(name: str, data: Data, classes: int, workers: int, full: bool) -> dict[str, Step]:
+def arms(name: str, data: Data, classes: int, asked: argparse.Namespace) -> dict[str, Step]:
     """Returns the steps that take turns."""
 
     def model() -> nn.Module:
         return model_of(name, data, classes)
 
-    if full:
+    def compiled() -> Any:
+        return torch.compile(model(), dynamic=True)
+
+    if asked.full:
         return {
             "PyG": full_step(model(), data),
+            **({"torch.compile": full_step(compiled(), data)} if asked.compile else {}),
             "accelerate": full_step(accelerate(model()), data),
             "accelerate, bfloat16": full_step(accelerate(model(), "bfloat16"), data),
         }
 
     def loader(kind: Any) -> Any:
-        return kind(data, _FANOUTS, input_nodes=data.train_mask, batch_size=_SEEDS, shuffle=True, num_workers=workers)
+        options = {"batch_size": _SEEDS, "shuffle": True, "num_workers": asked.workers}
+        return kind(data, _FANOUTS, input_nodes=data.train_mask, **options)
 
     found = {}
     if torch_geometric.typing.WITH_PYG_LIB or torch_geometric.typing.WITH_TORCH_SPARSE:
         found["NeighborLoader, PyG"] = sampled_step(model(), loader(NeighborLoader))
+        if asked.compile:
+            found["NeighborLoader, torch.compile"] = sampled_step(compiled(), loader(NeighborLoader))
+    elif asked.compile:
+        found["Loader, torch.compile"] = sampled_step(compiled(), loader(Loader))
     return found | {
         "Loader, PyG": sampled_step(model(), loader(Loader)),
         "Loader, accelerate": sampled_step(accelerate(model()), loader(Loader)),
@@ -168,13 +178,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="measure torch.compile, too")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     data, classes = data_of(GRAPHS[asked.graph].spec if asked.graph in GRAPHS else asked.graph)
     print(f"{asked.graph}: {data.num_nodes} nodes, {data.num_edges} edges", flush=True)
     document = {}
     for name in asked.models:
-        steps = arms(name, data, classes, asked.workers, asked.full)
+        steps = arms(name, data, classes, asked)
         document[name] = measured(steps, asked.rounds, asked.steps)
         print(name, *lines(document[name]), sep="\n", flush=True)
     if asked.json is not None:
