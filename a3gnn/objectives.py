@@ -30,6 +30,9 @@ MAY_BE_LATE = ("memory", "accuracy")
 _POINTS_PER_DOUBLING = 2.0
 #: A figure with less weight decides nothing; accuracy is then only a limit. Guess.
 MIN_WEIGHT = 0.2
+#: A smaller gain of the score, as a share, is none: no trial is made for it, and the baseline stays. Verification could
+#: hardly show it, because its ranges are several percent wide.
+MIN_GAIN = 0.01
 #: Doublings per unit of each cost: the first two are logarithms to base 2, accuracy is a share of 1.
 DOUBLINGS = np.array([1.0, 1.0, 100 / _POINTS_PER_DOUBLING])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, log2
 from statistics import fmean, median
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +15,7 @@ from a3gnn.figures import Spread, median_interval
 from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
-from a3gnn.objectives import Priority
+from a3gnn.objectives import MIN_GAIN, Priority
 
 #: Pairs of runs of the choice and the default that a ratio needs: the least number whose median has a 90 % interval.
 LEAST_PAIRS = 1 if QUICK else 5
@@ -72,8 +72,8 @@ class Comparison:
         memory: Ratio of the largest peaks seen.
         memory_most: The larger of `memory` and the upper bound of the pairs' ratios; None in files of older versions.
         accuracy: Difference of validation accuracy at equal training time, over the seeds, in points.
-        differs: Whether the choice is better by the priority's score at the worse end of every range. With fewer than
-            `LEAST_PAIRS` pairs, the median speed over `_ONE_PAIR` counts if that is worse. A gain of accuracy
+        differs: Whether the choice gains `MIN_GAIN` by the priority's score at the worse end of every range. With fewer
+            than `LEAST_PAIRS` pairs, the median speed over `_ONE_PAIR` counts if that is worse. A gain of accuracy
             needs `SEEDS_OF_A_GAIN` seeds. False if `late`.
         late: Whether the priority may not be late (`Priority.in_time`), and the choice is better by the score but
             reaches the target later than the default.
@@ -280,12 +280,12 @@ def _around(middle: float, spread: Spread) -> Spread:
 def _surely_better(
     speed: Spread | None, pairs: int, memory: float, accuracy: Spread | None, priority: Priority
 ) -> bool:
-    """Returns whether `priority` gains even at the worse end of every range; `memory` is the largest ratio of peaks."""
+    """Returns whether `priority` gains at the worse end of every range; `memory` is the largest ratio of peaks."""
     if speed is None or speed.low <= 0:
         return False
     points = 0.0 if accuracy is None else _worst_points(accuracy)
     costs = np.array([[-np.log2(_worst_speed(speed, pairs)), np.log2(memory), -points / 100]])
-    return bool(priority.score(costs * priority.deciding)[0] > 0)
+    return bool(priority.score(costs * priority.deciding)[0] >= log2(1 + MIN_GAIN))
 
 
 def _worst_speed(speed: Spread, pairs: int) -> float:

@@ -44,6 +44,15 @@ def test_one_ratio_at_or_below_one_makes_it_no_different(pair) -> None:
     assert not Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput")).differs
 
 
+@pytest.mark.parametrize(("choice", "differs"), [(299, False), (290, True)])
+def test_a_gain_of_less_than_a_percent_is_none(pair, choice: int, differs: bool) -> None:
+    smaller = pair(1.0, 1.0)
+    smaller = Pair(dataclasses.replace(smaller.choice, peak_host_bytes=choice * MiB), smaller.default)
+    found = Comparison.of([smaller] * 5, [smaller], 0.8, "peak_host_bytes", Priority.parse("memory"))
+    assert found.memory < 1
+    assert found.differs is differs
+
+
 def test_the_largest_peak_seen_counts_never_a_median(pair) -> None:
     pairs = [pair(2.0, 1.0), pair(2.0, 1.0)]
     whole = pair(2.0, 1.0)
