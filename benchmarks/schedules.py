@@ -12,9 +12,13 @@ mini-batches), or for `--most` seconds. Every other plan gets the same seconds. 
 number of cores, without evaluations: other work on the machine disturbs them less than the clock's. Evaluations are a
 tenth of the seconds so far apart. Results already in `--out` are kept.
 
+Plans aggregate all neighbors in the first layer (`input_aggregation`) where the table of these is small enough, and
+else sampled ones.
+
 The table shows per plan the seconds to the baseline's best validation accuracy less half a point, over those of the
-fastest constant plan (`best constant`, chosen per graph in hindsight), and the best validation accuracy with the test
-accuracy at that point.
+fastest constant plan (`best constant`, chosen per graph in hindsight), the stage that reaches it, and the best
+validation accuracy with the test accuracy at that point. A schedule that reaches it in its first stage trains as the
+constant plan of that stage until then: their ratio shows the noise of the seconds.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from a3gnn.config import TrainConfig
+from a3gnn.errors import ConfigError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import CurveEnd, LearningCurve
@@ -99,6 +104,15 @@ class Clock:
         return self.seconds
 
 
+def suited(stages: Sequence[Stage], graph: Graph, task: Task) -> list[Stage]:
+    """Returns `stages`, aggregating only sampled neighbors if the table of full aggregates would be too large."""
+    try:
+        with Trainer(graph, _FULL, task):
+            return list(stages)
+    except ConfigError:
+        return [stage._replace(config=stage.config.replace(input_aggregation="sampled")) for stage in stages]
+
+
 def train(graph: Graph, task: Task, stages: Sequence[Stage], most: float, *, settle: bool) -> list[dict[str, Any]]:
     """Returns the evaluations of `stages`, trained for `most` seconds in all; with `settle` it may end when stale."""
     clock, points, epoch = Clock(), list[dict[str, Any]](), 0
@@ -166,7 +180,7 @@ def table(found: Mapping[tuple[Any, ...], Any]) -> Iterator[str]:
             continue
         target = _curve(own["baseline"]).best_held() - _DROP
         seconds = {name: reached(points, target) for name, points in own.items()}
-        constants = {name: found for name in CONSTANT if (found := seconds.get(name)) is not None}
+        constants = {name: took for name in CONSTANT if (took := seconds.get(name)) is not None}
         if not constants:
             yield f"{case[0]}, seed {case[1]}: no constant plan keeps {target:.2%}"
             continue
@@ -176,8 +190,10 @@ def table(found: Mapping[tuple[Any, ...], Any]) -> Iterator[str]:
             best = max(points, key=lambda one: one["val"])
             taken = seconds[name]
             shown = "not reached" if taken is None else f"{taken:6.1f} s, {constants[fastest] / taken:5.2f} x"
+            if taken is not None and len(PLANS[name]) > 1:
+                shown += f" in stage {next(one['stage'] for one in points if one['seconds'] >= taken) + 1}"
             at = f"at {best['seconds']:.0f} of {points[-1]['seconds']:.0f} s"
-            yield f"  {name:20} {shown:20} best {best['val']:.2%} {at}, test {best['test']:.2%}"
+            yield f"  {name:20} {shown:31} best {best['val']:.2%} {at}, test {best['test']:.2%}"
             if taken is not None:
                 over.setdefault(name, []).append(constants[fastest] / taken)
     for name, ratios in over.items():
@@ -206,7 +222,8 @@ def main() -> None:
                 base = lines.get(given, seed, "baseline")
                 most = base[-1]["seconds"] if base else options.most
                 own = dataclasses.replace(task, seed=seed)
-                lines.put(given, seed, plan, value=train(graph, own, PLANS[plan], most, settle=plan == "baseline"))
+                stages = suited(PLANS[plan], graph, own)
+                lines.put(given, seed, plan, value=train(graph, own, stages, most, settle=plan == "baseline"))
     if options.table:
         print("\n".join(table(lines.all())))
 
