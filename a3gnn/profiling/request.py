@@ -58,20 +58,20 @@ class Race:
             None if default is None else LearningCurve.from_dict(default),
         )
 
-    def missed(self, curve: LearningCurve, pace: Pace, most: float | None) -> CurveEnd | None:
+    def missed(self, curve: LearningCurve, pace: Pace, due: int, most: float) -> CurveEnd | None:
         """Returns why `curve` is given up, or None if it is not.
 
         Args:
             curve: The known part.
             pace: The configuration's.
-            most: Mini-batches after which the curve ends anyway; None if it has no further point.
+            due: Mini-batches at its next point.
+            most: Mini-batches after which the curve ends anyway.
         """
         reached = curve.first_reaching(self.least)
-        if self.seconds is not None:
-            late = next((count for count in curve.batches if pace.seconds(count) >= self.seconds), None)
-            if late is not None and (reached is None or reached > late):
-                return CurveEnd.SLOWER
-        if reached is not None or self.ends is None or most is None or len(curve.batches) < _WATCHED:
+        soonest = due if reached is None else reached
+        if self.seconds is not None and curve.batches and pace.seconds(soonest) > self.seconds:
+            return CurveEnd.SLOWER
+        if reached is not None or self.ends is None or due > most or len(curve.batches) < _WATCHED:
             return None
         return CurveEnd.LOST if self.ends.predict(curve, most, self.default).high < self.least else None
 
@@ -304,5 +304,4 @@ class CurveRules:
         race = self.plan.race
         if race is None:
             return None
-        most = self._most_batches(curve)
-        return race.missed(curve, self.pace, most if due <= most else None)
+        return race.missed(curve, self.pace, due, self._most_batches(curve))

@@ -90,13 +90,21 @@ def test_a_curve_goes_on_as_long_as_it_can_stop_improving_within_the_longer_seco
     [
         (Race(0.5, 6.0), CurveEnd.SLOWER),  # the point at 8 mini-batches is at 6 s, and has 0.4
         (Race(0.4, 6.0), None),
-        (Race(0.5, 6.1), None),  # the next point, at 8 s, has 0.6
-        (Race(0.7, 6.1), CurveEnd.SLOWER),
-        (Race(0.9, 8.1), None),  # no point is as late yet
+        (Race(0.5, 7.9), CurveEnd.SLOWER),  # 0.6 is reached at 8 s
+        (Race(0.5, 8.0), None),
+        (Race(0.9, 9.9), CurveEnd.SLOWER),  # the next point is at 10 s
+        (Race(0.9, 10.0), None),
     ],
 )
-def test_a_race_is_lost_at_the_first_point_after_its_seconds(race: Race, ended: CurveEnd | None) -> None:
+def test_a_race_is_lost_once_the_soonest_point_at_the_accuracy_is_after_its_seconds(
+    race: Race, ended: CurveEnd | None
+) -> None:
     assert rules(race=race).end(curve_of(0.3, 0.4, 0.6), 16) is ended
+
+
+def test_a_race_is_not_lost_before_the_first_point() -> None:
+    assert rules(race=Race(0.5, 1.0)).end(NO_CURVE, 4) is None
+    assert rules(race=Race(0.5, 1.0)).end(curve_of(0.4), 8) is CurveEnd.SLOWER
 
 
 def test_a_curve_is_given_up_once_its_predicted_end_is_below_the_least_accuracy() -> None:

@@ -35,7 +35,7 @@ def test_it_says_what_it_has(measurement: Make) -> None:
         (CurvePlan(0.5 + 45 / 10), 3, CurveEnd.BUDGET),  # 10 mini-batches a second after half a second; the next is 60
         (CurvePlan(1e6, most_epochs=8), 3, CurveEnd.BUDGET),
         (CurvePlan(1e6, target=0.3), 6, CurveEnd.TARGET),  # at 30 mini-batches, and three points keep it
-        (CurvePlan(1e6, race=Race(0.5, 2.0)), 2, CurveEnd.SLOWER),
+        (CurvePlan(1e6, race=Race(0.5, 2.0)), 1, CurveEnd.SLOWER),  # the second point is at 2.5 s
         (CurvePlan(1e6, least_throughput=3.0), 0, CurveEnd.SLOWER),
         (CurvePlan(1e6, until_plateau=True), 10, CurveEnd.BUDGET),  # it does not know any more of it
     ],

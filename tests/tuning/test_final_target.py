@@ -60,6 +60,21 @@ def test_a_tune_says_at_the_start_that_the_baseline_takes_longer_and_carries_it_
     assert study_views(result.folder)["tuned"]["settling_budget_s"] == tuned.settling_budget_s
 
 
+@pytest.mark.parametrize(("speed", "priority", "said"), [(1e9, "time", 1), (1e9, "throughput", 0), (1, "time", 0)])
+def test_a_tune_for_time_says_at_its_start_where_there_is_little_time_to_save(
+    quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], speed: float, priority: str, said: int
+) -> None:
+    def run(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        fast = (speed * metrics.throughput_epochs_per_s,) * 3
+        return dataclasses.replace(metrics, throughput_epochs_per_s=fast[0], throughput_replicates=fast)
+
+    lines: list[str] = []
+    quick_tune(**PARTS | {"priority": priority}, executor=formulas(run), notify=everything(lines))
+    told = [line for line in lines if "there is little time to save; priority='throughput' or" in line]
+    assert len(told) == said
+    assert all(line.startswith("the baseline reaches 89.00% after ") for line in told)
+
+
 def test_the_seconds_printed_at_the_start_are_those_of_summary_file_page_and_train(
     quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas]
 ) -> None:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from a3gnn.space import Rows, SearchSpace
 
-#: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %) or in the logarithm of
-#: a trial's value, and in the probability of keeping the limits. Guesses: less than any trial could show.
+#: Most that resetting knobs to their defaults may lose in total: in doublings of the score (2 %), and in the
+#: probability of keeping the limits. Guesses: less than any trial could show.
 WORTH = 0.03
 
 

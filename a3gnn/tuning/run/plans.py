@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from a3gnn.launch import QUICK
 from a3gnn.profiling.request import CurvePlan, Race, TrialPlan
@@ -27,7 +28,7 @@ def trial_plan(
 
     The reference trains until its accuracy stops improving. Other trials train for the reference's seconds, or only
     until they reach the target if accuracy is just a limit. They end early if `ends` predicts that they miss the
-    target, or if they are slower than `slowest`.
+    target, if they are slower than `slowest`, or after `History.trial_s` if seconds to accuracy count.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
@@ -43,12 +44,12 @@ def trial_plan(
     if reference is None or proposal.reason in BASELINE:
         return _planned(plan, history.study.reference_curve)
     priority, trial = history.study.request.priority, history.reference_trial
-    races = priority.time and slowest is not None and slowest < reference.budget_s
+    most_s = min(math.inf if slowest is None else slowest, history.trial_s) if priority.time else math.inf
     default = None if trial is None else history.curve(trial.measurement.config)
     curve = CurvePlan(
         most_seconds=reference.budget_s,
         target=None if priority.accuracy_counts else reference.target,
-        race=Race(reference.target, slowest if races else None, ends, default),
+        race=Race(reference.target, most_s if most_s < reference.budget_s else None, ends, default),
         least_throughput=0.0 if slowest is None or priority.time else slowest,
     )
     return _planned(plan, _drifted(curve, drift))

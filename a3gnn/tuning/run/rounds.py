@@ -91,6 +91,8 @@ def measure_references(history: History, surrogate: Surrogate, runner: Runner) -
     if history.still_rising:
         runner.notify(_describe_unsettled(history))
     reference, unlearnt, metric = history.reference, history.study.unlearnt, history.study.setting.metric
+    if history.objectives.priority.time and (line := _describe_early(history)):
+        runner.notify(line)
     if reference is not None and reference.target <= unlearnt:
         runner.notify(
             f"a target of {metric.show(reference.target)} needs no learning: predicting the same for every node has a "
@@ -145,6 +147,20 @@ def _describe_unsettled(history: History) -> str:
     return (
         f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}"
         f"{at}; trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
+    )
+
+
+def _describe_early(history: History) -> str:
+    """Returns that the reference reaches the target sooner than a trial is ready to train; "" if it does not."""
+    reference, figures, around_s = history.reference, history.reference_figures, TrialCost.of(history).around_s
+    required_s = None if figures is None else figures.seconds_to_accuracy
+    if reference is None or required_s is None or required_s >= around_s:
+        return ""
+    return (
+        f"the baseline reaches {history.study.setting.metric.show(reference.target)} after "
+        f"{format_seconds(required_s)} of training, and a trial takes {format_seconds(around_s)} beside its training: "
+        f"there is little time to save; {option('priority', 'throughput')} or {option('priority', 'memory')} may gain "
+        "more"
     )
 
 

@@ -14,13 +14,14 @@ import numpy as np
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures, Reference
-from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.known import failed_partitioning
 from a3gnn.profiling.request import CurveRules, TrialPlan
 from a3gnn.space import Rows, SearchSpace
+from a3gnn.tuning.study.budget import VERIFICATION_SHARE
 from a3gnn.tuning.study.foresight import expected_end, expected_stop
 from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import BASELINE, LONGER, JudgedTrial, SpeedTiming, Trial
@@ -31,6 +32,12 @@ from a3gnn_surrogate.curve_ends import Extrapolated
 #: graphs, at 330 to 440 MiB and with whole trainings among them, the largest peak exceeded the first trial's by 4.2 %.
 #: Single trials and trainings of other configurations differ by more (`docs/design/measurement.md`, Host memory).
 DEFAULT_TOLERANCE = 0.05
+#: Share of the seconds for trials that one trial may train to the target if seconds to accuracy count. Without, a tune
+#: of amazon_computers for five minutes spent 92 of 106 s on one trial that lost, and kept the baseline. Guess.
+_TRIAL_SHARE = 1 / 4
+#: A trial that was cut off goes on if it may take so many times as long as its next point needs: the speed of the
+#: machine varies by less. Guess.
+_LONGER = 1.5
 
 
 @dataclass(frozen=True)
@@ -205,11 +212,43 @@ class History:
         metrics = self.reference_metrics
         return metrics.curve if self.still_rising and metrics is not None else None
 
-    def outgrown(self, trial: Trial) -> bool:
-        """Returns whether the training of `trial` ended at an earlier target, and it is not known to miss this one.
+    @cached_property
+    def trial_s(self) -> float:
+        """Most seconds of training that a trial may take to the target if seconds to accuracy count.
 
-        Only trials before the reference was trained on are: a configuration is measured anew once.
+        A share of the budget that the baseline's trial and the verification leave; infinite without a baseline, or if
+        the budget counts trials.
         """
+        budget = self.study.request.budget
+        if isinstance(budget, int) or self.reference is None:
+            return math.inf
+        baseline_s = sum(trial.measurement.seconds for trial in self.trials if trial.reason in BASELINE)
+        return max(budget * (1 - VERIFICATION_SHARE) - baseline_s, 0.0) * _TRIAL_SHARE
+
+    def outgrown(self, trial: Trial) -> bool:
+        """Returns whether a larger budget would train the curve of `trial` on: it may be measured anew, once.
+
+        Its training ended at an earlier target, and it is not known to miss this one. Or it ended because its next
+        point was later than a trial could take (`trial_s`), and now that point is in time, and sooner than the best.
+        """
+        return self._ended_at_an_earlier_target(trial) or self._was_cut_off(trial)
+
+    def _was_cut_off(self, trial: Trial) -> bool:
+        metrics, reference, key = trial.metrics, self.reference, trial.measurement.config.key()
+        curve = None if metrics is None else metrics.curve
+        if metrics is None or curve is None or curve.ended is not CurveEnd.SLOWER or reference is None:
+            return False
+        if not curve.batches:
+            return False
+        if sum(one.measurement.config.key() == key for one in self.trials) > 1 or not self.objectives.priority.time:
+            return False
+        best = self.best()
+        required_s = None if best is None else best.figures.seconds_to_accuracy
+        most_s = min(self.trial_s / _LONGER, reference.budget_s if required_s is None else required_s)
+        return metrics.pace.seconds(next_point(curve.trained, curve.batches[0])) <= most_s
+
+    def _ended_at_an_earlier_target(self, trial: Trial) -> bool:
+        """Returns whether `trial` ended at the target before the reference was trained on, and is below this one."""
         longer = max((place for place, one in enumerate(self.trials) if one.reason == LONGER), default=0)
         if not any(one is trial for one in self.trials[:longer]):
             return False

@@ -15,6 +15,7 @@ from a3gnn.tuning.run.plans import end_plan, timing_plan, trial_plan, whole_plan
 from a3gnn.tuning.study.trial import Proposal
 from a3gnn_surrogate.curve_ends import CurveEnds
 from tests.tuning.measured import DEFAULT, MODE1, TWO_PARTS
+from tests.tuning.verify.test_ends import rising
 
 NEXT = Proposal("best", TWO_PARTS)
 FALLING = Task(lr_schedule="cosine", lr_epochs=7)
@@ -94,6 +95,33 @@ def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
     curve = trial_plan(NEXT, history, slowest).curve
     assert curve.race.seconds == (slowest if ends else None)
     assert curve.least_throughput == 0
+
+
+@pytest.mark.parametrize(("slowest", "most"), [(20.0, 20.0), (40.0, 35.0), (None, 35.0)])
+def test_where_seconds_count_a_trial_takes_a_quarter_of_what_baseline_and_verification_leave(
+    measured, slowest: float | None, most: float
+) -> None:
+    history = measured(priority=Priority.parse("time"), budget=240.0, trial_s=20.0).history
+    assert history.trial_s == pytest.approx((160 - 20) / 4)
+    assert trial_plan(NEXT, history, slowest).curve.race.seconds == pytest.approx(most)
+    others = measured(budget=240.0, trial_s=20.0).history
+    assert trial_plan(NEXT, others).curve.race.seconds is None
+
+
+def test_a_trial_that_was_cut_off_may_go_on_once_under_a_larger_budget(measured, formulas) -> None:
+    def late(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return dataclasses.replace(metrics, curve=rising(500, 0.5, 0.9))  # two parts are a fifth faster
+
+    options = {"priority": Priority.parse("time"), "budget": 240.0, "trial_s": 20.0, "executor": formulas(late)}
+    history = measured(TWO_PARTS, **options).history
+    trial = history.trials[1]
+    assert trial.metrics.curve.ended is CurveEnd.SLOWER
+    assert 20 < trial.metrics.pace.seconds(trial.metrics.curve.trained) <= 35
+    assert not history.outgrown(trial)
+    request = dataclasses.replace(history.study.request, budget=600.0)
+    longer = dataclasses.replace(history, study=dataclasses.replace(history.study, request=request))
+    assert longer.outgrown(trial)
+    assert not longer.with_trial(trial).outgrown(trial)  # once
 
 
 @pytest.mark.parametrize("slowest", [1.25, None])
