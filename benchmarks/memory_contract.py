@@ -229,7 +229,8 @@ def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield f"cases {len(rows)}"
     yield f"died {sum(one['outcome'] == 'died' for one in runs)}"
     yield f"refused before the first step {sum(row['limited']['outcome'] == 'refused' for row in rows)}"
-    yield f"refused again at the limit that the error named {sum(one['outcome'] == 'refused' for one in runs)}"
+    again = [row["again"]["outcome"] == "refused" for row in rows if "again" in row]
+    yield f"run again at the limit that the error named {len(again)}, refused there {sum(again)}"
     yield f"above the limit, at 100 Hz {sum(one > 0 for one in over)}, by at most {max(over, default=0):.2%}"
     yield f"above the limit, by the kernel's mark {sum(one > 0 for one in over_mark)}, by at most {max(over_mark):.2%}"
     errors = [row["error"] for row, _ in done if row["error"] is not None]
