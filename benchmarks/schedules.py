@@ -104,13 +104,18 @@ class Clock:
         return self.seconds
 
 
-def suited(stages: Sequence[Stage], graph: Graph, task: Task) -> list[Stage]:
-    """Returns `stages`, aggregating only sampled neighbors if the table of full aggregates would be too large."""
+def has_table(graph: Graph, task: Task) -> bool:
+    """Returns whether the table of full aggregates is small enough to be made."""
     try:
         with Trainer(graph, _FULL, task):
-            return list(stages)
+            return True
     except ConfigError:
-        return [stage._replace(config=stage.config.replace(input_aggregation="sampled")) for stage in stages]
+        return False
+
+
+def sampled(stages: Sequence[Stage]) -> list[Stage]:
+    """Returns `stages`, aggregating only sampled neighbors."""
+    return [stage._replace(config=stage.config.replace(input_aggregation="sampled")) for stage in stages]
 
 
 def train(graph: Graph, task: Task, stages: Sequence[Stage], most: float, *, settle: bool) -> list[dict[str, Any]]:
@@ -215,6 +220,7 @@ def main() -> None:
         graph = Graph.load(spec_of(given))
         task = with_metric(Task(), AUTO, graph, print)
         compile_ahead(KernelSet.of(graph, task).of_a_tune, print)
+        full = has_table(graph, task)
         for seed in range(options.seeds):
             for plan in sorted(options.plans, key=list(PLANS).index):
                 if lines.get(given, seed, plan) is not None:
@@ -222,7 +228,7 @@ def main() -> None:
                 base = lines.get(given, seed, "baseline")
                 most = base[-1]["seconds"] if base else options.most
                 own = dataclasses.replace(task, seed=seed)
-                stages = suited(PLANS[plan], graph, own)
+                stages = PLANS[plan] if full else sampled(PLANS[plan])
                 lines.put(given, seed, plan, value=train(graph, own, stages, most, settle=plan == "baseline"))
     if options.table:
         print("\n".join(table(lines.all())))

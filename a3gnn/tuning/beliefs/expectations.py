@@ -217,7 +217,7 @@ def unmeasured(rows: Rows, measured: set[bytes]) -> Rows:
 
 
 def tried_rows(history: History) -> set[bytes]:
-    """Returns the rows of all trials, as bytes, without those whose training must go on (`History.outgrown`)."""
+    """Returns the rows of all trials, as bytes, without those whose training may go on (`History.outgrown`)."""
     return _rows(history, (trial for trial in history.trials if not history.outgrown(trial)))
 
 

@@ -22,10 +22,10 @@ from a3gnn.tuning.study.trial import Proposal
 
 #: Random configurations among the starts of the local search, as in Optuna's GPSampler (`n_preliminary_samples`).
 STARTS = 2_048
-#: What the first trial of a tune for `time` changes of the default. Other configurations are often sooner at the first
-#: accuracies, and then miss the last one: of six graphs, this alone reached the final accuracy of the default on each,
-#: 1.4 times as early on the four that have a table of full aggregates. A rate of x4 reached it on three
-#: (`python -m benchmarks.schedules`, docs/design/trials.md).
+#: Knobs of the first trial of a tune for `time`, beside the default's. Other configurations are often sooner at the
+#: first accuracies, and then miss the last one. These reached the default's best accuracy within 30 s, less half a
+#: point, on all of six graphs, 1.4 times as early on the four that have a table of full aggregates. A rate of x4
+#: reached it on three (`python -m benchmarks.schedules`, docs/design/trials.md).
 FIRST: Mapping[str, object] = {"input_aggregation": "full", "compute_dtype": "bfloat16"}
 #: Subtracted from the value of rows that are not worth a trial, so that a climb can still pass through them.
 _NOT_WORTH = 1e9
@@ -76,7 +76,7 @@ def first_row(beliefs: Beliefs) -> Rows | None:
 
 
 def _index(knob: Knob, value: object) -> int:
-    """Returns the index of `value` among the values of `knob`; if it is not among them, that of the first value."""
+    """Returns the index of `value` among the values of `knob`, or 0 if it is not among them."""
     return knob.values.index(value) if value in knob.values else 0
 
 

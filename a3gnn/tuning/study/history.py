@@ -236,9 +236,9 @@ class History:
     def _was_cut_off(self, trial: Trial) -> bool:
         metrics, reference, key = trial.metrics, self.reference, trial.measurement.config.key()
         curve = None if metrics is None else metrics.curve
-        if metrics is None or curve is None or curve.ended is not CurveEnd.SLOWER or reference is None:
+        if metrics is None or curve is None or reference is None:
             return False
-        if not curve.batches:
+        if curve.ended is not CurveEnd.SLOWER or not curve.batches:
             return False
         if sum(one.measurement.config.key() == key for one in self.trials) > 1 or not self.objectives.priority.time:
             return False
