@@ -83,7 +83,8 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
     if measured is None:
         return {"default": None, "best": None, "gains": [], "changes": [], "answer": None}
     tuned, front = measured.tune.tuned, measured.front
-    answer = None if tuned is None else summary(tuned, front)
+    trials = sum(trial.counts for trial in measured.history.trials)
+    answer = None if tuned is None else summary(tuned, front, trials)
     described = {
         name: None
         if index is None

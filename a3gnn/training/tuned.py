@@ -72,7 +72,7 @@ class TunedConfig:
         settling_budget_s: The budget of a tune, in seconds, under which it is expected to stop improving; None if it
             did, or if unknown.
         expected_final: The validation quality that the default is expected to end at then: `median`, and the bounds of
-            a 90 % interval, `low` and `high`; None as `settling_budget_s`.
+            a 90 % interval, `low` and `high`; None as `settling_budget_s`, or if the interval reaches 1.
         final: `val_accuracy`, `test_accuracy` and training `seconds` of the `default` and of the `other` configuration
             (the choice, or that of `no_gain`), both trained with the task's seed until they stopped improving, the
             default first; `stopped` tells whether the other one did. None if the default was not trained that far.

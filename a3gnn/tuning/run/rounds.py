@@ -142,11 +142,10 @@ def _describe_unsettled(history: History) -> str:
     assert reference is not None, "it improves"
     assert settling_s is not None, "it improves"
     assert budget_s is not None, "it improves"
-    trained, end, show = format_seconds(reference.budget_s), history.expected_final, history.study.setting.metric.show
-    at = "" if end is None else f" and end at {show(end.median)}, or between {show(end.low)} and {show(end.high)}"
+    trained = format_seconds(reference.budget_s)
     return (
-        f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}"
-        f"{at}; trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
+        f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}; "
+        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
     )
 
 

@@ -26,10 +26,12 @@ def expected_stop(curve: LearningCurve) -> float:
 def expected_end(curve: LearningCurve, batches: float) -> Extrapolated | None:
     """Returns the best quality that the default's `curve` will have had after `batches` mini-batches.
 
-    None without shipped measurements, or if the curve has too few points.
+    None without shipped measurements, if the curve has too few points, or if perfect quality is inside the interval,
+    which then tells nothing.
     """
     fit = curve_ends() if len(curve.batches) >= LEAST_POINTS and batches > curve.trained else None
-    return None if fit is None else fit.predict(curve, batches)
+    found = None if fit is None else fit.predict(curve, batches)
+    return None if found is None or round(found.high, 6) >= 1 else found
 
 
 def samples(measurements: Iterable[Measurement]) -> list[Sample]:

@@ -88,7 +88,7 @@ def summary(tuned: TunedConfig, front: Front, trials: int | None = None, seconds
     ends = list(_ends(tuned, metric, other is not None))
     table = [*_figures(tuned, front, baseline, other, compared), *(ends or _test(metric, *tests))]
     return Summary(
-        headline=f"{_tuned_what(tuned)}: {_answer(tuned, metric, against, lost, baseline)}",
+        headline=f"{_tuned_what(tuned)}: {_answer(tuned, metric, against, lost, baseline, trials)}",
         verified=_verified(compared, baseline, trials, seconds),
         other="tuned" if lost is None else "best other",
         table=tuple(table),
@@ -187,7 +187,12 @@ def _baseline(front: Front) -> FrontRow | None:
 
 
 def _answer(
-    tuned: TunedConfig, metric: Metric, against: Comparison | None, lost: NoGain | None, baseline: FrontRow | None
+    tuned: TunedConfig,
+    metric: Metric,
+    against: Comparison | None,
+    lost: NoGain | None,
+    baseline: FrontRow | None,
+    trials: int | None,
 ) -> str:
     """Returns what was gained, in a few words."""
     if lost is not None:
@@ -196,7 +201,7 @@ def _answer(
         if STOPPED in tuned.left_out:
             return "stopped, the best trial so far is the choice"
         if baseline is not None and tuned.config == baseline.config:
-            return "nothing beats the baseline within the limits"
+            return "no time for a trial, the baseline stays" if trials == 0 else "no trial beats the baseline"
         return "the best within the limits, where the baseline failed"
     if not against.differs:  # the baseline may not be chosen: it breaks a limit, or a knob is fixed
         late = ", later at the target than the baseline" if against.late else ""

@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 
+from a3gnn.page.views import study_views
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.tell.summary import summary
 
@@ -29,6 +30,13 @@ def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., Tun
     axes = result.plot().axes[0]
     assert axes.get_title() == f"{result.tuned.setting.graph.name}, sage"
     assert (result.folder / "front.png").stat().st_size > 10_000
+
+
+def test_a_budget_without_a_trial_does_not_claim_that_the_baseline_won(quick_tune: Callable[..., TuneResult]) -> None:
+    result = quick_tune(budget=0.1)
+    assert result.trials == 0
+    assert result.summary.headline.endswith(": no time for a trial, the baseline stays")
+    assert study_views(result.folder)["summary"]["answer"]["headline"] == result.summary.headline
 
 
 def test_a_choice_that_misses_the_target_when_measured_again_says_so(quick_tune: Callable[..., TuneResult]) -> None:
