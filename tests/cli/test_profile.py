@@ -39,7 +39,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-@pytest.mark.slow
+@pytest.mark.weekly  # test_an_interrupted_tune_resumes
 def test_an_interrupted_profile_goes_on_where_it_stopped(tmp_path: Path) -> None:
     place = tmp_path / "profiles.db"
     command = [*SMALL, "--configs", "2", "--store", str(place), "--json"]

@@ -10,18 +10,8 @@ import pytest
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
-#: A tune that is looked at: the notebook that a newcomer opens first.
-FIRST = ("01_pareto_front",)
-OTHERS = ("03_search", "04_apply", "05_hybrid", "06_explore", "07_own_data")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in FIRST),
-        *(pytest.param(name, marks=pytest.mark.weekly) for name in OTHERS),
-    ],
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize("name", ["01_pareto_front", "03_search", "04_apply", "05_hybrid", "06_explore", "07_own_data"])
 def test_it_runs(name: str, tmp_path: Path) -> None:
     for package in ("nbconvert", "ipykernel", "matplotlib"):
         pytest.importorskip(package, reason="the extra notebook is not installed")

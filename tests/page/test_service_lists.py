@@ -73,22 +73,19 @@ def test_a_dropped_graph_is_predicted_and_studied(server: Server, open_page, tmp
     end(study)
 
 
-@pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.weekly)])
-def test_every_page_fits_and_has_contrast(server: Server, told, open_page, width: int) -> None:  # noqa: F811
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        *(pytest.param(*one, marks=pytest.mark.weekly) for one in ((390, "light"), (1440, "light"), (1440, "dark"))),
+    ],
+)
+def test_every_page_fits_and_has_contrast(server: Server, told, open_page, width, scheme) -> None:  # noqa: F811
     long = "a-name-without-a-break-" * 6
     studies = [told(2, budget=9, name=long), told(2, budget=9, name="short")]
     Client(server.url).add_graph(f"{GRAPH},seed=3", name=long)
     compared = "&".join(f"study={study.id}" for study in studies)
-    for scheme in ("light", "dark"):
-        for path in (
-            "/",
-            f"/compare?{compared}",
-            "/start?graph=2",
-            "/graphs/page",
-            "/graphs/2/page",
-            "/docs",
-            "/nowhere",
-        ):
-            page = open_page(f"{server.url}{path}", width, scheme)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, scheme)
-            assert page.evaluate(CONTRASTS) == [], (path, scheme)
+    for path in ("/", f"/compare?{compared}", "/start?graph=2", "/graphs/page", "/graphs/2/page", "/docs", "/nowhere"):
+        page = open_page(f"{server.url}{path}", width, scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate(CONTRASTS) == [], path

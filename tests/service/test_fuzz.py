@@ -21,7 +21,7 @@ expected-statuses = ["2xx", "3xx", "401", "403", "404", "409", "413", "422", "42
 """
 #: The first prediction takes seconds, and more on a busy machine. To the address of a page, browsers also send forms.
 OPTIONS = (
-    *("--checks", "all", "--max-examples", "10", "--no-color", "--request-timeout", "60"),
+    *("--checks", "all", "--max-examples", "5", "--no-color", "--request-timeout", "60"),
     *("--exclude-path-regex", "/page$", "--max-response-time", "60", "--header", f"Authorization: Bearer {TOKEN}"),
 )
 

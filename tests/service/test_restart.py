@@ -60,6 +60,7 @@ def test_a_study_goes_on_where_its_server_ended(tmp_path: Path, number: int) -> 
         wait_for(lambda: waiting.state()["status"] == "running")
 
 
+@pytest.mark.weekly  # a killed server goes on above
 def test_a_stop_that_a_crash_overtook_is_obeyed_after_the_restart(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server:
         study = Client(server.url).start(GRAPH, **QUICK, budget=1000)
@@ -95,6 +96,7 @@ def test_a_second_stop_is_noted_where_the_study_runs(tmp_path: Path) -> None:
             assert folder.hurry.exists() is again
 
 
+@pytest.mark.weekly  # the jobs are locked in test_jobs
 def test_two_servers_share_a_folder_and_run_each_study_once(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as one, serving(tmp_path / "home") as other:
         client = Client(one.url)

@@ -82,6 +82,7 @@ def test_a_finished_study_goes_on_under_a_larger_budget(server: Server, finished
     assert len(after) == len(before) + 1
 
 
+@pytest.mark.weekly  # test_an_interrupted_tune_resumes; the story stops and resumes one
 def test_a_study_that_is_stopped_chooses_the_best_so_far_and_goes_on_later(server: Server) -> None:
     study = Client(server.url).start(GRAPH, **QUICK, budget=1000, seed=1)
     for _ in range(2):
@@ -98,6 +99,7 @@ def test_a_study_that_is_stopped_chooses_the_best_so_far_and_goes_on_later(serve
     study.stop()
 
 
+@pytest.mark.weekly  # tests/tuning has the tune by formulas
 def test_a_study_that_nothing_can_keep_the_limits_of_fails_as_a_tune_does(server: Server) -> None:
     study = Client(server.url).start(GRAPH, **SMALL, budget=1, memory_limit="1MiB")
     with pytest.raises(InfeasibleError, match="memory"):

@@ -105,7 +105,7 @@ def test_kernels_are_compiled_once_and_again_where_the_cache_was_emptied(tmp_pat
     assert run(READ, cache)[0][0] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.weekly  # the other tests here have the sets of kernels
 def test_a_training_on_a_new_machine_compiles_nothing_itself(tmp_path: Path) -> None:
     configs = [{}, {"compute_dtype": "bfloat16", "input_aggregation": "full", "feature_dtype": "float16"}]
     happened, lines = run(TRAIN, tmp_path / "numba", tmp_path, SPEC, given=configs)

@@ -112,12 +112,8 @@ _HANGS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "body",
-    [body if name == "backward" else pytest.param(body, marks=pytest.mark.weekly) for name, body in _HANGS.items()],
-    ids=_HANGS,
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize("body", _HANGS.values(), ids=_HANGS)
 def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
     body: str, package, tiny_folder_graph, tmp_path, monkeypatch
 ) -> None:

@@ -12,6 +12,7 @@ from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.notify import Message, detail
 from a3gnn.profiling.profiler import Profiler
 from a3gnn.profiling.request import TrialPlan
+from a3gnn.profiling.timing import MOST_REPEATS
 from a3gnn.report.text import describe_config
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.run.plans import end_plan, seed_plan, timing_plan, trial_plan, whole_plan
@@ -118,7 +119,7 @@ class Runner:
         assert reference is not None, "it is due"
         assert reference.metrics is not None, "it was measured"
         made = self._timed(reference.measurement.config, history)
-        if made.metrics is not None and made.metrics.disturbed_windows:
+        if MOST_REPEATS and made.metrics is not None and made.metrics.disturbed_windows:
             made = self._timed(reference.measurement.config, history)  # a burst of other work is shorter than that
         self._timed_since = True
         if isinstance(made.outcome, Failure):

@@ -51,6 +51,7 @@ def test_machines_are_listed_and_profiled(rays: Rays, tmp_path: Path) -> None:
         assert {row.setting.hardware.label for row in opened.rows()} == {"pair"}
 
 
+@pytest.mark.weekly  # test_an_interrupted_tune_resumes
 def test_a_study_whose_driver_is_killed_goes_on(rays: Rays, tmp_path: Path) -> None:
     node, folder = rays.nodes["first"], tmp_path / "run"
     where = ["--executor", "ray", "--ray-address", rays.address, "--machines", "single"]

@@ -16,10 +16,8 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="th
 SLOW_EVALUATION = Path(__file__).parent / "slow_evaluation.py"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("slow", "number"), [("0", signal.SIGTERM), pytest.param("1", signal.SIGINT, marks=pytest.mark.weekly)]
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize(("slow", "number"), [("0", signal.SIGTERM), ("1", signal.SIGINT)])
 def test_a_signal_during_evaluation_stops_all_ranks_with_a_checkpoint_from_which_they_go_on(
     slow, number, write_tuned, tmp_path
 ):

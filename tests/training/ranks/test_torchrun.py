@@ -93,10 +93,8 @@ def test_two_processes_train_as_one(write_tuned, small_folder_graph, tmp_path):
         train(config, model="gin", epochs=4, out=tmp_path / "two", resume=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "killed", [[(0, 2)], pytest.param([(1, 1), (0, 3)], marks=pytest.mark.weekly)], ids=["once", "twice"]
-)
+@pytest.mark.weekly
+@pytest.mark.parametrize("killed", [[(0, 2)], [(1, 1), (0, 3)]], ids=["once", "twice"])
 def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit_identically(
     killed, write_tuned, tmp_path
 ):
