@@ -35,21 +35,21 @@ def test_far_larger_ones_are_out_of_reach() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_learns_a_pass(seed: int) -> None:
-    """After some passes it is right to a tenth, and never too low by more than the noise."""
+    """After some passes it is right to three tenths, and never too low by more than the noise."""
     model, noise = MemoryModel(), np.random.default_rng(seed)
     for size in sizes(30, seed):
         model.add(size, taken(size) * noise.uniform(0.97, 1.03))
     for size in sizes(30, seed + 100):
-        assert taken(size) < model.predict(size) < 1.2 * taken(size)
+        assert taken(size) < model.predict(size) < 1.3 * taken(size)
 
 
 def test_an_error_widens_the_margin_for_such_sizes() -> None:
     model, size = MemoryModel(), Size(10_000, 20_000)
     for _ in range(10):
         model.add(size, 100 * MIB)
-    before = model.predict(size)
+    before, margin = model.predict(size), model.margin(size)
     model.add(size, 130 * MIB)
-    assert model.margin(size) == pytest.approx(0.4, abs=0.01)
+    assert model.margin(size) - margin == pytest.approx(0.3, abs=0.01)
     assert model.predict(size) >= 130 * MIB > before
     tiny = MemoryModel()
     tiny.add(Size(10, 20), 2 * MIB)
