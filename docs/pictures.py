@@ -143,7 +143,8 @@ def terminal() -> None:
     from rich.console import Console
     from rich.text import Text
 
-    log = (STORED / "tune.log").read_text(encoding="utf-8").splitlines()
+    log = (STORED / "tune.log").read_text(encoding="utf-8")
+    log = re.sub(r"\n {4}(?! )", " ", log).splitlines()  # as one line each, which a terminal cuts
     shown = [line for line in log if line.startswith(("graph", "machine", "goal", "trial", "base", "#"))]
     console = Console(record=True, width=88, file=io.StringIO())
     for line in shown[:22]:
