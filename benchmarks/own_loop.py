@@ -16,6 +16,7 @@ import copy
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,8 +114,26 @@ def sides_of(options: argparse.Namespace, tuned: TunedConfig) -> list[Side]:
     ]
 
 
-def train(side: Side, data: Data, options: argparse.Namespace, seed: int, epochs: int, target: float | None) -> Curve:
-    """Returns the curve of one training of at most `epochs` epochs, which ends at `target`."""
+def train(
+    side: Side,
+    data: Data,
+    options: argparse.Namespace,
+    seed: int,
+    epochs: int,
+    target: float | None,
+    batches: int | None = None,
+) -> Curve:
+    """Returns the curve of one training of at most `epochs` epochs, of all or some mini-batches, that ends at `target`.
+
+    Args:
+        side: How to run the loop.
+        data: The graph.
+        options: Of the command line.
+        seed: Of weights and mini-batches.
+        epochs: Most epochs.
+        target: An accuracy in [0, 1], or None.
+        batches: Most mini-batches of an epoch; None trains all.
+    """
     torch.manual_seed(seed)
     model = GraphSAGE(data.num_features, options.hidden, len(options.fanouts), int(data.y.max()) + 1, dropout=0.5)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
@@ -123,7 +142,7 @@ def train(side: Side, data: Data, options: argparse.Namespace, seed: int, epochs
     schedule, loader = side.prepare(model, optimizer), side.loader(data, seed)
     for _ in range(epochs):
         model.train()
-        for batch in loader:
+        for batch in islice(loader, batches):
             optimizer.zero_grad()
             out = model(batch.x, batch.edge_index)[: batch.batch_size]
             cross_entropy(out, batch.y[: batch.batch_size]).backward()
@@ -151,7 +170,7 @@ def compare(data: Data, tuned: TunedConfig, options: argparse.Namespace) -> dict
     """Returns each side's seconds to the script's accuracy, by seed; None if it was not reached."""
     script, *others = sides_of(options, tuned)
     for side in (script, *others):
-        train(side, data, options, 0, 1, None)  # compiles and warms up
+        train(side, data, options, 0, 1, None, batches=2)  # compiles and warms up
     found: dict[str, list[float | None]] = {side.name: [] for side in (script, *others)}
     for seed in range(options.seeds):
         own = train(script, data, options, seed, options.epochs, None)

@@ -129,6 +129,7 @@ def test_a_waiting_study_shows_its_place_and_its_log_and_becomes_live_by_itself(
     end(study)
 
 
+@pytest.mark.weekly  # the story waits for its end
 def test_the_verification_shows_its_lines(server: Server, told, open_page) -> None:
     study = told(2, budget=2)
     page = open_page(address(server, study))

@@ -71,6 +71,7 @@ def test_whoever_follows_late_reads_all_lines(server: Server, finished: RemoteSt
     assert content.count(b"event: trial\n") == len(journal(server.folder, finished.id))
 
 
+@pytest.mark.weekly  # the story goes on, tests/tuning/test_resume has the tune
 def test_a_finished_study_goes_on_under_a_larger_budget(server: Server, finished: RemoteStudy) -> None:
     before = journal(server.folder, finished.id)
     finished.resume(budget=3)

@@ -26,6 +26,7 @@ STUDY = [
 ]
 
 
+@pytest.mark.weekly  # test_cluster_trials runs one there
 def test_machines_are_listed_and_profiled(rays: Rays, tmp_path: Path) -> None:
     listed: list[str] = []
 
@@ -102,6 +103,7 @@ def test_each_kind_of_machines_has_a_tune_of_its_own_until_all_are_stopped(rays:
     wait_until(lambda: not any(node.servers() for node in rays.nodes.values()))
 
 
+@pytest.mark.weekly  # test_cluster_trials runs one there
 def test_a_study_of_the_service_runs_its_trials_there(rays: Rays, tmp_path: Path) -> None:
     pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
     where = ["--executor", "ray", "--ray-address", rays.address, "--machines", "single"]
