@@ -33,7 +33,7 @@ from a3gnn.units import parse_budget
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import median_and_range, write_report
 
-#: Real graphs that are compared without arguments; PyG takes seconds to a minute for an epoch of them.
+#: Real graphs that are compared without arguments; PyG takes 3 s to 6 min for an epoch of them.
 _GRAPHS = ("amazon_computers", "wordnet_en", "fb100_multi_a")
 #: A side may take this many times the script's epochs; larger mini-batches take more epochs.
 _MORE_EPOCHS = 6

@@ -99,16 +99,14 @@ def hero() -> None:
     from a3gnn.learning_curve import CurveEnd, LearningCurve
 
     figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    held, reached = {}, {}
-    for name in ("baseline", "tuned"):
-        accuracy = curve(name)[1]
-        held[name] = LearningCurve(tuple(range(1, len(accuracy) + 1)), tuple(accuracy), CurveEnd.BUDGET)
-    target = held["baseline"].best_held() - DROP
+    target, reached = None, {}
     for name, color in (("baseline", GRAY), ("tuned", TEAL)):
         seconds, accuracy = curve(name)
+        epochs = LearningCurve(tuple(range(1, len(accuracy) + 1)), tuple(accuracy), CurveEnd.BUDGET)
+        target = epochs.best_held() - DROP if target is None else target
         axes.plot(seconds, accuracy, color=color, linewidth=0.8, alpha=0.35)
-        axes.step(seconds, held[name].running_best(), where="post", color=color, linewidth=2.4)
-        epoch = held[name].first_reaching(target)
+        axes.step(seconds, epochs.running_best(), where="post", color=color, linewidth=2.4)
+        epoch = epochs.first_reaching(target)
         assert epoch is not None, f"the training of {name} does not keep {target:.2f}%"
         reached[name] = seconds[epoch - 1]
         axes.plot(reached[name], target, "o", color=color, markersize=7)

@@ -83,8 +83,7 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
     if measured is None:
         return {"default": None, "best": None, "gains": [], "changes": [], "answer": None}
     tuned, front = measured.tune.tuned, measured.front
-    trials = sum(trial.counts for trial in measured.history.trials)
-    answer = None if tuned is None else summary(tuned, front, trials)
+    answer = None if tuned is None else summary(tuned, front, measured.history.tried)
     described = {
         name: None
         if index is None

@@ -238,7 +238,7 @@ def test_timeout(executor: LocalExecutor, ask: Ask) -> None:
         assert (found.kind, found.limit) == (FailureKind.TIMEOUT, timeout_s)
         if "was at" in found.describe():
             break
-    told = rf"timeout: took longer than {timeout_s} s, and was at .+\.py:\d+ in \S+"
+    told = rf"timeout: took longer than {timeout_s} s, and was at .+\.py:\d+ in (\w+|<\w+>)"
     assert re.fullmatch(told, found.describe())
 
 

@@ -166,7 +166,7 @@ class ToldTune:
             against=None if ratios is None else Comparison.from_dict(ratios),
             no_gain=None if no_gain is None else NoGain.from_dict(no_gain),
             finished=tune.tuned is not None,
-            trials=sum(trial.counts for trial in tune.history.trials),
+            trials=tune.history.tried,
             seconds=tune.state.elapsed_s,
             version=measured,
         )

@@ -66,9 +66,9 @@ def reserve_s(history: History, share_s: float) -> float:
 
     Fewer pairs show only a large gain.
     """
-    cost, best, tried = BlockCost(history, history.drift), history.best(), sum(trial.counts for trial in history.trials)
+    cost, best = BlockCost(history, history.drift), history.best()
     own, baseline = None if best is None else best.figures, history.reference_figures
-    contenders = min(CONTENDERS, max(tried, 1))
+    contenders = min(CONTENDERS, max(history.tried, 1))
     sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
     trained = sum(sizes[:SEEDS]) if learning_decides(history.study.request.priority) else SEEDS
     timed = sum(sizes) + LEAST_PAIRS - trained - (SEEDS - 1)

@@ -271,6 +271,11 @@ class History:
         metrics = trial.metrics
         return None if metrics is None else Figures.of(metrics, self.curve(trial.measurement.config), self.reference)
 
+    @property
+    def tried(self) -> int:
+        """Number of trials that count against the budget (`Trial.counts`)."""
+        return sum(trial.counts for trial in self.trials)
+
     def measured(self) -> list[JudgedTrial]:
         """Returns the trials that succeeded, judged."""
         outcomes = ((trial, trial.metrics, self.figures(trial)) for trial in self.trials)
