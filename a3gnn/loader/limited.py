@@ -16,7 +16,7 @@ from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.evaluation.input_table import FullTable
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.loader.memory_level import Level, MemoryLevel
-from a3gnn.loader.memory_model import KEPT, MOST_GROWTH, HeapReuse, MemoryModel, Size
+from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
 from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
 from a3gnn.loader.pyg_source import Source, source_of
 from a3gnn.pipeline.batch import MiniBatch
@@ -38,17 +38,19 @@ _WIDTH, _SAFETY = 256, 4
 _LEAVES = 4
 # A share is planned for this part of what fits, so that most plans hold at once. Guess.
 _AIM = 0.95
-# Passes are measured alone if fewer free bytes were there before them. Guess.
-_UNSEEN_BYTES = 1 << 20
-# Most passes before which free blocks go back to the system, so that they are measured alone. Guess.
+# Most passes whose live blocks are measured, which takes twice the time. Guess.
 _MEASURED = 16
-# A share is made smaller to fit free blocks if they served a pass of this part of it; else the blocks go back. Guess.
-_LEAST_PART = 0.5
+# A heap that keeps freed pages takes this many times a pass's live blocks at first, and a tenth more each time that
+# free blocks had to go back, up to the last. By 20 cases of `python -m benchmarks.memory_contract`: 1.2 to 1.8 times.
+_SPREAD, _MORE_SPREAD, _MOST_SPREAD = 1.5, 1.1, 2.0
+# A whole mini-batch is served if this many times its live blocks fit. Less of it is mapped then than makes shares
+# quicker, by 25 such cases.
+_WHOLE = 1.2
 # The smallest limit is named with this much more, because it is printed in three digits.
 _ROUNDED = 1.01
 # Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
 _MOST_FEATURES = 0.5
-
+_NOTHING = Size(0, 0)
 _LINES = (
     "for share in batch.shares(): loss = loss_fn(model(share.x, share.edge_index)[:share.batch_size], "
     "share.y[:share.batch_size]); (loss * share.seed_share).backward()"
@@ -65,16 +67,16 @@ class _Pass(NamedTuple):
     Attributes:
         size: Its size.
         model: Learns from it.
-        held: Memory before it that can't be reclaimed.
-        free: Free blocks in it.
+        used: Memory in use before it.
         dropped: Bytes in it that the loop frees as it takes the mini-batch or share.
+        measured: Whether its peak is that of its live blocks.
     """
 
     size: Size
     model: MemoryModel
-    held: int
-    free: int
+    used: int
     dropped: int
+    measured: bool
 
 
 class LimitedBatches:
@@ -101,7 +103,7 @@ class LimitedBatches:
         self._modules = WeakSet[nn.Module]([] if model is None else [model])
         self._level = MemoryLevel(limit_bytes)
         self._models = {recorded: MemoryModel() for recorded in (True, False)}
-        self._reuse = HeapReuse()
+        self._spread, self._keeps = _SPREAD, False
         self._last: dict[bool, tuple[int, Size]] = {}
         self._seen: set[bool] = set()
         self._reach: Reach | None = None
@@ -251,48 +253,33 @@ class LimitedBatches:
         """Returns the share from seed `low` on that fits, with about as many seeds as each one after it."""
         left, level = whole.num_seeds - low, self._level.now()
         last, size = self._last.get(recorded, (whole.num_seeds, _size(whole)))
-        need = model.predict(size) * (1 + KEPT)
-        most = max(1, int(last * min(self._room(level) / need, MOST_GROWTH)))
+        # What a pass takes whatever its size leaves no room for a heap that keeps pages: then shares are not smaller.
+        spread = self._spread if model.predict(_NOTHING) * self._spread < self._room(level) / 2 else 1.0
+        most = max(1, int(last * min(self._room(level) / (model.predict(size) * spread), MOST_GROWTH)))
         shares = -(-left // most)
         seeds = -(-left // shares)
         while True:
             part = exact_share(whole, low, low + seeds, self._reach_of(whole))
-            size = _size(part)
+            size, room = _size(part), self._room(self._level.now())
             near = model.within_reach(size) or seeds == 1
-            if near and self._fits_now(size, model):
+            ratio = room / model.predict(size) if near else 1 / 2
+            if ratio >= (1 if seeds == 1 else spread):
                 return part
-            part_of = self._reuse.part(size)
-            if near and seeds > 1 and _LEAST_PART <= part_of < 1:  # free blocks serve a smaller share
-                seeds = max(1, min(seeds - 1, int(seeds * part_of)))
-                continue
-            if near and self._fits_trimmed(size, model):
+            if seeds == 1:
+                if model.predict(size) > self._room(self._level.trimmed(collect=True)):
+                    self._refuse(size, model)
                 return part
-            level = self._level.trimmed(collect=True) if seeds == 1 else self._level.now()
-            if seeds == 1 and not self._fits_trimmed(size, model):
-                self._refuse(size, model)
-            ratio = self._room(level) / model.predict(size) if near else 1 / 2
-            seeds = max(1, min(seeds - 1, int(seeds * ratio * _AIM)))
+            seeds = max(1, min(seeds - 1, int(seeds * ratio / spread * _AIM)))
 
     def _fits_whole(self, size: Size, model: MemoryModel) -> bool:
         """Returns whether a pass over a whole mini-batch fits, after features went to disk if that is needed."""
         if not model.within_reach(size):
             return False
-        fits = self._fits_now(size, model, is_whole=True) or self._fits_trimmed(size, model)
-        return fits or (self._pipeline.features_to_disk() and self._fits_trimmed(size, model))
+        return self._fits(size, model) or (self._pipeline.features_to_disk() and self._fits(size, model))
 
-    def _fits_now(self, size: Size, model: MemoryModel, *, is_whole: bool = False) -> bool:
-        """Returns whether a pass, over a share or a whole mini-batch, fits beside free blocks, which serve a part."""
-        need, level = model.predict(size), self._level.now()
-        new = self._reuse.predict(need, level.held - level.used, size if is_whole else None)
-        return level.held + new <= self._level.cap_bytes
-
-    def _fits_trimmed(self, size: Size, model: MemoryModel) -> bool:
-        """Returns whether a pass fits after a return of free blocks to the system, which it does if that may help."""
-        need, level = model.predict(size), self._level.now()
-        if level.used < level.held and need > self._room(level):
-            return False
-        level = self._level.trimmed()
-        return level.held + self._bytes_of(size) <= self._level.cap_bytes and need <= self._room(level)
+    def _fits(self, size: Size, model: MemoryModel) -> bool:
+        """Returns whether a pass over a whole mini-batch fits: free blocks go back if they are in the way."""
+        return model.predict(size) * _WHOLE <= self._room(self._level.now())
 
     def _room(self, level: Level) -> float:
         """Returns the bytes that a pass may take; the loop drops the last share as it takes the next one."""
@@ -304,12 +291,21 @@ class LimitedBatches:
         return alive[0] if len(alive) == 1 else 0
 
     def _begin(self, size: Size, model: MemoryModel) -> None:
-        measured = len(model) < _MEASURED and not model.knows(size)
+        # A heap that was kept has free blocks inside, and what fills them stays when it is freed.
+        measured = not len(model) or (not self._keeps and len(model) < _MEASURED and not model.knows(size))
+        self._keeps |= not measured
         level = self._level.trimmed() if measured else self._level.now()
-        if level.held - level.used <= _UNSEEN_BYTES:
-            self._reuse.restart()
+        kept = 0.0
+        if not measured:
+            # Of a heap of `kept` bytes, 1 - 1 / spread serves nothing; blocks that find no room in it are mapped.
+            kept = max(0.0, self._room(level) - model.predict(size)) / (1 - 1 / self._spread)
+        if level.held - level.used > 2 * kept:
+            level = self._level.trimmed()
+        if self._level.keep(level.used + kept):
+            self._spread = min(_MOST_SPREAD, self._spread * _MORE_SPREAD)
         self._note(self._level.peak())
-        self._under_way = _Pass(size, model, level.held, level.held - level.used, self._dropped_bytes())
+        used = level.held if measured else level.used
+        self._under_way = _Pass(size, model, used, self._dropped_bytes(), measured)
 
     def _finish(self) -> None:
         """Ends the pass over a whole mini-batch, or notes the memory of the loop's own work after the last share."""
@@ -332,12 +328,11 @@ class LimitedBatches:
         ended, self._under_way = self._under_way, None
         assert ended is not None
         peak = self._level.peak()
-        model, grown, alone = ended.model, peak - ended.held, ended.free <= _UNSEEN_BYTES or not len(ended.model)
-        need = model.predict(ended.size) if len(model) else float(grown)
-        self._reuse.add(ended.size, max(need, 1.0), ended.free, grown)
-        if alone or grown > need:
-            free = ended.free if alone else 0
-            model.add(ended.size, max(grown + free + ended.dropped, self._bytes_of(ended.size)))
+        over = peak - self._level.cap_bytes
+        if ended.measured:
+            ended.model.add(ended.size, max(peak - ended.used + ended.dropped, self._bytes_of(ended.size)))
+        elif over > 0:  # free blocks may be a part of it
+            ended.model.add(ended.size, ended.model.predict(ended.size) + over)
         return peak
 
     def _note(self, peak: int) -> None:
@@ -383,7 +378,7 @@ class LimitedBatches:
             width, layers = max(own, width_of(self._model)), self._reach_of(part).layers or 2 * layers
             entry_bytes = max((weight.element_size() for weight in self._model.parameters()), default=4)
         rows = layers * (_ROWS_PER_NODE * size.nodes + _ROWS_PER_EDGE * size.edges)
-        return float(entry_bytes * width * rows + self._least(Size(0, 0)) + _BESIDE_ROWS)
+        return float(entry_bytes * width * rows + self._least(_NOTHING) + _BESIDE_ROWS)
 
     def _least(self, size: Size) -> int:
         """Returns the bytes that a first pass takes for certain: its features and edges, and the known gradients."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from a3gnn.process.heap import heap_bytes, kept_pages, trim_heap
+from a3gnn.process.heap import heap_bytes, kept_pages, map_blocks, trim_heap
 from a3gnn.process.memory import spare_bytes
 from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 
 # The heap's count serves if it covers this share of the memory; another allocator may stand in its place. Guess.
 _LEAST_COUNTED = 0.05
+# Free blocks go back to the system once memory is this close to the limit, or closer by this part of the room that the
+# loop had. Guesses.
+_NEAR_BYTES, _NEAR = 48 << 20, 1 / 8
+# Seconds between looks: the shortest, the longest, and those in which a pass may take a byte: pages are cleared at some
+# GB/s, and the thread that looks waits for a core. Guesses.
+_SOONEST_S, _LATEST_S, _BYTE_S = 0.001, 0.005, 1 / (16 << 30)
 
 
 class Level(NamedTuple):
@@ -41,6 +48,7 @@ class MemoryLevel:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = self.cap_bytes = limit_bytes
         self._guard = self._idle = MemoryGuard()
+        self._brake: _Brake | None = None
         self._beside_heap: int | None = None
 
     @contextmanager
@@ -48,11 +56,11 @@ class MemoryLevel:
         """Looks at the memory all the time within this context, whose begin decides the machine's spare memory."""
         spare = spare_bytes()
         self.cap_bytes = self.limit_bytes if spare is None else min(self.limit_bytes, host_bytes() + spare)
-        with kept_pages(), MemoryGuard() as self._guard:
+        with kept_pages(), MemoryGuard() as self._guard, _Brake(self.cap_bytes) as self._brake:
             try:
                 yield
             finally:
-                self._guard = self._idle
+                self._guard, self._brake = self._idle, None
 
     def now(self) -> Level:
         """Returns the present level."""
@@ -60,6 +68,12 @@ class MemoryLevel:
         if self._beside_heap is None or heap is None:
             return Level(held, held)
         return Level(held, min(held, self._beside_heap + heap))
+
+    def keep(self, nbytes: float) -> int:
+        """Lets the C library keep free blocks in a heap of at most `nbytes`; returns how often too many were there."""
+        if self._brake is None:
+            return 0
+        return self._brake.keep(nbytes)
 
     def trimmed(self, *, collect: bool = False) -> Level:
         """Returns the level after free blocks went back to the system; `collect` collects Python's garbage before."""
@@ -73,3 +87,55 @@ class MemoryLevel:
     def peak(self) -> int:
         """Returns the peak since the last call."""
         return self._guard.recent_bytes()
+
+
+class _Brake:
+    """Keeps a pass below `cap_bytes` as long as its live blocks are, while it runs.
+
+    Free blocks that the library keeps are a third to a half of a pass's memory, and vary by as much. So memory up to a
+    level may be kept; from there on, blocks that find no free one are mapped, and go back once they are freed. Close to
+    `cap_bytes`, free blocks go back, too.
+    """
+
+    def __init__(self, cap_bytes: int) -> None:
+        self._near = min(_NEAR_BYTES, round(_NEAR * max(0, cap_bytes - host_bytes())))
+        self._last = cap_bytes - self._near
+        self._level: float = self._last
+        self._is_mapping, self._returned = False, 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="a3gnn-memory-brake", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        map_blocks(False)
+
+    def keep(self, nbytes: float) -> int:
+        """Sets the level; returns how often free blocks went back since the last call."""
+        self._level = min(nbytes, self._last)
+        self._is_mapping = host_bytes() >= self._level
+        map_blocks(self._is_mapping)
+        returned, self._returned = self._returned, 0
+        return returned
+
+    def _watch(self) -> None:
+        held, most = 0, self._last
+        while not self._ended.wait(min(max((self._next() - held) * _BYTE_S, _SOONEST_S), _LATEST_S)):
+            held = host_bytes()
+            if held >= self._level and not self._is_mapping:
+                self._is_mapping = True
+                map_blocks(True)
+            if held < self._last:
+                most = self._last
+            elif held >= most:
+                trim_heap()
+                self._returned += 1
+                held = host_bytes()
+                most = max(self._last, held + self._near // 2)
+
+    def _next(self) -> float:
+        return self._last if self._is_mapping else min(self._level, self._last)

@@ -1,8 +1,4 @@
-"""`MemoryModel` predicts the bytes of a pass over a mini-batch, and `HeapReuse` how many of them are new.
-
-A pass takes blocks that earlier ones have freed, which the C library keeps, but not all of them: they have other sizes
-and places. So memory creeps up for some passes after free blocks have gone back to the system.
-"""
+"""`MemoryModel` predicts the bytes of a pass over a mini-batch."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ _FITTED_FROM, _FITTED_AGAIN = 6, 1 / 4
 # The margin over a prediction: this share, one that falls with the root of the measured passes, the largest error so
 # far, and a few pages. By 594 passes of 44 cases of `python -m benchmarks.memory_contract`: with the first share and
 # the largest error alone, 27 of them, most early ones, took up to 1.26 of the prediction.
-_LEAST_MARGIN, _EARLY_MARGIN, _PAGES_BYTES = 0.1, 0.4, 1 << 20
+_LEAST_MARGIN, _EARLY_MARGIN, _PAGES_BYTES = 0.05, 0.3, 1 << 20
 # Sizes are alike up to this ratio. Guess.
 _ALIKE = 1.25
 # Passes of about one size that are measured before they count as known. Guess.
@@ -31,18 +27,6 @@ _ENOUGH_ALIKE = 4
 _CONSTANT = 0.25
 # By how much a pass may be larger than any measured one: small passes take memory in steps of pages. Guess.
 MOST_GROWTH = 4.0
-
-
-# The part of a pass that free blocks may not serve, or this margin over that of the last passes. Guesses, by
-# passes of `python -m benchmarks.memory_contract`: mostly 0, but a single block that finds no room was up to .5; with
-# .3, one of 66 cases passed its limit by 2.6 %.
-_NEW, _MORE_NEW, _RECENT = 0.5, 0.05, 4
-# The same for a whole mini-batch that is no larger than an earlier one: it finds the same blocks. Guess, by the same
-# passes: no such peak passed the limit, and the median of processor time fell from 1.6 to 1.05 of that without a limit.
-_NEW_OF_WHOLE = 0.1
-#: The part of a pass's need that its plan leaves for free blocks which serve nothing. Guess, by the same passes: memory
-#: in use and free came to .9 to 1.5 of the need.
-KEPT = 0.5
 
 
 class Size(NamedTuple):
@@ -115,50 +99,6 @@ class MemoryModel:
         smaller = [known.taken for known in self._passes if known.size.over(size) <= 1]
         least = float(np.median(smaller)) if smaller else 0.0
         return max(min(float(self._line @ (1.0, *size)), most), min(least, most))
-
-
-class HeapReuse:
-    """Predicts by how much memory grows in a pass that finds free blocks.
-
-    Blocks of a pass fit into those of an earlier one that was as large, so that memory hardly grows any more.
-    """
-
-    def __init__(self) -> None:
-        self._sizes: deque[Size] = deque(maxlen=_REMEMBERED)
-        self._new: deque[float] = deque(maxlen=_RECENT)
-
-    def restart(self) -> None:
-        """Records that free blocks went back to the system."""
-        self._sizes.clear()
-
-    def part(self, size: Size) -> float:
-        """Returns the part of `size` that a pass had since then, at most 1."""
-        return max((min(1.0, 1 / size.over(known)) for known in self._sizes), default=0.0)
-
-    def add(self, size: Size, need: float, free: float, grown: float) -> None:
-        """Records that a pass made memory grow by `grown` bytes.
-
-        Args:
-            size: Of the pass.
-            need: The bytes it needs.
-            free: The free bytes it found.
-            grown: The bytes it took from the system.
-        """
-        if self._sizes:
-            self._new.append((grown - max(0.0, need - free)) / need)
-        self._sizes.append(size)
-
-    def predict(self, need: float, free: float, whole: Size | None = None) -> float:
-        """Returns the most bytes by which memory is expected to grow, at most all of `need`.
-
-        Args:
-            need: The bytes that the pass needs.
-            free: The free bytes that it finds.
-            whole: Its size if it has a whole mini-batch.
-        """
-        settled = whole is not None and len(self._sizes) > 1 and self.part(whole) == 1
-        new = max([_NEW_OF_WHOLE if settled else _NEW, *(one + _MORE_NEW for one in self._new)])
-        return min(need, max(0.0, need - free) + new * need)
 
 
 def _scaled(known: _Pass, size: Size) -> float:

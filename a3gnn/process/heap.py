@@ -27,6 +27,8 @@ _FIELDS = (
 # Parameters of mallopt(3), and the values of a heap that keeps all pages: no block is mapped, and no page goes back.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _KEEPING = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1))
+# Values of a heap that maps all but small blocks: those from which glibc starts, and half of Linux's maps.
+_MAPPING = ((_MMAP_MAX, 32768), (_MMAP_THRESHOLD, 128 << 10))
 # Values that glibc itself reaches in a process that frees a block of 32 MiB, besides its first _MMAP_MAX (malloc.c).
 _USUAL = ((_MMAP_MAX, 65536), (_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 64 << 20))
 _CHOSEN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
@@ -74,6 +76,15 @@ def kept_pages() -> Iterator[None]:
             _keepers -= 1
             if not _keepers:
                 _configure(_USUAL)
+
+
+def map_blocks(on: bool) -> None:
+    """Has the C library map each large block, in all threads, or, within `kept_pages`, keep freed pages again.
+
+    A mapped block goes back to the system as soon as it is freed, so that the peak of memory is that of live blocks. It
+    also costs twice the time.
+    """
+    _configure(_MAPPING if on else _KEEPING if _keepers else _USUAL)
 
 
 def _configure(values: tuple[tuple[int, int], ...]) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from a3gnn.loader.memory_model import MOST_GROWTH, HeapReuse, MemoryModel, Size
+from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
 
 MIB = 1 << 20
 
@@ -65,22 +65,3 @@ def test_several_passes_of_about_a_size_make_it_known() -> None:
     assert model.knows(Size(1200, 2000))
     assert not model.knows(Size(1300, 2000))
     assert not model.knows(Size(500, 1000))
-
-
-def test_free_blocks_serve_a_pass_in_part() -> None:
-    reuse, size = HeapReuse(), Size(1000, 2000)
-    assert reuse.part(size) == 0
-    assert reuse.predict(100.0, 0.0) == 100
-    assert reuse.predict(100.0, 100.0) == pytest.approx(50)
-    assert reuse.predict(100.0, 60.0) == pytest.approx(90)
-    for free, grown in ((0.0, 100.0), (100.0, 60.0), (50.0, 60.0)):
-        reuse.add(size, 100.0, free, grown)
-    assert reuse.predict(100.0, 100.0) == pytest.approx(65)  # a pass took 60 of what free blocks could have served
-    for _ in range(4):
-        reuse.add(size, 100.0, 100.0, 0.0)
-    assert reuse.predict(100.0, 100.0) == pytest.approx(50)
-    assert reuse.predict(100.0, 100.0, whole=size) == pytest.approx(10)
-    assert reuse.predict(100.0, 100.0, whole=Size(1250, 2000)) == pytest.approx(50)
-    assert reuse.part(Size(1250, 2000)) == pytest.approx(0.8)
-    reuse.restart()
-    assert reuse.part(size) == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from a3gnn.process import heap
-from a3gnn.process.heap import heap_bytes, kept_pages, trim_heap
+from a3gnn.process.heap import heap_bytes, kept_pages, map_blocks, trim_heap
 from a3gnn.process.memory_guard import host_bytes
 
 MIB = 1 << 20
@@ -52,6 +52,22 @@ def test_pages_of_freed_blocks_are_kept_until_they_go_back() -> None:
         assert growth() > 56 * MIB
         assert growth() < 8 * MIB
         trim_heap()
+        assert growth() > 56 * MIB
+    trim_heap()
+    assert growth() < 8 * MIB
+
+
+def test_mapped_blocks_go_back_once_they_are_freed() -> None:
+    def growth() -> int:
+        before = host_bytes()
+        np.ones(64 * MIB // 8)
+        return host_bytes() - before
+
+    trim_heap()
+    with kept_pages():
+        map_blocks(True)
+        assert growth() < 8 * MIB
+        map_blocks(False)
         assert growth() > 56 * MIB
     trim_heap()
     assert growth() < 8 * MIB

@@ -1,0 +1,58 @@
+import ctypes
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from a3gnn.loader.memory_level import MemoryLevel
+from a3gnn.process.heap import trim_heap
+from a3gnn.process.memory_guard import host_bytes
+
+MIB = 1 << 20
+
+pytestmark = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc")
+
+
+@pytest.fixture
+def level() -> Iterator[MemoryLevel]:
+    """A limit of 512 MiB above the memory in use."""
+    trim_heap()
+    made = MemoryLevel(host_bytes() + 512 * MIB)
+    with made.watched():
+        made.trimmed()
+        yield made
+    trim_heap()
+
+
+def freed(nbytes: int, blocks: int = 8) -> None:
+    """Takes blocks of `nbytes` in all at once, and frees them."""
+    held = [np.ones(nbytes // blocks // 8) for _ in range(blocks)]
+    del held
+
+
+def test_free_blocks_stay_up_to_a_level(level: MemoryLevel) -> None:
+    level.keep(host_bytes() + 256 * MIB)
+    freed(128 * MIB)
+    now = level.now()
+    assert now.held - now.used > 96 * MIB
+
+
+def test_beyond_it_blocks_go_back_as_they_are_freed(level: MemoryLevel) -> None:
+    before = host_bytes()
+    level.keep(before)
+    freed(128 * MIB)
+    assert host_bytes() - before < 32 * MIB
+
+
+def test_close_to_the_limit_free_blocks_go_back(level: MemoryLevel) -> None:
+    """They do so while a pass runs, which is counted."""
+    level.keep(level.cap_bytes)
+    before = host_bytes()
+    hole, pin = np.ones(200 * MIB // 8), np.ones(MIB // 8)
+    del hole
+    block = np.ones(300 * MIB // 8)  # does not fit into the hole
+    assert level.peak() - before < 512 * MIB
+    assert host_bytes() - before < 400 * MIB
+    del block, pin
+    assert level.keep(level.cap_bytes) >= 1
+    assert level.keep(level.cap_bytes) == 0
