@@ -41,8 +41,12 @@ _AIM = 0.95
 # Most passes whose live blocks are measured, which takes twice the time. Guess.
 _MEASURED = 16
 # A heap that keeps freed pages takes this many times a pass's live blocks at first, and a tenth more each time that
-# free blocks had to go back, up to the last. By 20 cases of `python -m benchmarks.memory_contract`: 1.2 to 1.8 times.
+# free blocks had to go back, up to the last. Guesses: 1.2 to 1.8 times in 20 cases of
+# `python -m benchmarks.memory_contract`.
 _SPREAD, _MORE_SPREAD, _MOST_SPREAD = 1.5, 1.1, 2.0
+# Blocks that are mapped take this many times the time, so shares are not made smaller than this part to avoid them. By
+# 12 such cases: 1.3 to 3.4 times.
+_MAPPED = 2
 # A whole mini-batch is served if this many times its live blocks fit. Less of it is mapped then than makes shares
 # quicker, by 25 such cases.
 _WHOLE = 1.2
@@ -50,7 +54,6 @@ _WHOLE = 1.2
 _ROUNDED = 1.01
 # Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
 _MOST_FEATURES = 0.5
-_NOTHING = Size(0, 0)
 _LINES = (
     "for share in batch.shares(): loss = loss_fn(model(share.x, share.edge_index)[:share.batch_size], "
     "share.y[:share.batch_size]); (loss * share.seed_share).backward()"
@@ -67,14 +70,14 @@ class _Pass(NamedTuple):
     Attributes:
         size: Its size.
         model: Learns from it.
-        used: Memory in use before it.
+        held: Memory before it that can't be reclaimed.
         dropped: Bytes in it that the loop frees as it takes the mini-batch or share.
         measured: Whether its peak is that of its live blocks.
     """
 
     size: Size
     model: MemoryModel
-    used: int
+    held: int
     dropped: int
     measured: bool
 
@@ -103,7 +106,7 @@ class LimitedBatches:
         self._modules = WeakSet[nn.Module]([] if model is None else [model])
         self._level = MemoryLevel(limit_bytes)
         self._models = {recorded: MemoryModel() for recorded in (True, False)}
-        self._spread, self._keeps = _SPREAD, False
+        self._spread, self._keeps, self._passed = _SPREAD, False, False
         self._last: dict[bool, tuple[int, Size]] = {}
         self._seen: set[bool] = set()
         self._reach: Reach | None = None
@@ -251,35 +254,45 @@ class LimitedBatches:
 
     def _largest(self, whole: Subgraph, low: int, model: MemoryModel, recorded: bool) -> Subgraph:
         """Returns the share from seed `low` on that fits, with about as many seeds as each one after it."""
-        left, level = whole.num_seeds - low, self._level.now()
-        last, size = self._last.get(recorded, (whole.num_seeds, _size(whole)))
-        # What a pass takes whatever its size leaves no room for a heap that keeps pages: then shares are not smaller.
-        spread = self._spread if model.predict(_NOTHING) * self._spread < self._room(level) / 2 else 1.0
-        most = max(1, int(last * min(self._room(level) / (model.predict(size) * spread), MOST_GROWTH)))
-        shares = -(-left // most)
-        seeds = -(-left // shares)
+        left, fitting = whole.num_seeds - low, None
+        seeds, size = self._last.get(recorded, (whole.num_seeds, _size(whole)))
+        room, roomy = self._rooms(size, model)
+        most = max(1, int(seeds * min(roomy if roomy >= 1 else room, MOST_GROWTH)))
+        seeds = -(-left // -(-left // most))
         while True:
             part = exact_share(whole, low, low + seeds, self._reach_of(whole))
-            size, room = _size(part), self._room(self._level.now())
+            size = _size(part)
             near = model.within_reach(size) or seeds == 1
-            ratio = room / model.predict(size) if near else 1 / 2
-            if ratio >= (1 if seeds == 1 else spread):
+            room, roomy = self._rooms(size, model) if near else (1 / 2, 1 / 2)
+            if roomy >= 1:
                 return part
+            fitting = fitting or (part if room >= 1 else None)
+            fewer = max(1, min(seeds - 1, int(seeds * max(roomy, room / _MAPPED) * _AIM)))
+            if fitting is not None and fewer < fitting.num_seeds / _MAPPED:
+                return fitting
             if seeds == 1:
                 if model.predict(size) > self._room(self._level.trimmed(collect=True)):
                     self._refuse(size, model)
                 return part
-            seeds = max(1, min(seeds - 1, int(seeds * ratio / spread * _AIM)))
+            seeds = fewer
+
+    def _rooms(self, size: Size, model: MemoryModel) -> tuple[float, float]:
+        """Returns the room for a pass over its live blocks, and the same for a heap that keeps all freed pages."""
+        room, need = self._room(self._level.now()), model.predict(size)
+        return room / need, (room - self._level.near_bytes) / (need * self._spread)
 
     def _fits_whole(self, size: Size, model: MemoryModel) -> bool:
         """Returns whether a pass over a whole mini-batch fits, after features went to disk if that is needed."""
-        if not model.within_reach(size):
+        if not (model.within_reach(size) or (len(model) and self._mixing() is not None)):
             return False
         return self._fits(size, model) or (self._pipeline.features_to_disk() and self._fits(size, model))
 
     def _fits(self, size: Size, model: MemoryModel) -> bool:
-        """Returns whether a pass over a whole mini-batch fits: free blocks go back if they are in the way."""
-        return model.predict(size) * _WHOLE <= self._room(self._level.now())
+        """Returns whether a whole mini-batch fits, with room for some kept pages if it could be cut instead."""
+        need = model.predict(size)
+        if self._mixing() is None:
+            return _WHOLE * need <= self._room(self._level.now())
+        return need <= self._room(self._level.now()) or need <= self._room(self._level.trimmed(collect=True))
 
     def _room(self, level: Level) -> float:
         """Returns the bytes that a pass may take; the loop drops the last share as it takes the next one."""
@@ -291,21 +304,23 @@ class LimitedBatches:
         return alive[0] if len(alive) == 1 else 0
 
     def _begin(self, size: Size, model: MemoryModel) -> None:
-        # A heap that was kept has free blocks inside, and what fills them stays when it is freed.
-        measured = not len(model) or (not self._keeps and len(model) < _MEASURED and not model.knows(size))
-        self._keeps |= not measured
-        level = self._level.trimmed() if measured else self._level.now()
+        # A heap that kept pages has free blocks inside, and what fills them stays when it is freed: a peak is too high
+        # then. So only what is needed is measured there.
+        measured = len(model) < _MEASURED and not model.knows(size)
+        measured = measured and (not self._keeps or model.lacks(size))
+        level = self._level.trimmed() if measured or self._passed else self._level.now()
         kept = 0.0
         if not measured:
             # Of a heap of `kept` bytes, 1 - 1 / spread serves nothing; blocks that find no room in it are mapped.
             kept = max(0.0, self._room(level) - model.predict(size)) / (1 - 1 / self._spread)
-        if level.held - level.used > 2 * kept:
-            level = self._level.trimmed()
-        if self._level.keep(level.used + kept):
+            if level.held - level.used > 2 * kept:
+                level = self._level.trimmed()
+        ended = self._level.keep(level.used + kept if kept else 0)
+        if ended and self._keeps:
             self._spread = min(_MOST_SPREAD, self._spread * _MORE_SPREAD)
+        self._keeps |= not measured
         self._note(self._level.peak())
-        used = level.held if measured else level.used
-        self._under_way = _Pass(size, model, used, self._dropped_bytes(), measured)
+        self._under_way = _Pass(size, model, level.held, self._dropped_bytes(), measured)
 
     def _finish(self) -> None:
         """Ends the pass over a whole mini-batch, or notes the memory of the loop's own work after the last share."""
@@ -329,10 +344,11 @@ class LimitedBatches:
         assert ended is not None
         peak = self._level.peak()
         over = peak - self._level.cap_bytes
+        self._passed = over > 0
         if ended.measured:
-            ended.model.add(ended.size, max(peak - ended.used + ended.dropped, self._bytes_of(ended.size)))
-        elif over > 0:  # free blocks may be a part of it
-            ended.model.add(ended.size, ended.model.predict(ended.size) + over)
+            ended.model.add(ended.size, max(peak - ended.held + ended.dropped, self._bytes_of(ended.size)))
+        elif self._passed:
+            ended.model.exceed(ended.size, over)
         return peak
 
     def _note(self, peak: int) -> None:
@@ -378,7 +394,7 @@ class LimitedBatches:
             width, layers = max(own, width_of(self._model)), self._reach_of(part).layers or 2 * layers
             entry_bytes = max((weight.element_size() for weight in self._model.parameters()), default=4)
         rows = layers * (_ROWS_PER_NODE * size.nodes + _ROWS_PER_EDGE * size.edges)
-        return float(entry_bytes * width * rows + self._least(_NOTHING) + _BESIDE_ROWS)
+        return float(entry_bytes * width * rows + self._least(Size(0, 0)) + _BESIDE_ROWS)
 
     def _least(self, size: Size) -> int:
         """Returns the bytes that a first pass takes for certain: its features and edges, and the known gradients."""

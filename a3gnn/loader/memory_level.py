@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
-from a3gnn.process.heap import heap_bytes, kept_pages, map_blocks, trim_heap
+from a3gnn.process.heap import can_trim, heap_bytes, kept_pages, map_blocks, trim_heap
 from a3gnn.process.memory import spare_bytes
 from a3gnn.process.memory_guard import MemoryGuard, host_bytes
 
 # The heap's count serves if it covers this share of the memory; another allocator may stand in its place. Guess.
 _LEAST_COUNTED = 0.05
-# Free blocks go back to the system once memory is this close to the limit, or closer by this part of the room that the
-# loop had. Guesses.
-_NEAR_BYTES, _NEAR = 48 << 20, 1 / 8
+# Free blocks go back to the system once memory is this close to the limit, but no closer than a part of the room that
+# the loop had, and not than the last. Guesses.
+_NEAR_BYTES, _NEAR, _LEAST_NEAR_BYTES = 48 << 20, 1 / 8, 1 << 18
 # Seconds between looks: the shortest, the longest, and those in which a pass may take a byte: pages are cleared at some
 # GB/s, and the thread that looks waits for a core. Guesses.
 _SOONEST_S, _LATEST_S, _BYTE_S = 0.001, 0.005, 1 / (16 << 30)
@@ -56,11 +56,13 @@ class MemoryLevel:
         """Looks at the memory all the time within this context, whose begin decides the machine's spare memory."""
         spare = spare_bytes()
         self.cap_bytes = self.limit_bytes if spare is None else min(self.limit_bytes, host_bytes() + spare)
+        trim_heap()
+        before = self._guard, self._brake  # of an epoch that goes on meanwhile
         with kept_pages(), MemoryGuard() as self._guard, _Brake(self.cap_bytes) as self._brake:
             try:
                 yield
             finally:
-                self._guard, self._brake = self._idle, None
+                self._guard, self._brake = before
 
     def now(self) -> Level:
         """Returns the present level."""
@@ -68,6 +70,11 @@ class MemoryLevel:
         if self._beside_heap is None or heap is None:
             return Level(held, held)
         return Level(held, min(held, self._beside_heap + heap))
+
+    @property
+    def near_bytes(self) -> int:
+        """How close to the limit free blocks go back."""
+        return 0 if self._brake is None else self._brake.near_bytes
 
     def keep(self, nbytes: float) -> int:
         """Lets the C library keep free blocks in a heap of at most `nbytes`; returns how often too many were there."""
@@ -90,52 +97,56 @@ class MemoryLevel:
 
 
 class _Brake:
-    """Keeps a pass below `cap_bytes` as long as its live blocks are, while it runs.
+    """Helps a pass to stay below `cap_bytes` while it runs, if its live blocks do.
 
     Free blocks that the library keeps are a third to a half of a pass's memory, and vary by as much. So memory up to a
     level may be kept; from there on, blocks that find no free one are mapped, and go back once they are freed. Close to
     `cap_bytes`, free blocks go back, too.
+
+    Attributes:
+        near_bytes: How close that is.
     """
 
     def __init__(self, cap_bytes: int) -> None:
-        self._near = min(_NEAR_BYTES, round(_NEAR * max(0, cap_bytes - host_bytes())))
-        self._last = cap_bytes - self._near
+        self.near_bytes = max(_LEAST_NEAR_BYTES, min(_NEAR_BYTES, round(_NEAR * (cap_bytes - host_bytes()))))
+        self._last = cap_bytes - self.near_bytes
         self._level: float = self._last
-        self._is_mapping, self._returned = False, 0
-        self._ended = threading.Event()
+        self._returned = 0
+        self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="a3gnn-memory-brake", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        if can_trim():
+            self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._ended.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         map_blocks(False)
 
     def keep(self, nbytes: float) -> int:
         """Sets the level; returns how often free blocks went back since the last call."""
-        self._level = min(nbytes, self._last)
-        self._is_mapping = host_bytes() >= self._level
-        map_blocks(self._is_mapping)
-        returned, self._returned = self._returned, 0
-        return returned
+        with self._lock:
+            self._level = min(nbytes, self._last)
+            map_blocks(host_bytes() >= self._level)
+            returned, self._returned = self._returned, 0
+            return returned
 
     def _watch(self) -> None:
-        held, most = 0, self._last
-        while not self._ended.wait(min(max((self._next() - held) * _BYTE_S, _SOONEST_S), _LATEST_S)):
-            held = host_bytes()
-            if held >= self._level and not self._is_mapping:
-                self._is_mapping = True
-                map_blocks(True)
-            if held < self._last:
-                most = self._last
-            elif held >= most:
-                trim_heap()
-                self._returned += 1
+        wait_s, most = 0.0, self._last
+        while not self._ended.wait(wait_s):
+            with self._lock:
                 held = host_bytes()
-                most = max(self._last, held + self._near // 2)
-
-    def _next(self) -> float:
-        return self._last if self._is_mapping else min(self._level, self._last)
+                if held >= self._level:
+                    map_blocks(True)
+                if held < self._last:
+                    most = self._last
+                elif held >= most:
+                    trim_heap()
+                    self._returned += 1
+                    held = host_bytes()
+                    most = max(self._last, held + self.near_bytes // 2)
+                next_one = self._last if held >= self._level else min(self._level, self._last)
+                wait_s = min(max((next_one - held) * _BYTE_S, _SOONEST_S), _LATEST_S)

@@ -16,8 +16,8 @@ _REMEMBERED = 32
 # part of them. Guesses: a fit takes .6 ms.
 _FITTED_FROM, _FITTED_AGAIN = 6, 1 / 4
 # The margin over a prediction: this share, one that falls with the root of the measured passes, the largest error so
-# far, and a few pages. By 594 passes of 44 cases of `python -m benchmarks.memory_contract`: with the first share and
-# the largest error alone, 27 of them, most early ones, took up to 1.26 of the prediction.
+# far, and a few pages. By 224 measured passes of 25 cases of `python -m benchmarks.memory_contract`, of which 3 were
+# above it.
 _LEAST_MARGIN, _EARLY_MARGIN, _PAGES_BYTES = 0.05, 0.3, 1 << 20
 # Sizes are alike up to this ratio. Guess.
 _ALIKE = 1.25
@@ -53,7 +53,7 @@ class MemoryModel:
     The peak of a pass is the largest of many sums over its nodes and edges, besides a constant for the weights'
     gradients. So it grows at most in proportion to the larger ratio of sizes, which bounds it from any measured pass. A
     line in nodes and edges, fitted with coefficients >= 0, is closer, and applies within the bounds. The margin on top
-    is the largest error of the remembered predictions.
+    falls with the number of measured passes, and has the largest error of the remembered predictions.
     """
 
     def __init__(self) -> None:
@@ -83,14 +83,24 @@ class MemoryModel:
         alike = [one for one in self._passes if size.over(one.size) <= _ALIKE and one.size.over(size) <= _ALIKE]
         return len(alike) >= _ENOUGH_ALIKE
 
+    def lacks(self, size: Size) -> bool:
+        """Returns whether too few passes were measured, or none that is nearly as large as `size`."""
+        return len(self._passes) < _ENOUGH_ALIKE or all(size.over(known.size) > _ALIKE for known in self._passes)
+
+    def exceed(self, size: Size, over: float) -> None:
+        """Records that a pass over `size`, whose memory is not known, took `over` bytes more than it could."""
+        self._errors.append(_Pass(size, self._largest_error(size) + over / max(self._middle(size), _PAGES_BYTES)))
+
     def predict(self, size: Size) -> float:
         """Returns the most bytes that a pass over `size` is expected to take; needs at least one measured pass."""
         return self._middle(size) * (1 + self.margin(size)) + _PAGES_BYTES
 
     def margin(self, size: Size) -> float:
         """Returns the margin as a share of the prediction, by the largest error for sizes that are not far smaller."""
-        errors = [error for known, error in self._errors if size.over(known) <= MOST_GROWTH]
-        return _LEAST_MARGIN + _EARLY_MARGIN / math.sqrt(len(self._passes)) + max([0.0, *errors])
+        return _LEAST_MARGIN + _EARLY_MARGIN / math.sqrt(len(self._passes)) + self._largest_error(size)
+
+    def _largest_error(self, size: Size) -> float:
+        return max([0.0, *(error for known, error in self._errors if size.over(known) <= MOST_GROWTH)])
 
     def _middle(self, size: Size) -> float:
         most = min(_scaled(known, size) for known in self._passes)

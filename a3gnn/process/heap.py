@@ -1,4 +1,4 @@
-"""The C library's heap: bytes in use, and the return of free pages to the system. Without glibc both do nothing."""
+"""The C library's heap: bytes in use, what it keeps, and the return of free pages. Without glibc nothing happens."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _MAPPING = ((_MMAP_MAX, 32768), (_MMAP_THRESHOLD, 128 << 10))
 _USUAL = ((_MMAP_MAX, 65536), (_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 64 << 20))
 _CHOSEN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
 _keepers, _keeping = 0, threading.Lock()
+_applied: tuple[tuple[int, int], ...] = ()
 
 
 class _Counts(ctypes.Structure):
@@ -59,7 +60,7 @@ def trim_heap() -> bool:
 
 @contextmanager
 def kept_pages() -> Iterator[None]:
-    """Keeps freed pages for later blocks within this context, in all threads; only `trim_heap` returns them.
+    """Keeps freed pages for later blocks within this context, in all threads; `trim_heap` returns them.
 
     By default glibc maps each large block anew, so that the system clears its pages again: half of the time of a
     training step on some machines. Environment variables that configure the heap take precedence.
@@ -84,13 +85,21 @@ def map_blocks(on: bool) -> None:
     A mapped block goes back to the system as soon as it is freed, so that the peak of memory is that of live blocks. It
     also costs twice the time.
     """
-    _configure(_MAPPING if on else _KEEPING if _keepers else _USUAL)
+    with _keeping:
+        _configure(_MAPPING if on else _KEEPING if _keepers else _USUAL)
+
+
+def can_trim() -> bool:
+    """Returns whether `trim_heap` can return pages."""
+    return _function("malloc_trim") is not None
 
 
 def _configure(values: tuple[tuple[int, int], ...]) -> None:
+    global _applied
     configuring = _function("mallopt")
-    if configuring is None or any(name in os.environ for name in _CHOSEN):
+    if values is _applied or configuring is None or any(name in os.environ for name in _CHOSEN):
         return
+    _applied = values
     for parameter, value in values:
         configuring(parameter, value)
 
@@ -106,3 +115,15 @@ def _function(name: str) -> Callable[..., Any] | None:
     else:
         found.argtypes = [ctypes.c_size_t] if name == "malloc_trim" else [ctypes.c_int, ctypes.c_int]
     return found  # type: ignore[no-any-return]
+
+
+def _forget() -> None:
+    """Has a forked child begin with the usual heap: what kept pages runs in its parent alone."""
+    global _keepers, _keeping
+    _keeping = threading.Lock()
+    if _keepers:
+        _keepers = 0
+        _configure(_USUAL)
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -271,6 +271,40 @@ def test_batch_norms_keep_mini_batches_whole(data: Data) -> None:
     assert sum(train(model.eval(), evaluated)) > 8
 
 
+@alone
+@pytest.mark.filterwarnings("ignore:the loop took")
+def test_batch_norms_run_at_the_limit_that_an_error_names(data: Data) -> None:
+    model = GraphSAGE(16, 128, num_layers=2, out_channels=4, norm="batch_norm").double()
+    limited = loader_of(data, above(6 * MIB), model=model, num_neighbors=[10, 10])
+    with pytest.raises(MemoryLimitError, match="memory_limit must be at least"):
+        train(model, limited)
+    assert limited.limited is not None
+    least = limited.limited.least_bytes
+    assert least is not None
+    for _ in range(6):  # a first pass is refused by what is certain, a later one by what was measured
+        again = loader_of(data, least, model=model, num_neighbors=[10, 10])
+        assert again.limited is not None
+        try:
+            assert train(model, again) == [1] * 8
+            return
+        except MemoryLimitError:
+            assert again.limited.least_bytes is not None
+            assert again.limited.least_bytes > least
+            least = again.limited.least_bytes
+    pytest.fail("no named limit did")
+
+
+@alone
+def test_evaluation_after_training_is_cut_no_more_than_it(data: Data) -> None:
+    model = MODELS["sage"]().double()
+    limited = loader_of(data, above(2 * TIGHT))
+    trained = train(model, limited)
+    with torch.no_grad():
+        evaluated = [sum(1 for share in batch.shares() if len(loss_of(model, share).shape) == 0) for batch in limited]
+    assert trained[0] > trained[-1] == 1
+    assert evaluated[-1] == 1
+
+
 def test_batch_norms_that_do_not_fit_are_refused(data: Data) -> None:
     model = GraphSAGE(16, 32, num_layers=2, out_channels=4, norm="batch_norm")
     limited = loader_of(data, above(MIB), model=model, num_neighbors=[10, 10])
@@ -390,5 +424,5 @@ def test_features_go_to_disk_before_a_mini_batch_is_cut(tmp_path: Path) -> None:
     graph = Graph.load("synthetic:nodes=100000,degree=8,classes=4,features=128").save(tmp_path / "graph")
     limited = loader_of(graph, above(110 * MIB), batch_size=200)
     assert limited._pipeline.store.host_bytes > 48 * MIB
-    train(GraphSAGE(128, 256, num_layers=2, out_channels=4).double(), islice(limited, 3))
+    train(GraphSAGE(128, 512, num_layers=2, out_channels=4).double(), islice(limited, 3))
     assert limited._pipeline.store.host_bytes == 0

@@ -65,3 +65,23 @@ def test_several_passes_of_about_a_size_make_it_known() -> None:
     assert model.knows(Size(1200, 2000))
     assert not model.knows(Size(1300, 2000))
     assert not model.knows(Size(500, 1000))
+
+
+def test_what_was_exceeded_widens_the_margin_by_that() -> None:
+    model, size = MemoryModel(), Size(10_000, 20_000)
+    for _ in range(10):
+        model.add(size, 100 * MIB)
+    before = model.predict(size)
+    model.exceed(size, 10 * MIB)
+    assert model.predict(size) == pytest.approx(before + 10 * MIB, rel=0.01)
+    assert len(model) == 10
+
+
+def test_it_lacks_what_is_larger_than_all_that_was_measured() -> None:
+    model = MemoryModel()
+    for _ in range(4):
+        assert model.lacks(Size(1000, 2000))
+        model.add(Size(1000, 2000), MIB)
+    assert not model.lacks(Size(1000, 2000))
+    assert not model.lacks(Size(10, 20))
+    assert model.lacks(Size(1300, 2000))
