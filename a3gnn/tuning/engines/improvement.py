@@ -22,10 +22,10 @@ from a3gnn.tuning.study.trial import Proposal
 
 #: Random configurations among the starts of the local search, as in Optuna's GPSampler (`n_preliminary_samples`).
 STARTS = 2_048
-#: Knobs of the first trial of a tune for `time`, beside the default's. Other configurations are often sooner at the
-#: first accuracies, and then miss the last one. These reached the default's best accuracy within 30 s, less half a
-#: point, on all of six graphs, 1.4 times as early on the four that have a table of full aggregates. A rate of x4
-#: reached it on three (`python -m benchmarks.schedules`, docs/design/trials.md).
+#: What decides how the first trial of a tune for `time` learns, beside the default's knobs. Other configurations are
+#: often sooner at the first accuracies, and then miss the last one. These reached the default's best accuracy within
+#: 30 s, less half a point, on all of six graphs, 1.4 times as early on the four that have a table of full aggregates. A
+#: rate of x4 reached it on three (`python -m benchmarks.schedules`, docs/design/trials.md).
 FIRST: Mapping[str, object] = {"input_aggregation": "full", "compute_dtype": "bfloat16"}
 #: Subtracted from the value of rows that are not worth a trial, so that a climb can still pass through them.
 _NOT_WORTH = 1e9
@@ -44,7 +44,7 @@ class ExpectedImprovement:
 
     def propose(self, beliefs: Beliefs, count: int = 1, seconds_left: float = math.inf) -> list[Proposal]:
         """Returns the proposals; see `Engine.propose`."""
-        if (first := first_row(beliefs)) is not None:
+        if (first := first_row(beliefs, derive(self._seed, "first"))) is not None:
             return [Proposal("best", beliefs.space.decode(first))]
         starts = self.starts(beliefs)
         for goal in goals(beliefs):
@@ -61,10 +61,12 @@ class ExpectedImprovement:
         return np.concatenate([space.sample(STARTS, derive(self._seed, "starts", trials)), *around])
 
 
-def first_row(beliefs: Beliefs) -> Rows | None:
-    """Returns the row of the first trial of a tune for `time`: the default with `FIRST`, as far as the space has it.
+def first_row(beliefs: Beliefs, seed: int) -> Rows | None:
+    """Returns the row of the first trial of a tune for `time`, int64, shape (n_knobs,).
 
-    None if there was a trial already, the priority is another one, or the space has nothing of `FIRST`.
+    It learns as the default with `FIRST` does, as far as the space has it. Its other knobs, such as the tier of
+    features, have the largest value (`log_value`): with the default's own it may break the memory limit. None if there
+    was a trial already, the priority is another one, or the space has nothing of `FIRST`.
     """
     space, history = beliefs.space, beliefs.history
     if not history.objectives.priority.time or any(trial.counts for trial in history.trials):
@@ -72,7 +74,15 @@ def first_row(beliefs: Beliefs) -> Rows | None:
     row = np.array([_index(knob, knob.default) for knob in space.knobs])
     first = np.array([_index(knob, FIRST.get(knob.name, knob.default)) for knob in space.knobs])
     row, first = space.canonical(np.stack([row, first]))
-    return None if (row == first).all() else first
+    if (row == first).all():
+        return None
+    learns = beliefs.learning_rows(first[None])[0]
+    drawn = np.where(learns >= 0, first, space.sample(STARTS, seed))
+    rows = np.unique(space.canonical(np.concatenate([first[None], drawn])), axis=0)
+    rows = rows[(beliefs.learning_rows(rows) == learns).all(axis=1)]
+    belief, best = beliefs.of(rows), beliefs.best()
+    chosen: Rows = rows[log_value(belief, float(belief.mean.min()) if best is None else best).argmax()]
+    return chosen
 
 
 def _index(knob: Knob, value: object) -> int:
