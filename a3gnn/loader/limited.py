@@ -264,14 +264,15 @@ class LimitedBatches:
             size = _size(part)
             near = model.within_reach(size) or seeds == 1
             room, roomy = self._rooms(size, model) if near else (1 / 2, 1 / 2)
-            if roomy >= 1:
+            if roomy >= 1 or (seeds == 1 and room >= 1):
                 return part
             fitting = fitting or (part if room >= 1 else None)
             fewer = max(1, min(seeds - 1, int(seeds * max(roomy, room / _MAPPED) * _AIM)))
             if fitting is not None and fewer < fitting.num_seeds / _MAPPED:
                 return fitting
             if seeds == 1:
-                if model.predict(size) > self._room(self._level.trimmed(collect=True)):
+                rooms = (self._room(self._level.trimmed(collect=collect)) for collect in (False, True))
+                if all(model.predict(size) > room for room in rooms):
                     self._refuse(size, model)
                 return part
             seeds = fewer

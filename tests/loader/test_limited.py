@@ -1,10 +1,6 @@
 import copy
-import functools
 import gc
-import os
 import pickle
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -27,12 +23,12 @@ from a3gnn.loader.limited import CutBatch
 from a3gnn.loader.loader import Loader
 from a3gnn.process.heap import trim_heap
 from a3gnn.process.memory_guard import host_bytes
+from tests.loader.alone import alone
 
 MIB = 1 << 20
 PLENTY = 1 << 50
 #: Bytes above those in use from which the first mini-batch of `data` is cut: the first guess is several times as much.
 TIGHT = 48 * MIB
-_ALONE = "A3GNN_TEST_ALONE"
 
 
 @pytest.fixture(autouse=True)
@@ -56,24 +52,6 @@ def above(nbytes: int) -> int:
     gc.collect()
     trim_heap()
     return host_bytes() + nbytes
-
-
-def alone(test: Callable[..., None]) -> Callable[..., None]:
-    """Runs `test` in a process of its own: what earlier tests left in the heap decides what fits."""
-    name = f"{Path(__file__).name}::{test.__name__}"
-
-    @functools.wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        if _ALONE in os.environ:
-            test(*args, **kwargs)
-            return
-        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", name]
-        ended = subprocess.run(
-            command, cwd=Path(__file__).parent, env=os.environ | {_ALONE: "1"}, capture_output=True, text=True
-        )
-        assert ended.returncode == 0, ended.stdout[-4000:]
-
-    return run
 
 
 def loader_of(data: Any, limit: int | None, **more: Any) -> Loader:
@@ -313,6 +291,7 @@ def test_batch_norms_that_do_not_fit_are_refused(data: Data) -> None:
             pass
 
 
+@alone
 def test_a_model_that_reads_further_is_cut_for(data: Data) -> None:
     torch.manual_seed(0)
     lin = nn.Linear(16, 4).double()

@@ -8,6 +8,7 @@ import pytest
 from a3gnn.loader.memory_level import MemoryLevel
 from a3gnn.process.heap import trim_heap
 from a3gnn.process.memory_guard import host_bytes
+from tests.loader.alone import alone
 
 MIB = 1 << 20
 
@@ -55,6 +56,7 @@ def test_beyond_it_blocks_go_back_as_they_are_freed(level: MemoryLevel) -> None:
     assert host_bytes() - before < 32 * MIB
 
 
+@alone
 def test_close_to_the_limit_free_blocks_go_back(level: MemoryLevel) -> None:
     """They do so while a pass runs, which is counted."""
     level.keep(level.cap_bytes)
