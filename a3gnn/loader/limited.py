@@ -54,6 +54,7 @@ _WHOLE = 1.2
 _ROUNDED = 1.01
 # Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
 _MOST_FEATURES = 0.5
+
 _LINES = (
     "for share in batch.shares(): loss = loss_fn(model(share.x, share.edge_index)[:share.batch_size], "
     "share.y[:share.batch_size]); (loss * share.seed_share).backward()"

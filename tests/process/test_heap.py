@@ -14,6 +14,13 @@ def has_glibc() -> bool:
     return hasattr(ctypes.CDLL(None), "mallinfo2")
 
 
+def growth() -> int:
+    """Returns the bytes by which memory grows as a block of 64 MiB is taken and freed."""
+    before = host_bytes()
+    np.ones(64 * MIB // 8)
+    return host_bytes() - before
+
+
 pytestmark = pytest.mark.skipif(not has_glibc(), reason="needs glibc")
 
 
@@ -41,11 +48,6 @@ def test_free_blocks_go_back_to_the_system() -> None:
 
 
 def test_pages_of_freed_blocks_are_kept_until_they_go_back() -> None:
-    def growth() -> int:
-        before = host_bytes()
-        np.ones(64 * MIB // 8)
-        return host_bytes() - before
-
     trim_heap()
     assert growth() < 8 * MIB
     with kept_pages(), kept_pages():
@@ -58,11 +60,6 @@ def test_pages_of_freed_blocks_are_kept_until_they_go_back() -> None:
 
 
 def test_mapped_blocks_go_back_once_they_are_freed() -> None:
-    def growth() -> int:
-        before = host_bytes()
-        np.ones(64 * MIB // 8)
-        return host_bytes() - before
-
     trim_heap()
     with kept_pages():
         map_blocks(True)

@@ -69,7 +69,24 @@ def test_the_first_trial_for_time_learns_with_another_number_format_and_first_la
         history = History(study, (dataclasses.replace(tried.trials[0], reason="default"),))
         beliefs = Beliefs(history, fit_surrogate(history))
         row = first_row(beliefs, 0)
-        return None if row is None else beliefs.space.decode(row).canonical()
+        if row is None:
+            return None
+        config = beliefs.space.decode(row).canonical()
+        (proposal,) = make_engine("ei", 0).propose(beliefs, 1)
+        assert proposal.config.canonical().learning_key() == config.learning_key()
+        least = float(beliefs.of(beliefs.space.sample(64, 0)).mean.min())
+        best = beliefs.best()
+        usual = TrainConfig(
+            batch_size=config.batch_size,
+            input_aggregation=config.input_aggregation,
+            compute_dtype=config.compute_dtype,
+        ).canonical()
+        values = log_value(
+            beliefs.of(np.stack([beliefs.space.encode(one) for one in (config, usual)])),
+            least if best is None else best,
+        )
+        assert values[0] >= values[1]
+        return config
 
     def learns(found: TrainConfig | None, wanted: TrainConfig) -> bool:
         return found is not None and found.learning_key() == wanted.canonical().learning_key()
