@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from a3gnn.cli import main as entry_point
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
@@ -96,6 +97,14 @@ def quick_trials() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(QUICK_VARIABLE, "1")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_end_later() -> Iterator[None]:
+    """A command in this process never ends it at once, as it would where an earlier test left a trainer's thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry_point, "end", lambda code, *, at_once: sys.exit(code))
         yield
 
 

@@ -104,7 +104,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "a3gnn tune --dataset synthetic:nodes=2000 --budget 20s --out runs/try": LIKE_README,
     },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
-    "docs/design/trials.md": {"python -m benchmarks.emulated --seeds 3 --engines ppo ei tpe gp": LONG},
+    "docs/design/trials.md": {
+        'python -m benchmarks.emulated --seeds 2 --engines ppo ei tpe gp "gp alone" "tpe alone"': LONG
+    },
     "docs/howto/budget.md": {
         "a3gnn tune --dataset graph.npz --budget 5min --out runs/mine": LIKE_README,
         "a3gnn tune --dataset graph.npz --budget 15min --out runs/mine --resume": GOES_ON,
