@@ -33,7 +33,7 @@ from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GAT, GCN, GIN, SAGEConv
 
 from a3gnn import Graph, Loader, accelerate
-from benchmarks.engine.graphs import GRAPHS
+from benchmarks.engine.graphs import GRAPHS, spec_of
 
 Step = Callable[[], None]
 _HIDDEN, _DROPOUT, _FANOUTS, _SEEDS = 256, 0.5, [25, 10], 1024
@@ -65,17 +65,11 @@ def model_of(name: str, data: Data, classes: int) -> nn.Module:
     return model
 
 
-def data_of(spec: str) -> tuple[Data, int]:
-    """Returns a graph as PyG's `Data`, and its number of classes."""
-    graph = Graph.load(spec)
-    sources = torch.from_numpy(graph.indices.astype("int64"))
-    targets = torch.arange(graph.num_nodes).repeat_interleave(torch.from_numpy(graph.indptr).diff().long())
-    x = torch.empty(graph.num_nodes, graph.num_features)
-    x[:] = torch.from_numpy(graph.features.array)
-    data = Data(x, torch.stack([sources, targets]), y=torch.from_numpy(graph.labels.astype("int64")))
-    data.train_mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    data.train_mask[torch.from_numpy(graph.train_ids).long()] = True
-    return data, graph.num_classes
+def data_of(spec: str) -> Data:
+    """Returns a graph as PyG's `Data` with dense features."""
+    data = Graph.load(spec_of(spec)).to_pyg()
+    data.x = data.x.to_dense() if data.x.is_sparse_csr else data.x
+    return data
 
 
 def forever(loader: Any) -> Iterator[Any]:
@@ -172,7 +166,9 @@ def lines(seconds: dict[str, list[float]]) -> Iterator[str]:
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graph", default="arxiv", help="a graph of benchmarks.engine, or what Graph.load takes")
+    parser.add_argument(
+        "--graph", default="arxiv", help="a graph of benchmarks.engine, a real one, or what Graph.load takes"
+    )
     parser.add_argument("--models", nargs="+", default=["sage", "gcn", "gat", "gin"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=4)
@@ -181,8 +177,11 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="measure torch.compile, too")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    data, classes = data_of(GRAPHS[asked.graph].spec if asked.graph in GRAPHS else asked.graph)
-    print(f"{asked.graph}: {data.num_nodes} nodes, {data.num_edges} edges", flush=True)
+    data = data_of(GRAPHS[asked.graph].spec if asked.graph in GRAPHS else asked.graph)
+    classes = int(data.y.max()) + 1
+    shares = 100 * float(data.x.count_nonzero()) / data.x.numel()
+    print(f"{asked.graph}: {data.num_nodes} nodes, {data.num_edges} edges, {data.num_features} features, of which")
+    print(f"{shares:.2g}% are not 0", flush=True)
     document = {}
     for name in asked.models:
         steps = arms(name, data, classes, asked)

@@ -2,11 +2,11 @@
 
     python -m benchmarks.own_loop [GRAPH ...] [--seeds 3] [--epochs 10] [--budget 3min] [--json FILE]
 
-The script is PyG's GraphSAGE with NeighborLoader, in PyG's form: every layer on the whole mini-batch. Where neither
-pyg-lib nor torch-sparse is installed, which NeighborLoader needs, a3gnn's Loader takes its place, and the gains are
-lower bounds. The accuracy to reach is the best one on validation nodes that the script reaches in its epochs with the
-same seed, less --drop points. Sides take turns within a seed. Seconds count the loader's construction and training, and
-not evaluation, which all sides do after each epoch, from all neighbors.
+The script is PyG's GraphSAGE with NeighborLoader, in PyG's form: every layer on the whole mini-batch. The tune tunes
+this model. Where neither pyg-lib nor torch-sparse is installed, which NeighborLoader needs, a3gnn's Loader takes its
+place, and the gains are lower bounds. The accuracy to reach is the best one on validation nodes that the script reaches
+in its epochs with the same seed, less --drop points. Sides take turns within a seed. Seconds count the loader's
+construction and training, and not evaluation, which all sides do after each epoch, from all neighbors.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from torch.nn.functional import cross_entropy
 from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
-from a3gnn import Graph, Loader, Task, TunedConfig, accelerate, tune
+from a3gnn import Loader, Task, TunedConfig, accelerate, tune
 from a3gnn.report.text import describe_config
 from a3gnn.units import parse_budget
-from benchmarks.engine.graphs import spec_of
+from benchmarks.accelerate import data_of
 from benchmarks.report import median_and_range, write_report
 
 #: Real graphs that are compared without arguments; PyG takes 3 s to 6 min for an epoch of them.
@@ -68,14 +68,18 @@ class Curve(NamedTuple):
         return next((seconds for seconds, accuracy in pairs if accuracy >= target), None)
 
 
+def make_model(in_channels: int, out_channels: int) -> GraphSAGE:
+    """Returns the model of all sides, and of the tune's trials."""
+    return GraphSAGE(in_channels, 256, 2, out_channels, dropout=0.5)
+
+
 def parser() -> argparse.ArgumentParser:
     """Returns the command line."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("graphs", nargs="*", default=_GRAPHS, metavar="GRAPH", help="a real graph, or any --dataset")
     made.add_argument("--seeds", type=int, default=3)
     made.add_argument("--epochs", type=int, default=10, help="of the script")
-    made.add_argument("--hidden", type=int, default=256)
-    made.add_argument("--fanouts", type=int, nargs="+", default=[25, 10])
+    made.add_argument("--fanouts", type=int, nargs=2, default=[25, 10])
     made.add_argument("--learning-rate", type=float, default=0.003)
     made.add_argument("--drop", type=float, default=0.5, help="points below the script's best accuracy")
     made.add_argument("--budget", default="3min", help="of the tune")
@@ -135,7 +139,7 @@ def train(
         batches: Most mini-batches of an epoch; None trains all.
     """
     torch.manual_seed(seed)
-    model = GraphSAGE(data.num_features, options.hidden, len(options.fanouts), int(data.y.max()) + 1, dropout=0.5)
+    model = make_model(data.num_features, int(data.y.max()) + 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.learning_rate)
     taken, curve = 0.0, Curve([], [])
     begin = time.perf_counter()
@@ -190,13 +194,6 @@ def gains(found: dict[str, list[float | None]]) -> dict[str, list[float]]:
     return {name: [own / seconds if own and seconds else 0.0 for own, seconds in both] for name, both in pairs.items()}
 
 
-def data_of(spec: str) -> Data:
-    """Returns the graph as a `Data` with dense features."""
-    data = Graph.load(spec_of(spec)).to_pyg()
-    data.x = data.x.to_dense() if data.x.is_sparse_csr else data.x
-    return data
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints a table."""
     options = parser().parse_args(arguments)
@@ -206,11 +203,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = options.folder or Path(temporary)
         for number, spec in enumerate(options.graphs):
             data = data_of(spec)
-            task = Task(
-                hidden_channels=options.hidden, fanouts=tuple(options.fanouts), learning_rate=options.learning_rate
-            )
+            task = Task(fanouts=tuple(options.fanouts), learning_rate=options.learning_rate)
             out = folder / f"{number}-{spec.partition(':')[0]}"
-            given = {"task": task, "priority": "time", "budget": parse_budget(options.budget), "out": out}
+            given = {
+                "model": "benchmarks.own_loop:make_model",
+                "task": task,
+                "priority": "time",
+                "budget": parse_budget(options.budget),
+                "out": out,
+            }
             tuned = tune(data, **given, resume=out.exists(), notify=lambda line: None).tuned
             found = compare(data, tuned, options)
             gained = gains(found)

@@ -16,6 +16,7 @@ from a3gnn.acceleration.attended import attended_rows
 from a3gnn.acceleration.calls import Accelerated, Call
 from a3gnn.acceleration.functions import attention_of, dot_scores, head_sum, pair_scores, sum_scores
 from a3gnn.acceleration.graph import EdgeGraph
+from a3gnn.acceleration.sparse_inputs import sparse_rows
 from a3gnn.acceleration.twice import mapped
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.edge_attention import NEGATIVE_SLOPE
@@ -90,7 +91,7 @@ class Attention(Accelerated):
         """Returns `out` with the residual of the targets' input `own` and the bias, as `GATConv` and `GATv2Conv` do."""
         if self.res is not None:
             assert own is not None
-            out = out + mapped(own.to(dtype), self.res.weight)
+            out = out + mapped(own, self.res.weight, dtype=dtype)
         return (out if self.bias is None else out + self.bias).to(dtype)
 
 
@@ -128,7 +129,8 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         needs_input = trains and x.requires_grad
         work = LayerShapes(graph.num_src, graph.num_dst, graph.num_edges, trains=trains, needs_input=needs_input)
         by_edge = _EDGE_COST * work.num_edges * self.heads
-        if work.aggregate_first(*widths, heads=self.heads) >= work.map_first(*widths) + by_edge:
+        maps_first = work.aggregate_first(*widths, heads=self.heads) >= work.map_first(*widths) + by_edge
+        if maps_first or sparse_rows(x) is not None:
             return self._map_first(graph.looped, x, own, dtype, edge_attr=None, dropout=dropout)
         maps = _scorer(self.lin, self.att_src), _scorer(self.lin, self.att_dst)
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)
@@ -147,10 +149,9 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
     ) -> Tensor:
         assert own is not None
         for_source, for_target = (self.lin, self.lin) if self.lin is not None else (self.lin_src, self.lin_dst)
-        x, target_rows = x.to(dtype), own.to(dtype)
-        rows = _single(mapped(x, for_source.weight)).view(-1, self.heads, self.out_channels)
-        source = _single(mapped(x, _scorer(for_source, self.att_src)))
-        target = _single(mapped(target_rows, _scorer(for_target, self.att_dst)))
+        rows = _single(mapped(x, for_source.weight, dtype=dtype)).view(-1, self.heads, self.out_channels)
+        source = _single(mapped(x, _scorer(for_source, self.att_src), dtype=dtype))
+        target = _single(mapped(own, _scorer(for_target, self.att_dst), dtype=dtype))
         edge = None
         if edge_attr is not None:
             edge = functional.linear(_in_slots(graph, edge_attr), _scorer(self.lin_edge, self.att_edge))
@@ -189,8 +190,7 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
         dropout: Dropout,
     ) -> Tensor:
         assert own is not None
-        source = _by_head(self, x.to(dtype), self.lin_l)
-        target = _by_head(self, own.to(dtype), self.lin_r)
+        source, target = _by_head(self, x, self.lin_l, dtype), _by_head(self, own, self.lin_r, dtype)
         added = self.edge_rows(graph, edge_attr)
         scores = pair_scores(graph, source, target, added, self.att[0], self.negative_slope)
         return self.finished(self.joined(head_sum(graph, attention_of(graph, scores, dropout), source)), own, dtype)
@@ -227,14 +227,13 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
         dropout: Dropout,
     ) -> Tensor:
         assert own is not None
-        x, own = x.to(dtype), own.to(dtype)
-        query = _by_head(self, own, self.lin_query)
-        key, value = _by_head(self, x, self.lin_key), _by_head(self, x, self.lin_value)
+        query = _by_head(self, own, self.lin_query, dtype)
+        key, value = (_by_head(self, x, lin, dtype) for lin in (self.lin_key, self.lin_value))
         added = self.edge_rows(graph, edge_attr)
         scores = dot_scores(graph, query, key, added, 1 / math.sqrt(self.out_channels))
         out = self.joined(head_sum(graph, attention_of(graph, scores, dropout), value, added))
         if self.root_weight:
-            skip = _single(mapped(own, self.lin_skip.weight, self.lin_skip.bias))
+            skip = _single(mapped(own, self.lin_skip.weight, self.lin_skip.bias, dtype))
             if self.lin_beta is None:
                 out = out + skip
             else:
@@ -248,9 +247,9 @@ def _in_slots(graph: EdgeGraph, edge_attr: Tensor) -> Tensor:
     return graph.in_slots(edge_attr.view(-1, 1) if edge_attr.ndim == 1 else edge_attr)
 
 
-def _by_head(conv: Any, x: Tensor, lin: Any) -> Tensor:
-    """Returns the map of `x`, at least float32, shape (n_rows, heads, width)."""
-    return _single(mapped(x, lin.weight, lin.bias)).view(-1, conv.heads, conv.out_channels)
+def _by_head(conv: Any, x: Tensor, lin: Any, dtype: torch.dtype) -> Tensor:
+    """Returns the map of `x` in `dtype`, widened to float32 at least, shape (n_rows, heads, width)."""
+    return _single(mapped(x, lin.weight, lin.bias, dtype)).view(-1, conv.heads, conv.out_channels)
 
 
 def _scorer(lin: Any, attention: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from a3gnn.acceleration.calls import Accelerated, pyg_class
 from a3gnn.acceleration.functions import neighbor_max, neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, Scaling
 from a3gnn.acceleration.inputs import from_table
+from a3gnn.acceleration.sparse_inputs import sparse_rows
 from a3gnn.acceleration.twice import mapped
 from a3gnn.models.input_rows import InputRows
 from a3gnn.models.layers.layer import LayerShapes
@@ -158,13 +159,15 @@ def _mapped_sum(
     """
     bias = lin.bias if bias is None else bias
     if aggr != "max" and _maps_first(graph, x, lin.weight):
-        out = _aggregate(graph, mapped(x.to(dtype), lin.weight), aggr, weights, dtype)
+        out = _aggregate(graph, mapped(x, lin.weight, dtype=dtype), aggr, weights, dtype)
         return out if bias is None else out + bias.to(dtype)
     return mapped(_aggregate(graph, x, aggr, weights, dtype), lin.weight, bias)
 
 
 def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
-    """Returns whether it is cheaper to map all sources and aggregate the mapped rows."""
+    """Returns whether it is cheaper to map all sources and aggregate the mapped rows, as of sparse ones always."""
+    if sparse_rows(x) is not None:
+        return True
     trains = torch.is_grad_enabled()
     needs_input = trains and x.requires_grad
     work = LayerShapes(graph.num_src, graph.num_dst, graph.num_edges, trains=trains, needs_input=needs_input)
@@ -173,13 +176,13 @@ def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
 
 
 def _mapped(x: Tensor, lin: Any, dtype: torch.dtype) -> Tensor:
-    return mapped(x.to(dtype), lin.weight, lin.bias)
+    return mapped(x, lin.weight, lin.bias, dtype)
 
 
 def _plus_mapped(out: Tensor, own: Tensor, lin: Any) -> Tensor:
     """Returns `out` plus the map of `own` by `lin`, which has no bias."""
-    if out.dtype is torch.bfloat16:
-        return out + mapped(own.to(out.dtype), lin.weight)
+    if out.dtype is torch.bfloat16 or sparse_rows(own) is not None:
+        return out + mapped(own, lin.weight, dtype=out.dtype)
     return torch.addmm(out, own, lin.weight.t())
 
 

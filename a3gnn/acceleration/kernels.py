@@ -806,3 +806,52 @@ def pass_alive(grad: NDArray[Any], alive: NDArray[Any], scale: Any, out: NDArray
     given, passed, written = grad[low:high], alive[low:high], out[low:high]
     for j in range(len(given)):
         written[j] = stored(zero if lifted(passed[j]) <= zero else lifted(given[j]) * scale, written)
+
+
+@njit(cache=True, nogil=True)
+def count_entries(x: NDArray[Any], counts: NDArray[np.int64], low: int, high: int) -> None:
+    """Writes how many entries of rows `low` to `high` of `x` are not 0."""
+    for i in range(low, high):
+        row, count = x[i], 0
+        for j in range(len(row)):
+            count += row[j] != 0
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def take_entries(
+    x: NDArray[Any],
+    bits: NDArray[Any],
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    low: int,
+    high: int,
+) -> None:
+    """Writes the columns and values of the entries of rows `low` to `high` of `x` that are not 0.
+
+    It looks at 32 entries at once, which is most of the work where nearly all are 0.
+
+    Args:
+        x: Shape (n_rows, n_columns).
+        bits: The same memory as unsigned integers.
+        indptr: Start of each row's entries, shape (n_rows + 1,).
+        indices: Written, shape (num_stored,).
+        values: Written, shape (num_stored,).
+        low: First row.
+        high: Past the last row.
+    """
+    for i in range(low, high):
+        row, words, at, end, j = x[i], bits[i], indptr[i], indptr[i + 1], 0
+        while at < end:
+            stop, some = min(j + 32, len(row)), words[j]
+            if stop == j + 32:
+                for k in range(1, 32):
+                    some |= words[j + k]
+            if some or stop != j + 32:
+                for c in range(j, stop):
+                    if row[c] != 0:
+                        indices[at] = c
+                        values[at] = row[c]
+                        at += 1
+            j = stop

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from a3gnn.acceleration.sparse_inputs import sparse_rows
 from a3gnn.models.layers.layer import linear
+from a3gnn.models.layers.sparse_linear import sparse_linear
 
 
 def twice_differentiable(
@@ -42,15 +45,33 @@ def gradients(
     return tuple(next(found) if is_asked else None for is_asked in asked)
 
 
-def mapped(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns `x @ weight.T + bias`, of the dtype of `x`; bfloat16 by the trainer's product."""
-    if x.dtype is not torch.bfloat16:
+def mapped(x: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
+    """Returns `x @ weight.T + bias`; bfloat16 by the trainer's product.
+
+    An `x` of mostly zeros (`sparse_rows`) is read as its other entries, and the sums are in its own dtype.
+
+    Args:
+        x: Shape (n_rows, in_channels).
+        weight: Shape (out_channels, in_channels).
+        bias: Shape (out_channels,); None adds nothing.
+        dtype: Type of the result, to which `x` is rounded before; None for that of `x`.
+    """
+    dtype = dtype or x.dtype
+    by_torch = partial(_rounded, dtype)
+    if (rows := sparse_rows(x)) is not None and weight.dtype is x.dtype:
+        return twice_differentiable(partial(_sparse, dtype, rows), by_torch, x, weight, bias)
+    x = x.to(dtype)
+    if dtype is not torch.bfloat16:
         return functional.linear(x, weight, bias)
-    return twice_differentiable(linear, _rounded, x, weight, bias)
+    return twice_differentiable(linear, by_torch, x, weight, bias)
 
 
-def _rounded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return functional.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+def _sparse(dtype: torch.dtype, rows: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return sparse_linear(rows, weight, bias).to(dtype)
+
+
+def _rounded(dtype: torch.dtype, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.linear(x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
 
 
 class _Twice(torch.autograd.Function):
