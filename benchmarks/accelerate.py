@@ -180,8 +180,8 @@ def main() -> None:
     data = data_of(GRAPHS[asked.graph].spec if asked.graph in GRAPHS else asked.graph)
     classes = int(data.y.max()) + 1
     shares = 100 * float(data.x.count_nonzero()) / data.x.numel()
-    print(f"{asked.graph}: {data.num_nodes} nodes, {data.num_edges} edges, {data.num_features} features, of which")
-    print(f"{shares:.2g}% are not 0", flush=True)
+    print(f"{asked.graph}: {data.num_nodes} nodes, {data.num_edges} edges, {data.num_features} features, ", end="")
+    print(f"{shares:.1f}% of them not 0", flush=True)
     document = {}
     for name in asked.models:
         steps = arms(name, data, classes, asked)

@@ -16,7 +16,7 @@ from a3gnn.acceleration.attended import attended_rows
 from a3gnn.acceleration.calls import Accelerated, Call
 from a3gnn.acceleration.functions import attention_of, dot_scores, head_sum, pair_scores, sum_scores
 from a3gnn.acceleration.graph import EdgeGraph
-from a3gnn.acceleration.sparse_inputs import sparse_rows
+from a3gnn.acceleration.sparse_inputs import mapped_columns
 from a3gnn.acceleration.twice import mapped
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.edge_attention import NEGATIVE_SLOPE
@@ -129,8 +129,8 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         needs_input = trains and x.requires_grad
         work = LayerShapes(graph.num_src, graph.num_dst, graph.num_edges, trains=trains, needs_input=needs_input)
         by_edge = _EDGE_COST * work.num_edges * self.heads
-        maps_first = work.aggregate_first(*widths, heads=self.heads) >= work.map_first(*widths) + by_edge
-        if maps_first or sparse_rows(x) is not None:
+        maps_first = work.map_first(mapped_columns(x), widths[1]) + by_edge
+        if work.aggregate_first(*widths, heads=self.heads) >= maps_first:
             return self._map_first(graph.looped, x, own, dtype, edge_attr=None, dropout=dropout)
         maps = _scorer(self.lin, self.att_src), _scorer(self.lin, self.att_dst)
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)

@@ -17,6 +17,7 @@ from torch_geometric.nn.dense.linear import Linear
 from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, graph_of
 from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
+from a3gnn.acceleration.twice import is_traced
 from a3gnn.pipeline.known_edges import known_edges
 
 _FLOATS = (torch.float32, torch.float64)
@@ -160,7 +161,7 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
             size: PyG's `size`.
             weights: A weight per edge, or None.
         """
-        if _is_traced():
+        if is_traced():
             return None
         reason = self.unsupported()
         found = reason or _checked(self, x, edge_index, size, weights)
@@ -206,17 +207,6 @@ def is_plain(lin: nn.Module) -> bool:
     if type(lin) not in (Linear, nn.Linear) or "forward" in lin.__dict__:
         return False
     return not _has_hooks(lin)
-
-
-def _is_traced() -> bool:
-    """Returns whether torch records or transforms operators instead of only running them."""
-    return bool(
-        torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch.autograd.forward_ad._current_level >= 0
-    )
 
 
 def _reasons(conv: Accelerated) -> Iterator[str]:

@@ -19,7 +19,7 @@ from a3gnn.acceleration.calls import Accelerated, pyg_class
 from a3gnn.acceleration.functions import neighbor_max, neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, Scaling
 from a3gnn.acceleration.inputs import from_table
-from a3gnn.acceleration.sparse_inputs import sparse_rows
+from a3gnn.acceleration.sparse_inputs import mapped_columns, sparse_rows
 from a3gnn.acceleration.twice import mapped
 from a3gnn.models.input_rows import InputRows
 from a3gnn.models.layers.layer import LayerShapes
@@ -165,14 +165,12 @@ def _mapped_sum(
 
 
 def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
-    """Returns whether it is cheaper to map all sources and aggregate the mapped rows, as of sparse ones always."""
-    if sparse_rows(x) is not None:
-        return True
+    """Returns whether it is cheaper to map all sources and aggregate the mapped rows."""
     trains = torch.is_grad_enabled()
     needs_input = trains and x.requires_grad
     work = LayerShapes(graph.num_src, graph.num_dst, graph.num_edges, trains=trains, needs_input=needs_input)
     out_channels, in_channels = weight.shape
-    return work.map_first(in_channels, out_channels) < work.aggregate_first(in_channels, out_channels)
+    return work.map_first(mapped_columns(x), out_channels) < work.aggregate_first(in_channels, out_channels)
 
 
 def _mapped(x: Tensor, lin: Any, dtype: torch.dtype) -> Tensor:

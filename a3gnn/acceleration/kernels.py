@@ -843,15 +843,18 @@ def take_entries(
     """
     for i in range(low, high):
         row, words, at, end, j = x[i], bits[i], indptr[i], indptr[i + 1], 0
-        while at < end:
+        while at < end and j < len(row):
             stop, some = min(j + 32, len(row)), words[j]
             if stop == j + 32:
                 for k in range(1, 32):
                     some |= words[j + k]
             if some or stop != j + 32:
                 for c in range(j, stop):
-                    if row[c] != 0:
+                    if row[c] != 0 and at < end:
                         indices[at] = c
                         values[at] = row[c]
                         at += 1
             j = stop
+        for missing in range(at, end):  # another thread has changed the row since it was counted
+            indices[missing] = 0
+            values[missing] = 0

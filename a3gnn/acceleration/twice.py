@@ -58,12 +58,24 @@ def mapped(x: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: torch.d
     """
     dtype = dtype or x.dtype
     by_torch = partial(_rounded, dtype)
-    if (rows := sparse_rows(x)) is not None and weight.dtype is x.dtype:
+    rows = None if is_traced() or weight.dtype is not x.dtype else sparse_rows(x)
+    if rows is not None:
         return twice_differentiable(partial(_sparse, dtype, rows), by_torch, x, weight, bias)
     x = x.to(dtype)
     if dtype is not torch.bfloat16:
         return functional.linear(x, weight, bias)
     return twice_differentiable(linear, by_torch, x, weight, bias)
+
+
+def is_traced() -> bool:
+    """Returns whether torch records or transforms operators instead of only running them."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
 
 
 def _sparse(dtype: torch.dtype, rows: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -91,8 +103,8 @@ class _Twice(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
-        if torch.is_grad_enabled():
-            return None, None, *gradients(ctx.by_torch, inputs, needed, grad)
+        needed = ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled():  # reads the inputs, which must not have changed
+            return None, None, *gradients(ctx.by_torch, ctx.saved_tensors, needed, grad)
         found = iter(torch.autograd.grad(ctx.out, ctx.held, grad, retain_graph=True))
         return None, None, *(next(found) if asked else None for asked in needed)

@@ -55,7 +55,7 @@ class LayerShapes:
     trains: bool = False
     needs_input: bool = False
 
-    def map_first(self, in_channels: int, out_channels: int) -> float:
+    def map_first(self, in_channels: float, out_channels: int) -> float:
         """Returns the cost of mapping every source and aggregating the mapped rows, in bytes moved."""
         passes = 1 + self.trains + self.needs_input
         product = 2 * self.num_src * in_channels * out_channels * passes / _FLOPS_PER_BYTE
