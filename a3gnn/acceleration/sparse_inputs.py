@@ -20,14 +20,15 @@ from a3gnn.threads import pool
 
 # Largest share of entries that are not 0, and fewest entries of a matrix that is looked at. With 256 columns, a product
 # and its gradient took .2 to .5 of the dense one's time at 1/64 and .4 to .8 at 1/16, the first look included, on
-# matrices of 1 to 50 million entries. In bfloat16 it took .5 to 1.6 and 1 to 2.6, and so did 16 columns in float32.
+# matrices of 1 to 50 million entries. In bfloat16 they took .5 to 1.6 and 1 to 2.6, and with 16 columns 1 to 2.6 and
+# 2 to 2.9.
 _MOST_SHARE, _LEAST_ENTRIES = 1 / 32, 1 << 20
 # Rows that decide whether all are read, and whether they have changed. Guess.
 _SAMPLED_ROWS = 64
 
 
 class _Known(NamedTuple):
-    """What is known of a matrix.
+    """Facts about a matrix.
 
     Attributes:
         version: Of the tensor.
