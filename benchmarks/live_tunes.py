@@ -12,7 +12,8 @@ not repeated, and an interrupted one goes on. An engine "alone" is Optuna withou
 
 Columns: trials, and the share of their seconds in those that failed or broke a limit; then medians and ranges of the
 rounds: the choice's epochs per second over the baseline's, the baseline's seconds to accuracy and peak memory over the
-choice's, points of validation quality less the baseline's, and rounds in which only the baseline reached the target.
+choice's, points of validation and of test quality less the baseline's, and rounds in which only the baseline reached
+the target.
 The last lines are geometric means over graphs and seeds. Graphs are names of files in the folder of real graphs
 ($A3GNN_DATA), or arguments of `--dataset`.
 """
@@ -46,6 +47,7 @@ from a3gnn.training.compile_ahead import KernelSet, compile_ahead
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.engines.engine import Engine, make_engine
 from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
+from a3gnn.tuning.run.blocks import SEEDS
 from a3gnn.tuning.run.session import open_study
 from a3gnn.tuning.study.folder import holds_tune
 from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
@@ -113,8 +115,8 @@ def chosen(spec: str, engine: str, seed: int, folder: Path, options: argparse.Na
 def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Returns what `a3gnn train` prints of each choice and of the default, round by round, in an order that rotates.
 
-    The target is the first tune's, and no limit ends them. Rounds have seeds of their own. A choice that is the default
-    has its figures.
+    The target is the first tune's, and no limit ends them. Each round has a seed that no tune trained with. A choice
+    that is the default has its figures.
     """
     target = found[0].tuned.target_accuracy
     tuned = [dataclasses.replace(one.tuned, target_accuracy=target, limits=Limits()) for one in found]
@@ -127,7 +129,7 @@ def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[
             if place and config == TrainConfig().canonical():
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                seed = one.setting.task.seed + number
+                seed = one.setting.task.seed + SEEDS + number
                 results[place].append(trained(one, config, seed, Path(folder), until_target=False))
     default = results[0]
     return [one or default for one in results[1:]], default
@@ -141,6 +143,7 @@ class Beside(NamedTuple):
         time: The default's seconds to accuracy over its own; None where no round has both.
         memory: The default's peak over its own.
         points: Its points of validation accuracy less the default's.
+        test: Its points of test accuracy less the default's.
         missed: Rounds in which it did not reach the target and the default did.
     """
 
@@ -148,6 +151,7 @@ class Beside(NamedTuple):
     time: Spread | None
     memory: Spread | None
     points: Spread | None
+    test: Spread | None
     missed: int
 
     @classmethod
@@ -162,6 +166,7 @@ class Beside(NamedTuple):
             time=Spread.of(times),
             memory=Spread.of(other[memory] / one[memory] for one, other in pairs),
             points=Spread.of(100 * (one["val_accuracy"] - other["val_accuracy"]) for one, other in pairs),
+            test=Spread.of(100 * (one["test_accuracy"] - other["test_accuracy"]) for one, other in pairs),
             missed=sum(not one[name] and bool(other[name]) for one, other in pairs),
         )
 
@@ -205,10 +210,11 @@ def summary(engine: str, rows: Sequence[dict[str, Any]]) -> str:
     for name, label in (("time", "time"), ("throughput", "epochs/s"), ("memory", "memory")):
         values = [row[name]["median"] for row in rows if row[name]]
         parts.append(f"{label} {statistics.geometric_mean(values):.2f} x" if values else f"{label} unknown")
-    points = statistics.fmean(row["points"]["median"] for row in rows)
+    points, test = (statistics.fmean(row[name]["median"] for row in rows) for name in ("points", "test"))
     lost = sum(row["lost_s"] for row in rows) / max(sum(row["trials_s"] for row in rows), 1e-9)
     missed = sum(row["missed"] for row in rows)
-    return f"{engine}: {', '.join(parts)}, {points:+.2f} points; {lost:.0%} of seconds lost, {missed} rounds missed"
+    gains = f"{', '.join(parts)}, {points:+.2f} points, test {test:+.2f}"
+    return f"{engine}: {gains}; {lost:.0%} of seconds lost, {missed} rounds missed"
 
 
 def _row(graph: str, one: Chosen, beside: Beside) -> dict[str, Any]:
@@ -220,10 +226,11 @@ def _row(graph: str, one: Chosen, beside: Beside) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:
-    shown = Table("graph", "seed", "engine", "trials", "lost", "epochs/s", "time", "memory", "points", "missed")
+    shown = Table("graph", "seed", "engine", "trials", "lost", "epochs/s", "time", "memory", "points", "test", "missed")
     for row in rows:
         spreads = (
-            row[name] and Spread.from_dict(row[name]).describe() for name in ("throughput", "time", "memory", "points")
+            row[name] and Spread.from_dict(row[name]).describe()
+            for name in ("throughput", "time", "memory", "points", "test")
         )
         lost = f"{row['lost_s'] / row['trials_s']:.0%}" if row["trials_s"] else ""
         counts = str(row["seed"]), row["engine"], str(row["trials"]), lost

@@ -18,7 +18,7 @@ from benchmarks.live_tunes import Beside, own_cache, summary
 def result(speed: float, seconds: float | None, accuracy: float = 0.9, peak: int = 100) -> dict[str, Any]:
     """Returns what `a3gnn train` prints, as far as it counts here."""
     names = ("throughput_epochs_per_s", "seconds_to_accuracy", "val_accuracy", "peak_host_bytes")
-    return dict(zip(names, (speed, seconds, accuracy, peak), strict=True))
+    return dict(zip(names, (speed, seconds, accuracy, peak), strict=True)) | {"test_accuracy": accuracy - speed / 1000}
 
 
 def test_rounds_are_paired_and_more_is_better() -> None:
@@ -33,18 +33,21 @@ def test_rounds_are_paired_and_more_is_better() -> None:
     assert found.memory.median == 2
     assert found.points is not None
     assert found.points.median == pytest.approx(2.0)
+    assert found.test is not None
+    assert found.test.median == pytest.approx(0.0)
     assert found.missed == 1, "where the default missed it too, nothing is missed"
 
 
 def test_an_engine_is_told_by_geometric_means_and_seconds() -> None:
     spread = {"low": 1.0, "high": 1.0, "repeats": 1}
     rows = [
-        {name: spread | {"median": value} for name in ("time", "throughput", "memory", "points")}
+        {name: spread | {"median": value} for name in ("time", "throughput", "memory", "points", "test")}
         | {"lost_s": lost, "trials_s": 10.0, "missed": 1}
         for value, lost in ((2.0, 5.0), (8.0, 0.0))
     ]
     assert summary("own", rows) == (
-        "own: time 4.00 x, epochs/s 4.00 x, memory 4.00 x, +5.00 points; 25% of seconds lost, 2 rounds missed"
+        "own: time 4.00 x, epochs/s 4.00 x, memory 4.00 x, +5.00 points, test +5.00; 25% of seconds lost, "
+        "2 rounds missed"
     )
     rows[1]["time"] = None
     assert "time 2.00 x" in summary("own", rows)
