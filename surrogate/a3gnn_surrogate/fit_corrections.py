@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from a3gnn_surrogate.calibrate import own_calibration
 from a3gnn_surrogate.calibration import Calibrations
@@ -62,14 +63,15 @@ class CorrectionFit:
 
     def corrections(self, calibrations: Calibrations, target: str | None) -> SettingCorrections:
         """Returns the corrections of all settings, with own scales for those of graph `target`; None: for all."""
+        rows = {key: self.source.setting_rows(key, calibrations) for key in self.source.settings}
         corrections = {
-            key: self._correction(key, self.source.setting_rows(key, calibrations), self.models)
-            for key in self.source.settings
+            key: self._correction(key, own, self.models, self.source.failed_rows(key, calibrations))
+            for key, own in rows.items()
         }
         own = {
             key: self._own_scales(key, corrections[key])
             for key in self._keys(target)
-            if len(corrections[key].points) >= _MIN_OWN_ROWS
+            if len(rows[key]) >= _MIN_OWN_ROWS
         }
         return SettingCorrections(corrections, own)
 
@@ -84,14 +86,22 @@ class CorrectionFit:
             return calibrations
         return dataclasses.replace(calibrations, own={**calibrations.own, key: own})
 
-    def _correction(self, key: str, own: TrainingRows, models: Sequence[ResidualModel]) -> LocalCorrection:
+    def _correction(
+        self, key: str, own: TrainingRows, models: Sequence[ResidualModel], failed: TrainingRows | None = None
+    ) -> LocalCorrection:
+        """Returns the correction by the rows `own` of a setting, and by its trials that broke the memory limit."""
         variances = [model.variances for model in models]
         machine = self.source.settings[key][0].setting.hardware.fingerprint
         if machine in self.noise:
             noise = self.noise[machine] ** 2
             variances[THROUGHPUT] = dataclasses.replace(variances[THROUGHPUT], noise=noise)
         residuals = one_per_curve(own.points, _unexplained(own, models))
-        return LocalCorrection.fit(own.points, residuals, variances, RELEVANT)
+        found = LocalCorrection.fit(own.points, residuals, variances, RELEVANT)
+        if failed is None or not len(failed):
+            return found
+        beyond = expected_beyond(_unexplained(failed, models), *found.predict(failed.points))
+        points, residuals = np.concatenate([own.points, failed.points]), np.concatenate([residuals, beyond])
+        return LocalCorrection.fit(points, residuals, variances, RELEVANT)
 
     def _own_scales(self, key: str, correction: LocalCorrection) -> Array:
         """Returns scales from the errors on the setting's own rows, each fold predicted from all other rows.
@@ -123,6 +133,21 @@ def _unexplained(own: TrainingRows, models: Sequence[ResidualModel]) -> Array:
     """Returns the errors of the analytic model with the residual models, float64, shape (n, n_outputs)."""
     predicted = np.stack([model.predict(own.features) for model in models], axis=1)
     return own.measured - own.analytic - predicted
+
+
+def expected_beyond(bound: Array, mean: Array, deviation: Array) -> Array:
+    """Returns the expectations of normal values that are known to exceed `bound`, float64, same shape; NaN stays.
+
+    The expected value stands in for a censored one: the first step of Buckley and James, "Linear Regression with
+    Censored Data" (1979), section 2.
+
+    Args:
+        bound: Lower bounds, float64, any shape.
+        mean: Means without that knowledge, same shape.
+        deviation: Standard deviations, > 0, same shape.
+    """
+    standard = (bound - mean) / deviation
+    return np.asarray(mean + deviation * np.exp(norm.logpdf(standard) - norm.logsf(standard)))
 
 
 def _curves(points: Array) -> NDArray[np.int64]:

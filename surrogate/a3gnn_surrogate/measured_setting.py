@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.measurement import Measurement, Metrics
+from a3gnn.measurement import Failure, Measurement, Metrics
 from a3gnn.prediction import log_points
 from a3gnn.setting import Setting, setting_key, task_graph_key
 from a3gnn_surrogate.accuracy import is_reference
@@ -20,7 +20,7 @@ from a3gnn_surrogate.features import feature_matrix
 from a3gnn_surrogate.known_curves import KnownCurves, Learnt
 from a3gnn_surrogate.memory import training_peak
 from a3gnn_surrogate.points import kernel_points
-from a3gnn_surrogate.training_rows import TrainingRows, analytic_outputs
+from a3gnn_surrogate.training_rows import HOST_BYTES, OUTPUTS, TrainingRows, analytic_outputs
 
 
 class ReferenceKey(NamedTuple):
@@ -37,7 +37,7 @@ class ReferenceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSetting:
-    """Measurements of one setting by one probe of its machine, all with metrics.
+    """Measurements of one setting by one probe of its machine: all with metrics, or all beyond the host's limit.
 
     Attributes:
         setting: What was trained, on which graph and machine.
@@ -76,6 +76,17 @@ class MeasuredSetting:
             measured=np.array(measured),
             stages=np.array([[stage.sample, stage.gather, stage.train] for stage in stages]),
         )
+
+    @classmethod
+    def of_failures(cls, rows: Sequence[Measurement]) -> Self:
+        """Returns `rows` of one setting by one probe that broke the host's memory limit, with lower bounds of peaks."""
+        setting, columns = rows[0].setting, as_columns([row.config for row in rows])
+        measured = np.full((len(rows), len(OUTPUTS)), np.nan)
+        for place, row in enumerate(rows):
+            assert isinstance(row.outcome, Failure)
+            above_idle = row.outcome.limit - setting.hardware.profile.idle_host_bytes
+            measured[place, HOST_BYTES] = np.log(above_idle) if above_idle > 0 else np.nan
+        return cls(setting, columns, expected_work(columns, setting), measured, np.full((len(rows), 3), np.nan))
 
     def __len__(self) -> int:
         return len(self.measured)

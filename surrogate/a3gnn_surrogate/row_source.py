@@ -8,7 +8,7 @@ import numpy as np
 
 from a3gnn.figures import Reference
 from a3gnn.hardware import Hardware
-from a3gnn.measurement import Measurement
+from a3gnn.measurement import Failure, FailureKind, Measurement
 from a3gnn_surrogate.calibrate import general_calibrations
 from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.features import PLAIN_FEATURES
@@ -44,6 +44,10 @@ class RowSource:
             key: [MeasuredSetting.of(probed, self.curves[key], references) for probed in _by_probe(rows)]
             for key, rows in groups.items()
         }
+        self._failed = {
+            key: [MeasuredSetting.of_failures(probed) for probed in _by_probe(rows)]
+            for key, rows in by_setting(filter(_broke_the_hosts_limit, measurements)).items()
+        }
         self.physics = physics
         self._calibrations: dict[frozenset[str], Calibrations] = {}
         self._rows: dict[frozenset[str], TrainingRows] = {}
@@ -68,8 +72,23 @@ class RowSource:
 
     def setting_rows(self, key: str, calibrations: Calibrations) -> TrainingRows:
         """Returns the rows of the setting `key` under `calibrations`."""
-        rows = _joined([one.training_rows(calibrations.of(one.setting)) for one in self.settings[key]])
+        return self._training_rows(self.settings[key], calibrations)
+
+    def failed_rows(self, key: str, calibrations: Calibrations) -> TrainingRows:
+        """Returns the trials of the setting `key` that broke the host's limit; `measured` has lower bounds of peaks."""
+        return self._training_rows(self._failed.get(key, []), calibrations)
+
+    def _training_rows(self, settings: Sequence[MeasuredSetting], calibrations: Calibrations) -> TrainingRows:
+        rows = _joined([no_rows(), *(one.training_rows(calibrations.of(one.setting)) for one in settings)])
         return rows if self.physics else rows.without_analytic(len(PLAIN_FEATURES))
+
+
+def _broke_the_hosts_limit(row: Measurement) -> bool:
+    """Returns whether a trial broke the host's memory limit; with a device, the limit may be that of the device."""
+    outcome = row.outcome
+    if row.setting.hardware.has_device or not isinstance(outcome, Failure):
+        return False
+    return outcome.kind is FailureKind.OUT_OF_MEMORY and outcome.limit > 0
 
 
 def _by_probe(rows: Sequence[Measurement]) -> list[list[Measurement]]:

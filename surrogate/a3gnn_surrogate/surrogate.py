@@ -111,7 +111,9 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
     ) -> Self:
         """Fits to `measurements` and returns itself.
 
-        Failed trials are left out. Copies of a row, which have equal ids, count once; repetitions of a trial all count.
+        Failed trials are left out. Only those that broke the limit of a host without a device correct the peaks of
+        their setting, if it has other rows (`expected_beyond`). Copies of a row, which have equal ids, count once;
+        repetitions of a trial all count.
 
         Args:
             measurements: Measurements of any graphs, tasks and machines; [] gives the analytic model without

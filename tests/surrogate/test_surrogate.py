@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.stats import truncnorm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -15,7 +16,11 @@ from a3gnn.measurement import METRICS, Failure, FailureKind, Measurement
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
+from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.fit_corrections import expected_beyond
 from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.points import kernel_points
+from a3gnn_surrogate.posterior import rbf_kernel
 from a3gnn_surrogate.surrogate import Surrogate
 
 THROUGHPUT, DEVICE, HOST, ACCURACY, SECONDS = range(5)
@@ -166,7 +171,30 @@ def test_columns_and_configurations_agree_and_chunks_do_not_show(default_known, 
     np.testing.assert_allclose(whole.mean[-500:], few.mean, rtol=1e-9)
 
 
-def test_failed_trials_change_nothing(corpus, unseen):
+def test_a_broken_memory_limit_raises_the_peaks_of_its_like(corpus, unseen, default_known):
+    row = unseen[1]
+    before, bound = predict(default_known, [row, *unseen[2:]]), 1.5
+
+    def after(share: float) -> np.ndarray:
+        limit = share * before.mean[0, HOST]
+        failure = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit", int(limit), limit)
+        failed = dataclasses.replace(row, outcome=failure, id="failed")
+        fitted = Surrogate().fit([*corpus, unseen[0], failed], row.setting.graph.fingerprint, like=default_known)
+        assert fitted.num_rows_ == default_known.num_rows_
+        return predict(fitted, [row, *unseen[2:]])
+
+    found = after(bound)
+    assert found.mean[0, HOST] > 0.9 * bound * before.mean[0, HOST]
+    raised = found.mean[:, HOST] / before.mean[:, HOST]
+    points = kernel_points(as_columns([one.config for one in (row, *unseen[2:])]), row.setting)
+    alike = rbf_kernel(points[:1], points)[0]
+    assert np.corrcoef(alike[1:], np.log(raised[1:]))[0, 1] > 0.6
+    np.testing.assert_array_equal(np.delete(found.mean, HOST, axis=1), np.delete(before.mean, HOST, axis=1))
+    expected = after(0.5)  # as predicted
+    assert expected.mean[0, HOST] == pytest.approx(before.mean[0, HOST], rel=0.02)
+
+
+def test_other_failed_trials_change_nothing(corpus, unseen):
     failed = dataclasses.replace(corpus[0], outcome=Failure(FailureKind.OUT_OF_MEMORY, "killed"))
     small = corpus[:30]
     with_failure, without = Surrogate().fit([*small, failed]), Surrogate().fit(small)
@@ -238,3 +266,21 @@ def test_parameters_out_of_range_are_refused(parameters, message):
 def test_missing_columns_are_named(graphs, laptop):
     with pytest.raises(UsageError, match="num_workers"):
         Surrogate().fit([]).predict({"batch_size": np.array([64])}, Setting(Task(), graphs["road"], laptop))
+
+
+def test_what_lies_beyond_a_bound_is_expected_as_of_a_truncated_normal():
+    bound, mean, deviation = np.array([0.0, 3.0, -2.0, 40.0, np.nan]), np.array([1.0, 1.0, 1.0, 0.0, 0.0]), 2.0
+    found = expected_beyond(bound, mean, np.full(5, deviation))
+    exact = truncnorm.mean((bound[:3] - mean[:3]) / deviation, np.inf, loc=mean[:3], scale=deviation)
+    np.testing.assert_allclose(found[:3], exact, rtol=1e-9)
+    assert 40 < found[3] < 40.2
+    assert np.isnan(found[4])
+
+
+def test_limits_that_may_be_a_devices_teach_nothing(corpus, simulate, draw):
+    own = simulate("dense@device", draw("dense@device", 3, 5))
+    failure = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit", 2**31, 2.0**30)
+    failed = dataclasses.replace(own[1], outcome=failure, id="failed")
+    without = Surrogate().fit(corpus)
+    found = Surrogate().fit([*corpus, failed], like=without)
+    np.testing.assert_array_equal(predict(found, own).high, predict(without, own).high)
