@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import log_ndtr
 
 from a3gnn_surrogate.calibrate import own_calibration
 from a3gnn_surrogate.calibration import Calibrations
@@ -147,7 +147,8 @@ def expected_beyond(bound: Array, mean: Array, deviation: Array) -> Array:
         deviation: Standard deviations, > 0, same shape.
     """
     standard = (bound - mean) / deviation
-    return np.asarray(mean + deviation * np.exp(norm.logpdf(standard) - norm.logsf(standard)))
+    log_density = -0.5 * (standard**2 + np.log(2 * np.pi))
+    return np.asarray(mean + deviation * np.exp(log_density - log_ndtr(-standard)))
 
 
 def _curves(points: Array) -> NDArray[np.int64]:
