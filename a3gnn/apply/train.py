@@ -100,10 +100,10 @@ def train(
         host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of
             the tuned.json, if any.
         target_accuracy: Validation quality, by the metric, in percent, such as 88; for mae the error, such as 0.4.
-            Until it is reached, validation also runs at the points of the learning curve, as in a tune, and the result
-            contains the time to target. None uses the target of the tuned.json, if that was tuned for this graph and
-            metric.
-        until_target: Whether training ends when the target is reached.
+            Until it is reached and the mean of the next three points keeps it, validation also runs at the points of
+            the learning curve, as in a tune, and the result contains the time to target. None uses the target of the
+            tuned.json, if that was tuned for this graph and metric.
+        until_target: Whether training ends at the target: at the first point there once it is known to be kept.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which chooses by the labels
             (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json is
             given.
@@ -235,12 +235,12 @@ def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) ->
         UsageError: Training should end at the target, but a run before a resume has already passed it.
     """
     trained = done.batches(trainer.batches_per_epoch)
-    reached = done.reached(accuracy)
-    if ends and reached is not None and reached.batches < trained:
+    settled = done.settled(accuracy)
+    if ends and settled is not None and settled.batches < trained:
         raise UsageError(
             f"{option('until_target')} needs a run that has not passed the target, got a run that reached "
-            f"{trainer.metric.show(accuracy)} after {reached.batches} mini-batches and continued to {trained}; leave "
-            "it out, or start another run"
+            f"{trainer.metric.show(accuracy)}, kept it until {settled.batches} mini-batches and went on to {trained}; "
+            "leave it out, or start another run"
         )
     return TargetAccuracy(accuracy, ends)
 

@@ -120,7 +120,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
     metavar="PERCENT",
     help="Validation target by --metric; training reports the time to it. Default: the tune's.",
 )
-@click.option("--until-target", is_flag=True, help="Stop at the target.")
+@click.option("--until-target", is_flag=True, help="Stop once the target is reached and kept.")
 @click.option(
     "--trainers",
     metavar="DEVICES",

@@ -84,7 +84,7 @@ def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> I
 
 def _when(result: TrainResult) -> str:
     if result.best_epoch is None:
-        return f"after {result.batches_to_accuracy} mini-batches, at the target"
+        return f"after {result.batches} mini-batches, at the target"
     return f"at epoch {result.best_epoch} of {result.epochs}, the best by validation"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from a3gnn.errors import A3GNNError
+from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.metric import ACCURACY, Metric
 from a3gnn.service.home import JobFolder
 from a3gnn.service.study_files import FileCache
@@ -108,13 +109,13 @@ def _setup_s(promise: TunedConfig | None, result: dict[str, Any] | None, epochs:
 
 
 def _curve(epochs: list[dict[str, Any]], setup_s: float, result: dict[str, Any] | None) -> list[tuple[float, float]]:
-    """Returns seconds of training, set-up included, and validation quality after each epoch, and at the target."""
+    """Returns seconds of training, set-up included, and validation quality after each epoch and at the end."""
     found, seconds = [], setup_s
     for epoch in epochs:
         seconds += epoch["train_s"]
         found.append((seconds, float(epoch["val_accuracy"])))
-    if result is not None and result["ended"] == "target" and result["seconds_to_accuracy"] is not None:
-        found.append((result["seconds_to_accuracy"], result["val_accuracy"]))
+    if result is not None and result["ended"] == "target":
+        found.append((result["train_seconds"], result["val_accuracy"]))
     return sorted(found)
 
 
@@ -151,11 +152,13 @@ def _target(
 
 
 def _seconds_to(target: float, result: dict[str, Any] | None, curve: list[tuple[float, float]]) -> float | None:
-    """Returns the seconds to the target: as the result has them, or the end of the first epoch that reached it."""
+    """Returns the seconds to the target: as the result has them, or the end of the first epoch that kept it so far."""
     if result is not None:
         found: float | None = result["seconds_to_accuracy"]
         return found
-    return next((seconds for seconds, quality in curve if quality >= target), None)
+    epochs = LearningCurve(tuple(range(1, len(curve) + 1)), tuple(quality for _, quality in curve), CurveEnd.BUDGET)
+    reached = epochs.first_reaching(target)
+    return None if reached is None else curve[reached - 1][0]
 
 
 def _figures(

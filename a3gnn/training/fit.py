@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from types import FrameType, TracebackType
@@ -49,7 +49,7 @@ def fit(
         ending: When training ends.
         first: Mini-batches before the first point of the learning curve (`first_point`); needed for a target, and if
             `ending` watches.
-        target: Until it is reached, validation is evaluated at the points of the learning curve too.
+        target: Until it is reached and kept, validation is evaluated at the points of the learning curve too.
         meter: Measures the energy of training; by default of this machine's processors.
         on_step: Called after each mini-batch, once `progress` includes it.
         on_epoch: Called after each epoch, once `progress` includes it.
@@ -70,7 +70,7 @@ def fit(
             on_epoch(progress.finish_epoch(accuracy, perf_counter() - begin, work))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Points:
     """Evaluates validation at the points of the learning curve.
 
@@ -78,7 +78,7 @@ class _Points:
         trainer: Trains.
         progress: Gets the points.
         first: Mini-batches before the first point; None for no points.
-        watches: Whether all points within epochs are evaluated, and not only those until the target is reached.
+        watches: Whether all points within epochs are evaluated, and not only those until the target is kept.
         target: The target, if any.
         meter: Evaluation's energy is discarded from it.
         on_point: Called after each point.
@@ -91,19 +91,26 @@ class _Points:
     target: TargetAccuracy | None
     meter: EnergyMeter
     on_point: Callable[[Point], None]
+    _seeks: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._seeks = self._is_sought()
 
     def is_at_end(self) -> bool:
         """Evaluates validation if a point is due, and returns whether training ends here because of its target."""
         if self._is_due():
             self._evaluate()
-        return ended_at(self.target, self.progress)
+            self._seeks = self._is_sought()
+        return self.target is not None and self.target.ends and not self._seeks
+
+    def _is_sought(self) -> bool:
+        return self.target is not None and self.progress.settled(self.target.accuracy) is None
 
     def _is_due(self) -> bool:
         if self.first is None:
             return False
         batches = self.progress.batches(self.trainer.batches_per_epoch)
-        sought = self.target is not None and self.progress.reached(self.target.accuracy) is None
-        if not sought and not (self.watches and batches % self.trainer.batches_per_epoch):
+        if not self._seeks and not (self.watches and batches % self.trainer.batches_per_epoch):
             return False  # the end of an epoch evaluates validation anyway
         due = next_point(self.progress.points[-1].batches if self.progress.points else 0, self.first)
         while due < batches:
@@ -231,8 +238,9 @@ def run(
             folder.save_if_due()
 
         def on_point(point: Point) -> None:
-            if target is not None and done.reached(target.accuracy) is point:
-                notify(_reached(point, target, trainer.metric))
+            reached = None if target is None else done.reached(target.accuracy)
+            if target is not None and reached is not None and done.settled(target.accuracy) is point:
+                notify(_reached(reached, target, trainer.metric))
             interrupt.check()
 
         def on_epoch(result: EpochResult) -> None:
@@ -277,8 +285,8 @@ def run(
 
 
 def ended_at(target: TargetAccuracy | None, done: Progress) -> bool:
-    """Returns whether training ended because `target` was reached."""
-    return target is not None and target.ends and done.reached(target.accuracy) is not None
+    """Returns whether training ended because `target` was reached and kept."""
+    return target is not None and target.ends and done.settled(target.accuracy) is not None
 
 
 def why_ended(ending: Ending, target: TargetAccuracy | None, done: Progress, batches_per_epoch: int) -> End:
@@ -298,11 +306,14 @@ def _say_why(
     folder: Path,
     notify: Callable[[str], None],
 ) -> None:
-    """Passes a line to `notify` if training ended because validation stopped improving, or before it did."""
+    """Passes lines to `notify` of a target reached but not known to be kept, and of why training ended if not there."""
     end = why_ended(ending, target, done, trainer.batches_per_epoch)
     label, best, epochs = f"validation {trainer.metric.label}", done.best, len(done.epochs)
     if end is End.TARGET or best is None:
         return
+    reached = None if target is None else done.reached(target.accuracy)
+    if target is not None and reached is not None and done.settled(target.accuracy) is None:
+        notify(_reached(reached, target, trainer.metric))
     if end is End.NO_BETTER:
         notify(f"{label} has not improved since about epoch {best.epoch} of {epochs}, so training ends")
     elif ending.cuts_off(done, trainer.batches_per_epoch):

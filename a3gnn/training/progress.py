@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, Self
 
 from a3gnn._fields import from_fields
-from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.learning_curve import FOLLOWING, CurveEnd, LearningCurve
 from a3gnn.measurement import StageSeconds
 from a3gnn.training.step import EpochWork, Step, TrainerStep, WorkFigures, by_rank
 
@@ -26,7 +26,7 @@ class TargetAccuracy:
 
     Attributes:
         accuracy: The quality.
-        ends: Whether training ends when the target is reached.
+        ends: Whether training ends at the target: at the first point there once it is known to be kept.
     """
 
     accuracy: float
@@ -160,8 +160,8 @@ class Progress:
     Attributes:
         epochs: The finished epochs.
         under_way: Totals of the current epoch.
-        points: Evaluations of validation at points of the learning curve: until a target was reached, and within
-            epochs if training ends when validation stops improving.
+        points: Evaluations of validation at points of the learning curve: until a target was reached and kept, and
+            within epochs if training ends when validation stops improving.
         setup_s: Seconds before the first mini-batch: partitions, orders, caches and tables.
         eval_s: Seconds of all evaluations.
     """
@@ -178,8 +178,20 @@ class Progress:
         return self.setup_s + sum(result.train_s for result in self.epochs) + self.under_way.seconds
 
     def reached(self, accuracy: float) -> Point | None:
-        """Returns the first point of at least `accuracy`, or None."""
-        return next((point for point in self.points if point.val_accuracy >= accuracy), None)
+        """Returns the first point of at least `accuracy` that keeps it (`LearningCurve.held`), or None."""
+        place = self._place_reaching(accuracy)
+        return None if place is None else self.points[place]
+
+    def settled(self, accuracy: float) -> Point | None:
+        """Returns the first point of at least `accuracy` among those after it is known to be kept; None before it."""
+        place = self._place_reaching(accuracy)
+        later = [] if place is None else self.points[place + FOLLOWING :]
+        return next((point for point in later if point.val_accuracy >= accuracy), None)
+
+    def _place_reaching(self, accuracy: float) -> int | None:
+        batches, found = (tuple(getattr(point, name) for point in self.points) for name in ("batches", "val_accuracy"))
+        reached = LearningCurve(batches, found, CurveEnd.BUDGET).first_reaching(accuracy)
+        return None if reached is None else batches.index(reached)
 
     def batches(self, batches_per_epoch: int) -> int:
         """Returns the mini-batches trained on so far."""

@@ -42,7 +42,7 @@ class TrainResult:
         throughput_epochs_per_s: One over the median training time of an epoch, without evaluation.
         target_accuracy: The target of the validation quality; None without a target.
         seconds_to_accuracy: Seconds of training, with set-up and without evaluation, until validation reached the
-            target; None if it did not.
+            target and kept it (`a3gnn.learning_curve.LearningCurve.first_reaching`); None if it did not.
         batches_to_accuracy: Mini-batches until the target was reached, or None.
         eval_seconds_to_accuracy: Seconds of evaluation until the target was reached, or None.
         eval_seconds: Seconds of all evaluations of validation.
@@ -154,8 +154,7 @@ def make_result(
     """
     reached = None if target is None else done.reached(target.accuracy)
     best = None if ended_at(target, done) else done.best
-    kept = reached if best is None else best
-    assert kept is not None
+    kept = done.points[-1] if best is None else best
     speed, figures = done.epochs_per_s(trainer.batches_per_epoch), _figures(trainer, done)
     return TrainResult(
         test_accuracy=test_accuracy,

@@ -43,9 +43,10 @@ def test_the_curve_stands_beside_the_promise(idle: Server, training: int) -> Non
     epochs = [
         {"epoch": n, "train_s": 2.0, "val_accuracy": q, "epochs_per_s": 0.5} for n, q in enumerate((0.6, 0.77), 1)
     ]
-    (folder / "run" / "metrics.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in epochs) + '{"epoch": 3, "tr'
-    )
+    metrics = folder / "run" / "metrics.jsonl"
+    metrics.write_text(json.dumps(epochs[1]) + "\n" + json.dumps(epochs[0]) + "\n")
+    assert view(idle, training)["target"]["reached_s"] is None, "the next epoch fell back"
+    metrics.write_text("".join(json.dumps(one) + "\n" for one in epochs) + '{"epoch": 3, "tr')
     promised = json.loads((REAL / "tuned.json").read_text())
     measured = TunedConfig.read(REAL).measured
     assert measured is not None
@@ -66,6 +67,9 @@ def test_the_curve_stands_beside_the_promise(idle: Server, training: int) -> Non
     assert [round(at, 4) for at, _ in shown["curve"]] == [2.5, 4.5]  # the set-up is known now
     for words in ("75.00%", "3.9 s", f"{3.9 / seconds['median']:.2f}x the promise", "1.00 GiB"):
         assert words in shown["head"]["figures"], words
+    result |= {"ended": "target", "train_seconds": 5.5}
+    (folder / "run" / "result.json").write_text(json.dumps({**result, "metric": metric, "peak_device_bytes": 0}))
+    assert view(idle, training)["curve"][-1] == [5.5, 77.0]
     page = idle.ask("GET", f"/trainings/{training}/page").content.decode()
     assert f"a3gnn pull {idle.url}" in page
     assert "&lt;script" not in page

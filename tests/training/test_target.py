@@ -11,10 +11,10 @@ import torch
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.learning_curve import CurveEnd, LearningCurve
+from a3gnn.learning_curve import FOLLOWING, CurveEnd, LearningCurve
 from a3gnn.training.checkpoint import identity, restore_checkpoint
 from a3gnn.training.curve import first_point, train_curve
-from a3gnn.training.progress import Progress
+from a3gnn.training.progress import Point, Progress
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
 CONFIG = TrainConfig(batch_size=128)
@@ -34,10 +34,10 @@ def curve(small_folder_graph, task, tmp_path) -> LearningCurve:
 
 @pytest.fixture
 def middle(curve) -> float:
-    """A target in percent that the curve's middle reaches first."""
-    best = curve.running_best()
-    place = next(i for i in range(len(best) // 3, len(best)) if best[i] > best[i - 1])
-    return 100 * best[place]
+    """A target in percent that the curve's middle reaches first, and that the next points keep."""
+    kept, own = curve.held(), curve.val_accuracy
+    places = range(len(kept) // 3, len(kept) - FOLLOWING)
+    return 100 * next(kept[i] for i in places if kept[i] > max(kept[:i]) and max(own[i + FOLLOWING :]) >= kept[i])
 
 
 def progress_of(out: Path, graph, task) -> Progress:
@@ -71,9 +71,12 @@ def test_training_may_end_at_the_target(curve, middle, small_folder_graph, task,
     result = train(CONFIG, small_folder_graph, **ends)
     reached = curve.first_reaching(middle / 100)
     assert (result.best_epoch, result.batches_to_accuracy) == (None, reached)
-    assert result.val_accuracy == curve.val_accuracy[curve.batches.index(reached)]
+    decided = curve.batches.index(reached) + FOLLOWING  # the last point that decides whether the target is kept
+    last = next(i for i in range(decided, len(curve.batches)) if curve.val_accuracy[i] >= middle / 100)
+    assert (result.batches, result.val_accuracy) == (curve.batches[last], curve.val_accuracy[last])
+    assert 0 < result.seconds_to_accuracy < result.train_seconds
     with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=out)) as trainer:
-        assert result.epochs == (reached - 1) // trainer.batches_per_epoch
+        assert result.epochs == (curve.batches[last] - 1) // trainer.batches_per_epoch
         trainer.model.load_state_dict(torch.load(out / "model.pt", weights_only=True))
         assert (result.val_accuracy, result.test_accuracy) == (trainer.validate(), trainer.test())
     again = train(CONFIG, small_folder_graph, resume=True, **ends)
@@ -84,13 +87,47 @@ def test_training_may_end_at_the_target(curve, middle, small_folder_graph, task,
     whole = train(CONFIG, small_folder_graph, task=task, epochs=EPOCHS, out=tmp_path / "whole")
     assert accuracies(out) == accuracies(tmp_path / "whole")
     assert further.test_accuracy == whole.test_accuracy
-    with pytest.raises(UsageError, match=r"reached .* after \d+ mini-batches and continued to .* start another run"):
+    with pytest.raises(
+        UsageError, match=r"reached .*, kept it until \d+ mini-batches and went on to .* start another run"
+    ):
         train(CONFIG, small_folder_graph, resume=True, **ends)
 
 
 def accuracies(out: Path) -> list[tuple[float, float]]:
     lines = (json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines())
     return [(line["loss"], line["val_accuracy"]) for line in lines]
+
+
+def test_a_touch_that_the_next_points_do_not_keep_does_not_count():
+    progress = Progress()
+    for place, accuracy in enumerate([0.6, 0.82, 0.7, 0.71, 0.7, 0.81, 0.8], start=1):
+        progress.points.append(Point(place, accuracy, float(place), 0.0))
+    assert progress.reached(0.8) is progress.points[5]  # with as many points after it as there are
+    assert progress.settled(0.8) is None
+    progress.points.append(Point(8, 0.83, 8.0, 0.0))
+    assert progress.settled(0.8) is None
+    progress.points.append(Point(9, 0.79, 9.0, 0.0))
+    assert progress.settled(0.8) is None  # known to be kept, but this point is below it
+    progress.points.append(Point(10, 0.8, 10.0, 0.0))
+    assert progress.settled(0.8) is progress.points[9]
+    assert progress.reached(0.8) is progress.points[5]
+    assert progress.reached(0.85) is None
+    assert Progress().reached(0.8) is None
+
+
+def test_a_target_reached_too_late_to_know_whether_it_is_kept(curve, small_folder_graph, task, tmp_path):
+    said: list[str] = []
+    best = max(curve.val_accuracy)
+    late = {"task": task, "epochs": EPOCHS, "target_accuracy": 100 * best, "until_target": True}
+    with Trainer(small_folder_graph, CONFIG, task, TrainerOptions(scratch=tmp_path)) as trainer:
+        batches = trainer.batches_per_epoch
+    epochs = -(-curve.batches[curve.val_accuracy.index(best)] // batches)
+    result = train(CONFIG, small_folder_graph, out=tmp_path / "run", notify=said.append, **late | {"epochs": epochs})
+    points = progress_of(tmp_path / "run", small_folder_graph, task).points
+    kept = LearningCurve(*zip(*((p.batches, p.val_accuracy) for p in points), strict=True), CurveEnd.BUDGET)
+    assert (result.ended, result.epochs) == ("epochs", epochs)
+    assert result.batches_to_accuracy == kept.first_reaching(best)
+    assert sum(line.startswith("reached ") for line in said) == (result.batches_to_accuracy is not None)
 
 
 def test_a_target_that_is_not_reached(small_folder_graph, task, tmp_path):

@@ -68,6 +68,7 @@ def test_a_target_is_an_error(values_graph: Graph, tmp_path: Path) -> None:
     found = train(_CONFIG, values_graph, **options, target_accuracy=easy, out=tmp_path / "run")
     assert found.target_accuracy == pytest.approx(-0.5)
     assert found.batches_to_accuracy is not None
+    assert found.ended == "target"
     with pytest.raises(UsageError, match="target_accuracy must be a positive MAE, got 0"):
         train(_CONFIG, values_graph, **options, target_accuracy=0, out=tmp_path / "other")
 

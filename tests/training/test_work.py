@@ -31,9 +31,9 @@ TASK = Task(model="sage", hidden_channels=8, fanouts=(4, 3))
 CONFIG = TrainConfig(batch_size=32)
 
 
-def run(graph: Graph, out: Path, **others: Any) -> tuple[Any, list[dict[str, Any]]]:
+def run(graph: Graph, out: Path, config: TrainConfig = CONFIG, **others: Any) -> tuple[Any, list[dict[str, Any]]]:
     given: dict[str, Any] = {"task": TASK, "epochs": 2, "out": out, "notify": lambda line: None}
-    result = train(CONFIG, graph, **given | others)
+    result = train(config, graph, **given | others)
     return result, [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -162,11 +162,13 @@ def test_an_evaluation_that_is_interrupted_takes_no_energy_of_training(
 
 
 def test_until_a_target_in_the_first_epoch_figures_are_estimates(
-    rapl: RaplFolder, tiny_folder_graph: Graph, tmp_path: Path
+    rapl: RaplFolder, tiny_folder_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, epochs = run(tiny_folder_graph, tmp_path / "run", target_accuracy=2.0, until_target=True)
+    monkeypatch.setattr("a3gnn.apply.train.first_point", lambda trainer: 1)  # or the epoch ends before four points
+    small = TrainConfig(batch_size=8)
+    result, epochs = run(tiny_folder_graph, tmp_path / "run", small, target_accuracy=2.0, until_target=True)
     assert epochs == []
-    with Trainer(tiny_folder_graph, CONFIG, TASK) as trainer:
+    with Trainer(tiny_folder_graph, small, TASK) as trainer:
         assert result.kj_per_epoch == pytest.approx(trainer.batches_per_epoch / 1e3, rel=1e-9)
     assert result.nvtps > 0
 

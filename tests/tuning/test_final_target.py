@@ -61,7 +61,7 @@ def test_a_tune_says_at_the_start_that_the_baseline_takes_longer_and_carries_it_
 
 
 @pytest.mark.parametrize(("speed", "priority", "said"), [(1e9, "time", 1), (1e9, "throughput", 0), (1, "time", 0)])
-def test_a_tune_for_time_says_at_its_start_where_there_is_little_time_to_save(
+def test_a_tune_for_time_says_at_its_start_where_a_trial_costs_more_than_it_can_save(
     quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], speed: float, priority: str, said: int
 ) -> None:
     def run(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
@@ -70,7 +70,7 @@ def test_a_tune_for_time_says_at_its_start_where_there_is_little_time_to_save(
 
     lines: list[str] = []
     quick_tune(**PARTS | {"priority": priority}, executor=formulas(run), notify=everything(lines))
-    told = [line for line in lines if "there is little time to save; priority='throughput' or" in line]
+    told = [line for line in lines if "so it costs more than one training can save; priority='throughput' or" in line]
     assert len(told) == said
     assert all(line.startswith("the baseline reaches 89.00% after ") for line in told)
 

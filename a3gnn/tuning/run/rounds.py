@@ -157,9 +157,9 @@ def _describe_early(history: History) -> str:
         return ""
     return (
         f"the baseline reaches {history.study.setting.metric.show(reference.target)} after "
-        f"{format_seconds(required_s)} of training, and a trial takes {format_seconds(around_s)} beside its training: "
-        f"there is little time to save; {option('priority', 'throughput')} or {option('priority', 'memory')} may gain "
-        "more"
+        f"{format_seconds(required_s)} of training, and a trial takes {format_seconds(around_s)} beside its training, "
+        f"so it costs more than one training can save; {option('priority', 'throughput')} or "
+        f"{option('priority', 'memory')} may be worth more"
     )
 
 

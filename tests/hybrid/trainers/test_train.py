@@ -99,6 +99,7 @@ def test_a_schedule_is_told_and_may_be_another_after_a_resume(tiny_folder_graph,
 def test_a_target_is_reached_by_trainers_too(tiny_folder_graph, tmp_path):
     found = run(tiny_folder_graph, tmp_path / "run", trainers="cpu:1,cpu:1", target_accuracy=2, until_target=True)
     assert found.seconds_to_accuracy is not None
+    assert found.ended == "target"
 
 
 REFUSED = {
