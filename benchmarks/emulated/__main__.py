@@ -1,16 +1,16 @@
 """Replays tunes by several engines on graphs of which grids were measured.
 
     python -m benchmarks.emulated [--grids FILE.jsonl.gz ...] [--seeds 4] [--priorities time throughput]
-        [--engines NAME ...] [--profiles FILE.jsonl.gz] [--json FILE]
+        [--engines NAME ...] [--budget 10] [--profiles FILE.jsonl.gz] [--json FILE]
 
 Any configuration of the default space can be tried, as in a tune. The true metrics are those of Gaussian processes that
 are fitted to the grid alone (`benchmarks/emulated/graph.py`). Engine, racing, surrogate and choice are the tune's, and
 the limit on memory is the baseline's peak. The surrogate has no row of the graph. Only trials take seconds. Each tune
-begins with the baseline's trial, and ends after the seconds of ten trials that train whole curves.
+begins with the baseline's trial, and ends after the seconds of --budget trials that train whole curves, ten by default.
 
 Columns, means over graphs of the means over seeds: doublings of the score that the choice gains over the baseline,
-after the seconds of 3, 5 and 10 whole trials; its shortfall from the best known score at the end, in doublings; the
-shares of the seconds in trials that failed or broke a limit, and in others that repeated a learning key; trials, and
+after .3, .5 and all of the budget; its shortfall from the best known score at the end, in doublings; the shares of the
+seconds in trials that failed or broke a limit, and in others that repeated a learning key; trials, and
 the share of them with a new learning key. Then each engine less the first, paired, with standard errors over graphs.
 """
 
@@ -36,8 +36,8 @@ from benchmarks.emulated.measured import by_setting
 from benchmarks.report import add_profiles, profiles, write_report
 
 GRIDS = Path(__file__).parents[1] / "results" / "grids"
-#: Whole trials' worth of seconds after which the choice is judged.
-LOOKS = (3.0, 5.0, 10.0)
+#: Shares of the budget after which the choice is judged.
+LOOKS = (0.3, 0.5, 1.0)
 #: Makes the engine of a seed. Those named alone get no beliefs.
 MAKE: Mapping[str, Callable[[int], Engine]] = {
     **{name: partial(make_engine, name) for name in ("ei", "ppo", "gp", "tpe", "nsga2", "random")},
@@ -60,31 +60,33 @@ def emulated(path: Path, options: argparse.Namespace) -> dict[Key, EmulatedTune]
         for priority in options.priorities:
             for name in options.engines:
                 engine = MAKE[name](seed)
-                tune = EmulatedTune.run(world.anew(), others, ends, Priority.parse(priority), engine, LOOKS[-1], seed)
+                tune = EmulatedTune.run(
+                    world.anew(), others, ends, Priority.parse(priority), engine, options.budget, seed
+                )
                 found[graph.name, priority, name, seed] = tune
-                gains = ", ".join(f"{tune.after(look):.2f}" for look in LOOKS)
+                gains = ", ".join(f"{tune.after(look * options.budget):.2f}" for look in LOOKS)
                 counts = f"{tune.trials} trials, {tune.keys} keys, {tune.broken:.0%} broken"
                 print(f"{graph.name[:24]} {priority} {name} {seed}: {gains} of {tune.best:.2f}; {counts}", flush=True)
     return found
 
 
-def lines(found: Mapping[Key, EmulatedTune], engines: Sequence[str]) -> list[str]:
-    """Returns the tables, one per priority."""
-    shown: list[str] = []
+def lines(found: Mapping[Key, EmulatedTune], engines: Sequence[str], budget: float) -> list[str]:
+    """Returns the tables, one per priority, of tunes with a `budget` of so many whole trials."""
+    shown, looks = list[str](), [look * budget for look in LOOKS]
     for priority in dict.fromkeys(key[1] for key in found):
         cases = sorted({(graph, seed) for graph, wanted, _, seed in found if wanted == priority})
         tunes = {name: [found[graph, priority, name, seed] for graph, seed in cases] for name in engines}
         best = np.max([[one.best for one in own] for own in tunes.values()], axis=0)
         graphs = np.array([graph for graph, _ in cases])
         gains = {
-            name: _by_graph(graphs, [[one.after(look) for look in LOOKS] for one in tunes[name]]) for name in engines
+            name: _by_graph(graphs, [[one.after(look) for look in looks] for one in tunes[name]]) for name in engines
         }
-        heads = "".join(f"{f'gain @{look:g}':>10}" for look in LOOKS)
+        heads = "".join(f"{f'gain @{look:g}':>10}" for look in looks)
         shown.append(f"{priority}: {len(cases)} tunes per engine, {len(set(graphs))} graphs")
         shown.append(f"{'engine':14}{heads}{'short':>8}{'broken':>8}{'repeats':>8}{'trials':>8}{'new':>6}")
         for name in engines:
             means = "".join(f"{value:10.2f}" for value in gains[name].mean(axis=0))
-            short = float(np.mean([top - one.after(LOOKS[-1]) for top, one in zip(best, tunes[name], strict=True)]))
+            short = float(np.mean([top - one.after(budget) for top, one in zip(best, tunes[name], strict=True)]))
             broken, repeated, trials, keys = (
                 float(np.mean([getattr(one, field) for one in tunes[name]]))
                 for field in ("broken", "repeated", "trials", "keys")
@@ -112,17 +114,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4, help="tunes of each graph by each engine")
     parser.add_argument("--priorities", nargs="+", default=["time", "throughput"])
     parser.add_argument("--engines", nargs="+", default=["ppo", "ei", "gp", "tpe"], choices=list(MAKE))
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=10.0,
+        help="a tune's seconds for trials, in those of trials that train whole curves",
+    )
     add_profiles(parser)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     options = parser.parse_args()
     found: dict[Key, EmulatedTune] = {}
     for path in options.grids or sorted(GRIDS.glob("*.jsonl.gz")):
         found |= emulated(path, options)
-    print("\n".join(lines(found, options.engines)))
+    print("\n".join(lines(found, options.engines, options.budget)))
     if options.json:
         names = ("graph", "priority", "engine", "seed")
         rows = [dict(zip(names, key, strict=True)) | tune._asdict() for key, tune in found.items()]
-        write_report(options.json, rows=rows)
+        write_report(options.json, rows=rows, budget=options.budget)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from a3gnn.tuning.engines.improvement import STARTS
 from a3gnn.tuning.engines.maximize import maximize
 from a3gnn.tuning.run.blocks import CONTENDERS
 from a3gnn.tuning.run.plans import trial_plan
+from a3gnn.tuning.study.budget import VERIFICATION_SHARE
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import DEFAULT_PEAK, Study, TuneRequest
 from a3gnn.tuning.study.trial import Proposal, Trial, predicted_row
@@ -282,8 +283,8 @@ class EmulatedTune(NamedTuple):
             whole_trials: The budget, in trials that train a whole curve.
             seed: The tune's.
         """
-        history = _begun(graph, corpus, priority, seed)
         whole_s, spent_s, broken_s, repeated_s = sum(graph.default.trial_seconds), 0.0, 0.0, 0.0
+        history = _begun(graph, corpus, priority, whole_trials * whole_s, seed)
         surrogate = fit_surrogate(history)
         beliefs = Beliefs(history, surrogate)
         chosen = [(0.0, _chosen(graph, beliefs))]
@@ -316,11 +317,14 @@ class EmulatedTune(NamedTuple):
         )
 
 
-def _begun(graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priority, seed: int) -> History:
-    """Returns the history of a tune that has measured the baseline."""
-    request = TuneRequest("", graph.setting.task, priority, DEFAULT_PEAK, None, 1.0, 1_000, "ei", seed=seed)
-    study = dataclasses.replace(Study.of(request, graph.setting), corpus=tuple(corpus))
+def _begun(
+    graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priority, trials_s: float, seed: int
+) -> History:
+    """Returns the history of a tune that has measured the baseline, and whose budget leaves trials `trials_s`."""
     default = next(row for row in graph.default.by_config[TrainConfig().canonical()] if row.metrics is not None)
+    budget = (default.seconds + trials_s) / (1 - VERIFICATION_SHARE)
+    request = TuneRequest("", graph.setting.task, priority, DEFAULT_PEAK, None, 1.0, budget, "ei", seed=seed)
+    study = dataclasses.replace(Study.of(request, graph.setting), corpus=tuple(corpus))
     return History(study, (Trial("default", {}, default),))
 
 

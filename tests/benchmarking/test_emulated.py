@@ -174,7 +174,7 @@ def test_tables_pair_engines_on_the_same_graph_and_seed() -> None:
         for name, gain in (("ei", 1.0), ("tpe", 0.5))
         for seed in (0, 1)
     }
-    shown = lines(found, ["ei", "tpe"])
+    shown = lines(found, ["ei", "tpe"], 10.0)
     assert shown[0] == "time: 4 tunes per engine, 2 graphs"
     assert shown[2].split() == ["ei", "1.50", "1.50", "3.00", "2.00", "25%", "10%", "2.0", "50%"]
     # By graph the differences are -.5 and +.5: of two graphs, whatever the number of seeds.
