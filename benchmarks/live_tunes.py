@@ -1,14 +1,15 @@
 """Compares engines by whole tunes on real graphs that nothing was fitted to.
 
     python -m benchmarks.live_tunes [GRAPH ...] [--budget 2min] [--seeds 2] [--priority time] [--rounds 5]
-        [--engines NAME ...] [--out runs/live] [--json FILE]
+        [--engines NAME ...] [--first-trial] [--out runs/live] [--json FILE]
 
 Every tune is whole: baseline, trials and verification, with the same surrogate, limits, budget in seconds and racing,
 whichever engine chooses its trials. Each has a cache folder of its own: otherwise the first tune of a graph would make
 curves, partitions and tables for all. Seed by seed the engines take turns. The limit on memory is the baseline's peak.
 Then the choices and the baseline train again in turns, each in its own process, for as long as the baseline's budget
 was, or longer if an epoch's speed needs it. The target is that of the graph's first tune. A finished tune in --out is
-not repeated, and an interrupted one goes on. An engine "alone" is Optuna without our beliefs.
+not repeated, and an interrupted one goes on. An engine "alone" is Optuna without our beliefs. With --first-trial, the
+configuration of each tune's first trial trains again, too.
 
 Columns: trials, and the share of their seconds in those that failed or broke a limit; then medians and ranges of the
 rounds: the choice's epochs per second over the baseline's, the baseline's seconds to accuracy and peak memory over the
@@ -49,7 +50,7 @@ from a3gnn.tuning.engines.engine import Engine, make_engine
 from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
 from a3gnn.tuning.run.blocks import SEEDS
 from a3gnn.tuning.run.session import open_study
-from a3gnn.tuning.study.folder import holds_tune
+from a3gnn.tuning.study.folder import Journal, holds_tune
 from a3gnn.tuning.study.study import DEFAULT_PEAK, TuneRequest
 from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
@@ -110,6 +111,13 @@ def chosen(spec: str, engine: str, seed: int, folder: Path, options: argparse.Na
             with opened as (history, runner):
                 tune_study(history, runner, MAKE[engine](seed))
     return Chosen(engine, seed, TunedConfig.read(folder), Spent.of(folder))
+
+
+def first_trial(one: Chosen, folder: Path) -> Chosen:
+    """Returns the configuration of the first trial of the tune in `folder`, as if `one` had chosen that."""
+    trial = next(trial for trial in Journal(folder).read(mend=False) if trial.counts and trial.metrics is not None)
+    tuned = dataclasses.replace(one.tuned, config=trial.measurement.config, measured=trial.metrics)
+    return one._replace(engine=f"{one.engine}, first trial", tuned=tuned)
 
 
 def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -180,6 +188,7 @@ def main() -> None:
     parser.add_argument("--priority", default="time")
     parser.add_argument("--rounds", type=int, default=5, help="times that what was chosen trains again")
     parser.add_argument("--engines", nargs="+", default=["ppo", "gp", "tpe"], choices=list(MAKE))
+    parser.add_argument("--first-trial", action="store_true", help="train first trials' configurations again, too")
     parser.add_argument("--out", type=Path, default=Path("runs/live"), help="where the tunes' folders are")
     parser.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")
     options, console = parser.parse_args(), Console(width=160, highlight=False)
@@ -193,12 +202,14 @@ def main() -> None:
                 engine = options.engines[(turn + seed) % len(options.engines)]
                 folder = options.out / f"{name}-{engine.replace(' ', '-')}-{seed}"
                 found.append(chosen(spec, engine, seed, folder, options))
+                if options.first_trial and found[-1].spent.trials > found[-1].spent.lost:
+                    found.append(first_trial(found[-1], folder))
         memory = memory_metric(found[0].tuned.setting.hardware.has_device)
         again, default = trained_again(found, options.rounds)
         for one, results in zip(found, again, strict=True):
             rows.append(_row(name, one, Beside.of(results, default, memory)))
         console.print(_table([row for row in rows if row["graph"] == name]))
-    for engine in options.engines:
+    for engine in dict.fromkeys(row["engine"] for row in rows):
         console.print(summary(engine, [row for row in rows if row["engine"] == engine]))
     if options.json:
         write_report(options.json, rows=rows)

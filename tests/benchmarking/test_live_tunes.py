@@ -83,6 +83,8 @@ def test_tunes_by_several_engines_are_trained_again(
     assert "tpe: time" in printed
     caches = sorted(path.name for path in (tmp_path / "live").glob("*-cache"))
     assert len(caches) == len(rows), "no tune finds what another one made"
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--engines", "ei"])
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--engines", "ei", "--first-trial"])
     live_tunes.main()
-    assert "#1" not in capsys.readouterr().out, "what is finished is not repeated"
+    printed = capsys.readouterr().out
+    assert "#1" not in printed, "what is finished is not repeated"
+    assert "ei, first trial: time" in printed

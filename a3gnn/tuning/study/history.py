@@ -33,7 +33,8 @@ from a3gnn_surrogate.curve_ends import Extrapolated
 #: Single trials and trainings of other configurations differ by more (`docs/design/measurement.md`, Host memory).
 DEFAULT_TOLERANCE = 0.05
 #: Share of the seconds for trials that one trial may train to the target if seconds to accuracy count. Without, a tune
-#: of amazon_computers for five minutes spent 92 of 106 s on one trial that lost, and kept the baseline. Guess.
+#: of amazon_computers for five minutes spent 92 of 106 s on one trial that lost, and kept the baseline. In emulated
+#: tunes half gains as much, and an eighth less (`docs/design/trials.md`).
 _TRIAL_SHARE = 1 / 4
 #: A trial that was cut off goes on if it may take so many times as long as its next point needs: the speed of the
 #: machine varies by less. Guess.
