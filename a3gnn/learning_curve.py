@@ -120,12 +120,16 @@ class LearningCurve:
 
         A touch does not count if the mean of the next points is below `accuracy` (`held`). None if none counts.
         """
-        reached = (count for count, kept in zip(self.batches, self.held(), strict=True) if kept >= accuracy)
-        return next(reached, None)
+        place = self.place_reaching(accuracy)
+        return None if place is None else self.batches[place]
+
+    def place_reaching(self, accuracy: float) -> int | None:
+        """Returns the index of the first point that is at least `accuracy` and keeps it (`held`), or None."""
+        return next((place for place, kept in enumerate(self.held()) if kept >= accuracy), None)
 
     def has_settled_at(self, accuracy: float) -> bool:
         """Returns whether `accuracy` is reached, and all points that decide about it (`held`) are known."""
-        place = next((place for place, kept in enumerate(self.held()) if kept >= accuracy), None)
+        place = self.place_reaching(accuracy)
         return place is not None and place + FOLLOWING < len(self.batches)
 
     def fell_from(self, accuracy: float) -> bool:

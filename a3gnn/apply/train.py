@@ -103,7 +103,7 @@ def train(
             Until it is reached and the mean of the next three points keeps it, validation also runs at the points of
             the learning curve, as in a tune, and the result contains the time to target. None uses the target of the
             tuned.json, if that was tuned for this graph and metric.
-        until_target: Whether training ends at the target: at the first point there once it is known to be kept.
+        until_target: Whether training ends at the target: at its first point there after three points that kept it.
         metric: accuracy, macro_f1, micro_f1, roc_auc, average_precision, mae, or auto, which chooses by the labels
             (docs/reference/metrics.md). None uses the task's metric, or auto if neither a task nor a tuned.json is
             given.

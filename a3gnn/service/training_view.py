@@ -157,8 +157,8 @@ def _seconds_to(target: float, result: dict[str, Any] | None, curve: list[tuple[
         found: float | None = result["seconds_to_accuracy"]
         return found
     epochs = LearningCurve(tuple(range(1, len(curve) + 1)), tuple(quality for _, quality in curve), CurveEnd.BUDGET)
-    reached = epochs.first_reaching(target)
-    return None if reached is None else curve[reached - 1][0]
+    place = epochs.place_reaching(target)
+    return None if place is None else curve[place][0]
 
 
 def _figures(

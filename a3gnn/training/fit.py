@@ -306,7 +306,7 @@ def _say_why(
     folder: Path,
     notify: Callable[[str], None],
 ) -> None:
-    """Passes lines to `notify` of a target reached but not known to be kept, and of why training ended if not there."""
+    """Passes to `notify` that a target was reached too late to know whether it is kept, and why training ended."""
     end = why_ended(ending, target, done, trainer.batches_per_epoch)
     label, best, epochs = f"validation {trainer.metric.label}", done.best, len(done.epochs)
     if end is End.TARGET or best is None:

@@ -26,7 +26,7 @@ class TargetAccuracy:
 
     Attributes:
         accuracy: The quality.
-        ends: Whether training ends at the target: at the first point there once it is known to be kept.
+        ends: Whether training ends at the target (`Progress.settled`).
     """
 
     accuracy: float
@@ -183,15 +183,14 @@ class Progress:
         return None if place is None else self.points[place]
 
     def settled(self, accuracy: float) -> Point | None:
-        """Returns the first point of at least `accuracy` among those after it is known to be kept; None before it."""
+        """Returns the first point of at least `accuracy` at which it is known to be kept, or None."""
         place = self._place_reaching(accuracy)
         later = [] if place is None else self.points[place + FOLLOWING :]
         return next((point for point in later if point.val_accuracy >= accuracy), None)
 
     def _place_reaching(self, accuracy: float) -> int | None:
         batches, found = (tuple(getattr(point, name) for point in self.points) for name in ("batches", "val_accuracy"))
-        reached = LearningCurve(batches, found, CurveEnd.BUDGET).first_reaching(accuracy)
-        return None if reached is None else batches.index(reached)
+        return LearningCurve(batches, found, CurveEnd.BUDGET).place_reaching(accuracy)
 
     def batches(self, batches_per_epoch: int) -> int:
         """Returns the mini-batches trained on so far."""
