@@ -19,6 +19,7 @@ from a3gnn.hybrid.trainers.opening import NamedTrainers, open_several, open_trai
 from a3gnn.hybrid.trainers.request import Trainers
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
+from a3gnn.machine.probe import device_context_bytes
 from a3gnn.metric import checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
@@ -184,6 +185,8 @@ def train(
         has_gpu = us.device != "cpu" if several is None else several.use_gpu
         for module in optimizer_imports(request.task, has_gpu):
             import_module(module)  # before timing starts, because trials of a tune start with it imported
+        with us.first_alone():
+            context_bytes = device_context_bytes(notify) if has_gpu else 0
         before = perf_counter()
         stack.enter_context(watched(graph, notify, interrupt.check))
         with us.first_alone():
@@ -222,7 +225,18 @@ def train(
             seconds = perf_counter() - begin
             stolen = others.stolen_share()
             result = make_result(
-                trainer, done, request, folder.path, seconds, stolen, ending, target, test, meter.told, us
+                trainer,
+                done,
+                request,
+                folder.path,
+                seconds,
+                stolen,
+                context_bytes,
+                ending,
+                target,
+                test,
+                meter.told,
+                us,
             )
             folder.finish(result.to_dict())
         return result

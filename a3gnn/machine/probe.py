@@ -96,6 +96,11 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     return None if found is None else dataclasses.replace(machine, profile=found.profile)
 
 
+def device_context_bytes(notify: Callable[[str], None]) -> int:
+    """Returns the memory that a process takes on the accelerator before it allocates any; probes the machine once."""
+    return (kept_hardware() or probe_hardware(notify=notify)).profile.idle_device_bytes
+
+
 def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:
     """Returns the file that stores the profile of `machine`."""
     return cache_root(cache) / "hardware" / f"{machine.fingerprint}-v{PROBE_VERSION}.json"

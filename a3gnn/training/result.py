@@ -47,7 +47,8 @@ class TrainResult:
         eval_seconds_to_accuracy: Seconds of evaluation until the target was reached, or None.
         eval_seconds: Seconds of all evaluations of validation.
         peak_host_bytes: Peak of anonymous and shared-anonymous memory, including evaluation.
-        peak_device_bytes: Peak that torch's allocator reserved on the device; 0 without one.
+        peak_device_bytes: Peak that torch's allocator reserved on the device, and the CUDA context, as in a trial; 0
+            without a device.
         cache_hit_rate: Share of input rows that the cache served in the last epoch.
         cache_bytes: The cache's actual bytes.
         seconds_per_epoch: Median training time of an epoch, without evaluation.
@@ -131,6 +132,7 @@ def make_result(
     folder: Path,
     seconds: float,
     stolen_share: float,
+    context_bytes: int,
     ending: Ending,
     target: TargetAccuracy | None,
     test_accuracy: float,
@@ -146,6 +148,7 @@ def make_result(
         folder: The run's folder.
         seconds: Seconds of the call.
         stolen_share: Share of the cores' time that other machines took.
+        context_bytes: Memory of the CUDA context; 0 without a device.
         ending: When training was to end.
         target: The run's target, if any.
         test_accuracy: Quality on test nodes.
@@ -172,7 +175,7 @@ def make_result(
         eval_seconds_to_accuracy=None if reached is None else reached.eval_s,
         eval_seconds=done.eval_s,
         peak_host_bytes=us.total(trainer.memory.peak_bytes),
-        peak_device_bytes=int(torch.cuda.max_memory_reserved()) if torch.cuda.is_available() else 0,
+        peak_device_bytes=context_bytes + int(torch.cuda.max_memory_reserved()) if torch.cuda.is_available() else 0,
         cache_hit_rate=done.cache_hit_rate,
         cache_bytes=trainer.cache_bytes,
         seconds_per_epoch=1 / speed,

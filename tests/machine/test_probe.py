@@ -12,7 +12,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import cache_sizes, instruction_sets
-from a3gnn.machine.probe import kept_at, kept_hardware, moved, newer, probe_hardware, within_peaks
+from a3gnn.machine.probe import device_context_bytes, kept_at, kept_hardware, moved, newer, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement, Metrics
 from a3gnn.process.worker import Worker
 from a3gnn.threads.affinity import available_cores
@@ -48,10 +48,14 @@ def test_idle_memory_is_that_of_a_process_that_does_nothing(probed: Hardware, wo
     assert abs(probed.profile.idle_host_bytes - nothing) < 4 * MIB
 
 
-def test_what_was_probed_is_kept_for_whoever_measures_nothing(probed: Hardware, cache: Path, tmp_path: Path) -> None:
+def test_what_was_probed_is_kept_for_whoever_measures_nothing(
+    probed: Hardware, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert kept_hardware(cache) == probed
     assert kept_hardware(tmp_path) is None
     assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("A3GNN_CACHE", str(cache))
+    assert device_context_bytes(pytest.fail) == probed.profile.idle_device_bytes
     damaged = kept_at(probed, tmp_path)
     damaged.parent.mkdir()
     damaged.write_text("{}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
@@ -217,3 +218,12 @@ def test_subgraphs_of_one_layer_count(tiny_folder_graph: Graph) -> None:
     with Trainer(tiny_folder_graph, CONFIG, Task(model="gcn", hidden_channels=4, fanouts=(3,))) as trainer:
         found: list[Subgraph] = trainer.first_samples(1)
     assert traversed(found) == (found[0].num_nodes + found[0].num_seeds, found[0].num_edges)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_gpu_the_peak_counts_the_context_as_a_trial_does(tiny_folder_graph: Graph, tmp_path: Path) -> None:
+    result, _ = run(tiny_folder_graph, tmp_path / "run")
+    hardware = kept_hardware()
+    assert hardware is not None
+    assert result.peak_device_bytes > hardware.profile.idle_device_bytes > 0
