@@ -166,7 +166,7 @@ def train(
         request, several = open_several(request, asked, said, us, out if resume else None, notify)
         if adapt and several is None:
             check_adapting(request.graph, request.config, us.count)
-        ending = _ending(epochs, patience, request.task, notify)
+        ending = ending_of(epochs, patience, request.task, notify)
         accuracy = request.target
         if target_accuracy is not None:
             accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
@@ -185,8 +185,7 @@ def train(
         has_gpu = us.device != "cpu" if several is None else several.use_gpu
         for module in optimizer_imports(request.task, has_gpu):
             import_module(module)  # before timing starts, because trials of a tune start with it imported
-        with us.first_alone():
-            context_bytes = device_context_bytes(notify) if has_gpu else 0
+        context_bytes = device_context_bytes() if has_gpu else 0
         before = perf_counter()
         stack.enter_context(watched(graph, notify, interrupt.check))
         with us.first_alone():
@@ -267,12 +266,13 @@ def _first_point(trainer: Trainer, done: Progress) -> int:
     return first
 
 
-def _ending(epochs: int | None, patience: Patience, task: Task, notify: Callable[[str], None]) -> Ending:
+def ending_of(epochs: int | None, patience: Patience, task: Task, notify: Callable[[str], None]) -> Ending:
     """Returns when training ends; passes a note to `notify` if that is not where the learning rate reaches 0.
 
     Raises:
-        UsageError: Training would never end.
+        UsageError: An argument is out of range, or training would never end.
     """
+    _check_ending(epochs, patience)
     ending, falls = Ending.of(epochs, patience, task), task.lr_epochs
     if ending.epochs is None and ending.patience is None:
         raise UsageError("patience=None needs epochs, or training never ends")
@@ -282,11 +282,16 @@ def _ending(epochs: int | None, patience: Patience, task: Task, notify: Callable
     return ending
 
 
-def _check(epochs: int | None, patience: Patience, out: object, resume: bool, progress: bool, task: object) -> None:
+def _check_ending(epochs: int | None, patience: Patience) -> None:
+    """Raises a `UsageError` if one of the arguments of `train` is out of range."""
     if epochs is not None:
         whole_number("epochs", epochs, 1)
     if patience is not None and patience != "auto":
         whole_number("patience", patience, 1, "None never stops early")
+
+
+def _check(epochs: int | None, patience: Patience, out: object, resume: bool, progress: bool, task: object) -> None:
+    _check_ending(epochs, patience)
     path_or_none("out", out)
     flag("progress", progress)
     if flag("resume", resume) and out is None:

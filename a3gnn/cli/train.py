@@ -59,8 +59,8 @@ _FALLING_EPOCHS = 50
 #: Options that --auto takes.
 _OF_AUTO = {
     *("auto", "dataset", "split", "split_seed", "model", "layers", "fanouts", "norm", "residual", "lr_schedule"),
-    *("lr_epochs", "seed", "loss", "class_weights", "metric", "host_memory_limit", "out", "resume"),
-    *("quiet", "verbose", "as_json"),
+    *("lr_epochs", "seed", "loss", "class_weights", "metric", "epochs", "patience", "host_memory_limit", "out"),
+    *("resume", "quiet", "verbose", "as_json"),
 }
 #: Names of parameters that are not those of an option.
 _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
@@ -171,7 +171,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 @click.option(
     "--auto",
     is_flag=True,
-    help="Tune for a third of the baseline's expected training, if that is a minute or more, and train the choice.",
+    help="Compare the recommended configuration with the baseline for some epochs, and train with the better one.",
 )
 @click.option("--loss", type=LOSS, help=f"{LOSS_HELP} Default: the tune's.")
 @click.option("--class-weights", type=WEIGHTS, help=f"{WEIGHTS_HELP} Default: the tune's.")
@@ -224,8 +224,8 @@ def train(
 ) -> None:
     """Train with the configuration in DIR, the folder of a tune or a recommendation.
 
-    Without DIR, --model and --dataset train with the baseline. With --auto and --dataset, a tune comes first if that
-    pays within this training.
+    Without DIR, --model and --dataset train with the baseline. With --auto and --dataset, the recommended configuration
+    replaces it if that is faster here.
 
     Writes metrics.jsonl (one line per epoch), model.pt (weights of the best epoch, or at the target), result.json and a
     checkpoint to --out. --resume continues exactly where Ctrl-C or a memory limit stopped.
@@ -272,6 +272,8 @@ def train(
             model=model,
             task=dataclasses.replace(task, **changed),
             metric=AUTO if metric is None else metric,
+            epochs=epochs,
+            patience="auto" if patience is None else patience,
             host_memory_limit=host_memory_limit,
             out=out,
             resume=resume,
@@ -280,7 +282,7 @@ def train(
             progress=not (as_json or quiet),
             notify=lines(quiet, verbose),
         )
-        _print(found.to_dict(), summary_lines(found.trained, found.tuned, dataset, verbose, found.describe()), as_json)
+        _print(found.to_dict(), summary_lines(found.trained, found.chosen, dataset, verbose, found.describe()), as_json)
         return
     result = run(
         TrainConfig() if path is None else path,
@@ -316,7 +318,7 @@ def train(
 def _check_auto(context: click.Context) -> None:
     """Raises a `UsageError` if --auto has no graph, or an option that it does not take."""
     if context.params["dataset"] is None:
-        raise UsageError("--auto needs --dataset, the graph to tune and train on")
+        raise UsageError("--auto needs --dataset, the graph to train on")
     for name in context.params:
         if name not in _OF_AUTO and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"--auto does not take {_ARGUMENTS.get(name) or option(name)}; leave it out")

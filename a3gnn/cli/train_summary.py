@@ -43,7 +43,7 @@ def summary_lines(
         promised: The tune's measurements, or predictions if nothing was measured; None without a tune.
         dataset: The graph's spec; None for the tune's.
         verbose: Whether to add traversed vertices, energy and stolen time.
-        whole: The seconds of a run that also tuned (`a3gnn.tuning.auto.AutoResult.describe`).
+        whole: The seconds of a run that also compared (`a3gnn.tuning.auto.AutoResult.describe`).
     """
     model = MODEL_LABELS.get(result.task.model, result.task.model)
     yield from wrapped(f"Trained {model} on {result.graph} in {format_duration(result.seconds)}")

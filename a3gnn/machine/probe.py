@@ -96,9 +96,16 @@ def kept_hardware(cache: str | Path | None = None) -> Hardware | None:
     return None if found is None else dataclasses.replace(machine, profile=found.profile)
 
 
-def device_context_bytes(notify: Callable[[str], None]) -> int:
-    """Returns the memory that a process takes on the accelerator before it allocates any; probes the machine once."""
-    return (kept_hardware() or probe_hardware(notify=notify)).profile.idle_device_bytes
+def device_context_bytes() -> int:
+    """Returns the memory that a process takes on the accelerator before it allocates any.
+
+    It is the last probe's; without one it is measured, which takes some seconds.
+    """
+    kept = kept_hardware()
+    if kept is not None:
+        return kept.profile.idle_device_bytes
+    with Worker() as worker:
+        return int(_call(worker, "a3gnn.machine.device_constants:measure_context")["idle_device_bytes"])
 
 
 def kept_at(machine: Hardware, cache: str | Path | None = None) -> Path:

@@ -1,19 +1,21 @@
-"""`train_auto`: trains the baseline until its end can be foreseen, tunes for a share of that, and trains the choice."""
+"""`train_auto`: compares the recommended configuration with the baseline, and trains with the better one to its end."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from a3gnn.apply.train import train
+from a3gnn.apply.train import ending_of, train
+from a3gnn.checks import checked_limit
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import A3GNNError, GraphServerError, MemoryLimitError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
@@ -22,60 +24,53 @@ from a3gnn.metric import AUTO, checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import detail, listener
 from a3gnn.option_names import call, option, options
+from a3gnn.report.text import describe_config
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import claimed, claimed_next, is_vacant
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import saved_progress
-from a3gnn.training.ending import End
+from a3gnn.training.ending import Ending, Patience
 from a3gnn.training.result import TrainResult
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.foresight import expected_stop
-from a3gnn.tuning.tune import tune
-from a3gnn.units import count, format_duration
+from a3gnn.tuning.recommend import recommend
+from a3gnn.units import count, format_duration, format_seconds
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
-#: Share of the baseline's expected seconds that the tune takes. A choice that is 1.5 times as fast then makes up for
-#: it, with the seconds of the baseline until it is foreseen. Guess.
-SHARE = 1 / 3
-#: A tune of fewer seconds has few trials: one of a minute had five (`docs/start/tutorial.md`). Guess.
-LEAST_S = 60.0
-#: Share of the expected seconds that the baseline must have trained for: first points say little of the end. Guess.
-_SEEN = 1 / 30
-#: Least seconds between two looks at the baseline's curve. Each look opens the training anew, in about a second. Guess.
-_LOOK_S = 5.0
-_STATE = "auto.json"
+#: Knobs that stay as they are in the baseline. They make gradients noisier or change the steps' size, which can cost
+#: accuracy at the end. With the others, trainings ended -.1 to +2.3 points beside it (first trials in
+#: docs/design/trials.md).
+KEPT = (
+    *("batch_size", "seed_fanout", "deep_fanout", "learning_rate_scale", "num_partitions", "bias_rate", "seed_order"),
+)
+#: Seconds that the baseline trains before it is compared. The first fit of the surrogate takes about as long. Guess.
+FIRST_S = 10.0
+#: Validation quality that the choice may be below the baseline after as many epochs: a tune's `max_accuracy_drop`.
+_DROP = 0.005
+_STATE, _RECOMMENDED = "auto.json", "recommended"
 
 
 @dataclass(frozen=True, slots=True)
 class AutoState:
-    """What `auto.json` contains: what is decided, and the seconds so far, by the clock.
+    """What `auto.json` contains: what was chosen, and the seconds so far, by the clock.
 
     Attributes:
-        baseline_s: Seconds of the baseline's training until it was foreseen.
-        expected_s: The seconds that the baseline's whole training is expected to take, evaluations included; None
-            before that is foreseen.
-        tunes: Whether a tune pays; None before that is decided.
-        tune_s: Seconds of the tune.
-        train_s: Seconds of the last training: of the choice, or of the baseline from where it was left.
+        trains: What is trained to its end, "baseline" or "choice"; None before that is decided.
+        baseline_s: Seconds of the baseline's first epochs.
+        choice_s: Seconds of the recommendation, and of as many epochs with it.
+        train_s: Seconds of the training to its end.
     """
 
+    trains: Literal["baseline", "choice"] | None = None
     baseline_s: float = 0.0
-    expected_s: float | None = None
-    tunes: bool | None = None
-    tune_s: float = 0.0
+    choice_s: float = 0.0
     train_s: float = 0.0
-
-    @property
-    def budget_s(self) -> float:
-        """Seconds of the tune."""
-        return 0.0 if self.expected_s is None else SHARE * self.expected_s
 
     @property
     def total_s(self) -> float:
         """All seconds so far."""
-        return self.baseline_s + self.tune_s + self.train_s
+        return self.baseline_s + self.choice_s + self.train_s
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`."""
@@ -100,13 +95,13 @@ class AutoResult:
     """The result of `train_auto`.
 
     Attributes:
-        trained: The training with the choice; its folder has the model.
-        tuned: The tune's choice; None if the baseline was trained.
-        state: The decisions, and the seconds of each part.
+        trained: The training to its end; its folder has the model.
+        chosen: The recommended configuration; None if the baseline was trained.
+        state: What was chosen, and the seconds of each part.
     """
 
     trained: TrainResult
-    tuned: TunedConfig | None
+    chosen: TunedConfig | None
     state: AutoState
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,15 +109,14 @@ class AutoResult:
         return self.trained.to_dict() | {"auto": self.state.to_dict()}
 
     def describe(self) -> str:
-        """Returns the seconds of each part, beside those that the baseline was expected to take."""
+        """Returns the seconds of each part."""
         state = self.state
-        if not state.tunes:
+        if not state.choice_s:
             return f"{format_duration(state.total_s)} in all, all of them training of the baseline"
-        assert state.expected_s is not None, "or nothing would have been tuned"
-        parts = f"baseline {format_duration(state.baseline_s)}, tune {format_duration(state.tune_s)}"
         return (
-            f"{format_duration(state.total_s)} in all: {parts}, training {format_duration(state.train_s)}; the "
-            f"baseline alone was expected to take {format_duration(state.expected_s)}"
+            f"{format_duration(state.total_s)} in all: the baseline first {format_duration(state.baseline_s)}, the "
+            f"recommendation {format_duration(state.choice_s)}, then the {state.trains} "
+            f"{format_duration(state.train_s)}"
         )
 
 
@@ -132,6 +126,8 @@ def train_auto(
     model: str | Callable[[int, int], Any] | None = None,
     task: Task | None = None,
     metric: str | None = None,
+    epochs: int | None = None,
+    patience: Patience = "auto",
     host_memory_limit: str | int | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -140,20 +136,23 @@ def train_auto(
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> AutoResult:
-    """Tunes if that pays within one training, and trains until validation stops improving.
+    """Trains the baseline or a recommended configuration, whichever is better, until validation stops improving.
 
-    The baseline trains first, until its learning curve says when it is expected to stop improving. A tune with a third
-    of these seconds follows, if they are a minute or more, and then the training of its choice. If no tune pays, or
-    nothing gains over the baseline, the baseline's training goes on from its checkpoint.
+    The baseline trains first, for whole epochs until ten seconds have passed. Then the configuration that is predicted
+    to be the fastest trains for as many epochs. It keeps the baseline's batch size, fanouts and learning rate, and
+    its order of seeds. If its epochs take less time, and validation is at most half a point below the baseline's, its
+    training goes on; if not, the baseline's does, from its checkpoint.
 
     Args:
         dataset: A graph, or any argument of `tune`.
-        model: Replaces the task's model, as in `tune`.
+        model: Replaces the task's model; a built-in one, as nothing can be predicted of another.
         task: The task; the default one without.
         metric: As in `tune`.
-        host_memory_limit: Limit on host memory of the tune and the trainings.
-        out: A new folder for the trainings (`baseline`, `choice`), the tune (`tune`) and `auto.json`; by default
-            runs/auto-GRAPH.
+        epochs: Most epochs, as in `train`.
+        patience: When training ends before that, as in `train`.
+        host_memory_limit: Limit on host memory of the trainings.
+        out: A new folder for the trainings (`baseline`, `choice`), the recommendation (`recommended`) and `auto.json`;
+            by default runs/auto-GRAPH.
         resume: Whether to go on with the run in `out`.
         split: As in `tune`.
         split_seed: As in `tune`.
@@ -165,9 +164,16 @@ def train_auto(
         KeyboardInterrupt: By Ctrl-C; the same call with `resume` goes on.
     """
     notify, asked = listener(notify), checked_metric(metric)
+    ending_of(epochs, patience, task or Task(), lambda line: None)
+    limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     given = AUTO if asked is None and task is None else asked
     if model is not None:
         task = (task or Task()).with_model(model_name(model))
+    if task is not None and task.is_own:
+        raise UsageError(
+            f"{option('model')} must be a built-in one, got {task.model}: nothing was measured of your own from which "
+            "a faster configuration could be predicted; a3gnn tune measures it"
+        )
     with ExitStack() as stack:
         graph = as_graph(dataset, Split.of(split, split_seed)).on_disk()
         if out is None:
@@ -178,7 +184,7 @@ def train_auto(
                 raise UsageError(f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)}")
             stack.enter_context(claimed(folder, notify))
         judged = with_metric(task or Task(), given, graph, notify)
-        run = _Auto(graph, judged, folder, host_memory_limit, progress, notify)
+        run = _Auto(graph, judged, folder, limit, epochs, patience, progress, notify)
         try:
             return run.whole()
         except KeyboardInterrupt as interrupt:
@@ -195,89 +201,123 @@ class _Auto:
         graph: Graph,
         task: Task,
         folder: Path,
-        limit: str | int | None,
+        limit: int | None,
+        epochs: int | None,
+        patience: Patience,
         progress: bool,
         notify: Callable[[str], None],
     ) -> None:
         self._graph, self._task, self._folder = graph, task, folder
-        self._limit, self._progress, self._notify = limit, progress, notify
+        self._limit, self._epochs, self._patience = limit, epochs, patience
+        self._ending = Ending.of(epochs, patience, task)
+        self._progress, self._notify = progress, notify
         self._state = AutoState.read(folder)
 
     def whole(self) -> AutoResult:
         """Runs what is left, and returns the result."""
-        if self._state.tunes is None:
-            with self._timed("baseline_s"):
-                self._foresee()
-        tuned = self._tuned() if self._state.tunes else None
+        if self._state.trains is None:
+            self._decide()
+        chosen = TunedConfig.read(self._folder / _RECOMMENDED) if self._state.trains == "choice" else None
         with self._timed("train_s"):
-            folder = self._folder / ("baseline" if tuned is None else "choice")
-            trained = self._train(tuned or TrainConfig(), folder, notify=self._notify, progress=self._progress)
-        return AutoResult(trained, tuned, self._state)
-
-    def _foresee(self) -> None:
-        """Trains the baseline until a tune is found to pay, or its training ends."""
-        folder, epochs = self._folder / "baseline", 1
-        if (folder / "checkpoint.pt").exists():
-            epochs = max(1, len(saved_progress(folder).epochs))
-        while self._state.tunes is None:
-            result = self._train(
-                TrainConfig(), folder, epochs=epochs, notify=lambda line: self._notify(detail(str(line)))
-            )
-            spent_s = result.train_seconds + result.eval_seconds
-            per_epoch, last = result.batches // result.epochs, self._task.lr_epochs
-            if result.ended is End.NO_BETTER or result.epochs == last:
-                self._decide(spent_s, tunes=False)
-                self._notify(f"the baseline's training has ended after {format_duration(spent_s)}: no tune pays")
-                return
-            # A falling learning rate is trained to its end.
-            stop = expected_stop(saved_progress(folder).curve(per_epoch)) if last is None else float(last * per_epoch)
-            # The first epoch is slower than the others, whose median counts.
-            batch_s = result.seconds_per_epoch / per_epoch + result.eval_seconds / result.batches
-            expected_s = spent_s + (stop - result.batches) * batch_s
-            if expected_s * SHARE >= LEAST_S and spent_s >= _SEEN * expected_s:
-                self._decide(expected_s, tunes=True)
-                self._notify(
-                    f"baseline: {count(result.epochs, 'epoch')} in {format_duration(spent_s)}, validation "
-                    f"{result.metric.label} {result.metric.show(result.val_accuracy)}; expected to stop improving "
-                    f"after {format_duration(expected_s)}, so a tune of {format_duration(self._state.budget_s)} comes "
-                    "first"
+            try:
+                trained = self._train(
+                    chosen,
+                    epochs=self._epochs,
+                    notify=self._with_folder,
+                    progress=self._progress,
                 )
-                return
-            epochs = max(2 * epochs, round(epochs * (1 + _LOOK_S / spent_s)))
+            except (MemoryLimitError, GraphServerError) as error:
+                raise type(error)(self._shown(str(error))) from error
+        return AutoResult(trained, chosen, self._state)
+
+    def _decide(self) -> None:
+        """Trains the baseline and then the recommended configuration for as many epochs, and decides."""
+        self._notify(
+            f"the baseline trains for {FIRST_S:g} s first, and the recommended configuration for as many epochs"
+        )
+        with self._timed("baseline_s"):
+            first = self._first_epochs()
+        if self._is_over(first):
+            self._notify("the baseline's training has ended meanwhile: there is no time to save")
+            return self._settle("baseline")
+        with self._timed("choice_s"):
+            beside = self._recommended(first.epochs)
+        if beside is None:
+            return self._settle("baseline")
+        metric = first.metric
+        choice: Literal["baseline", "choice"] = "choice" if is_better(beside, first) else "baseline"
+        self._notify(
+            f"after {count(first.epochs, 'epoch')}: {format_seconds(beside.seconds_per_epoch)} an epoch in place of "
+            f"the baseline's {format_seconds(first.seconds_per_epoch)}, validation {metric.label} "
+            f"{metric.show(beside.val_accuracy)} in place of {metric.show(first.val_accuracy)}; the {choice}'s "
+            "training goes on"
+        )
+        return self._settle(choice)
+
+    def _first_epochs(self) -> TrainResult:
+        """Trains the baseline for whole epochs, until they have taken `FIRST_S` or the training is over."""
+        folder = self._folder / "baseline"
+        if (folder / "checkpoint.pt").exists():
+            before = saved_progress(folder)
+            epochs = max(1, len(before.epochs) + (before.under_way.batches > 0))
+        else:
+            epochs = 1
+        while True:
+            result = self._train(None, epochs=epochs, notify=self._quietly)
+            took_s = result.train_seconds + result.eval_seconds
+            if took_s >= FIRST_S or self._is_over(result):
+                return result
+            epochs += math.ceil((FIRST_S - took_s) / result.seconds_per_epoch)
+            last = self._ending.epochs
             epochs = epochs if last is None else min(epochs, last)
 
-    def _tuned(self) -> TunedConfig | None:
-        """Tunes, and returns the choice; None if nothing gains over the baseline."""
-        folder = self._folder / "tune"
-        with self._timed("tune_s"):
-            result = tune(
-                self._graph,
-                task=self._task,
-                budget=self._state.budget_s,
-                host_memory_limit=self._limit,
-                out=folder,
-                resume=(folder / "request.json").exists(),
-                notify=self._notify,
-            )
-        if result.tuned.config.canonical() == TrainConfig().canonical():
-            self._notify("nothing gains over the baseline, whose training goes on")
-            return None
-        self._notify(result.summary.headline)
-        return result.tuned
+    def _is_over(self, first: TrainResult) -> bool:
+        """Whether the baseline's training would not go on after its `first` epochs."""
+        progress, per_epoch = saved_progress(self._folder / "baseline"), first.batches // first.epochs
+        return self._ending.reached(progress, per_epoch) is not None
 
-    def _train(self, config: TrainConfig | TunedConfig, folder: Path, **options: Any) -> TrainResult:
+    def _recommended(self, epochs: int) -> TrainResult | None:
+        """Trains the recommended configuration for `epochs`; None if it is the baseline, or fails."""
+        folder, fixed = self._folder / _RECOMMENDED, {name: getattr(TrainConfig(), name) for name in KEPT}
+        try:
+            if not (folder / "tuned.json").exists():
+                recommend(
+                    self._graph,
+                    task=self._task,
+                    host_memory_limit=self._limit,
+                    fix=fixed,
+                    out=folder,
+                    notify=self._quietly,
+                )
+            chosen = TunedConfig.read(folder)
+            if chosen.config.canonical() == TrainConfig().canonical():
+                self._notify("nothing is predicted to be faster than the baseline, whose training goes on")
+                return None
+            self._notify(f"recommended: {describe_config(chosen.config)}")
+            return self._train(chosen, epochs=epochs, notify=self._quietly)
+        except A3GNNError as error:
+            self._notify(f"{error.__cause__ or error}; the baseline's training goes on")
+            return None
+
+    def _train(self, chosen: TunedConfig | None, **options: Any) -> TrainResult:
+        folder = self._folder / ("baseline" if chosen is None else "choice")
         return train(
-            config,
+            chosen or TrainConfig(),
             self._graph,
             task=self._task,
             host_memory_limit=self._limit,
             out=folder,
+            patience=self._patience,
             resume=(folder / "checkpoint.pt").exists(),
             **options,
         )
 
-    def _decide(self, expected_s: float, *, tunes: bool) -> None:
-        self._state = dataclasses.replace(self._state, expected_s=expected_s, tunes=tunes)
+    def _quietly(self, line: str) -> None:
+        self._notify(detail(str(line)))
+
+    def _settle(self, trains: Literal["baseline", "choice"]) -> None:
+        self._state = dataclasses.replace(self._state, trains=trains)
+        self._state.write(self._folder)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -289,3 +329,22 @@ class _Auto:
             spent_s = getattr(self._state, name) + time.perf_counter() - begin
             self._state = dataclasses.replace(self._state, **{name: spent_s})
             self._state.write(self._folder)
+
+    def _with_folder(self, line: str) -> None:
+        """Passes on a line of the last training; one that says how to go on, with the run's folder."""
+        shown = self._shown(line)
+        self._notify(line if shown == line else shown)
+
+    def _shown(self, text: str) -> str:
+        """Returns a line of the last training with the run's folder, which is the one to go on with."""
+        return text.replace(f"{self._folder}/{self._state.trains}", str(self._folder))
+
+
+def is_better(choice: TrainResult, baseline: TrainResult) -> bool:
+    """Whether `choice` is faster after as many epochs, and its validation quality at most `_DROP` lower.
+
+    Evaluations take as long in both, but the first of a graph, which may store what later ones read, does not. So the
+    seconds of training an epoch count.
+    """
+    faster = choice.seconds_per_epoch < baseline.seconds_per_epoch
+    return faster and choice.val_accuracy >= baseline.val_accuracy - _DROP

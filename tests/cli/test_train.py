@@ -220,16 +220,16 @@ def test_auto_prints_the_seconds_of_each_part(tmp_path, capsys):
     found, err = capsys.readouterr()
     assert "Took " in found
     assert "all of them training of the baseline" in " ".join(found.split())
-    assert "the baseline's training has ended after" in err
+    assert "the baseline's training has ended meanwhile" in err
     assert (out / "baseline" / "model.pt").exists()
-    assert json.loads((out / "auto.json").read_text())["tunes"] is False
+    assert json.loads((out / "auto.json").read_text())["trains"] == "baseline"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((), "--auto needs --dataset"),
-        (("--dataset", SPEC, "--epochs", 3), "--auto does not take --epochs; leave it out"),
+        (("--dataset", SPEC, "--trainers", "auto"), "--auto does not take --trainers; leave it out"),
         (("--dataset", SPEC, "--config", "runs/tune"), "--auto does not take --config"),
         (("runs/tune", "--dataset", SPEC), "--auto does not take DIR"),
     ],

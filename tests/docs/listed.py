@@ -28,7 +28,7 @@ OVER_PARTS = "needs graph servers; the tests in tests/parts start three"
 PLATFORM = "needs the files that the page shows below; tests/hitgnn/platforms/test_files.py reads such"
 FOUR = "starts four processes; tests/hitgnn/algorithms/test_train.py starts two, and test_equality.py four"
 GOES_ON = "goes on with the command above, which has ended by then"
-AUTO = "may tune for minutes; tests/tuning/test_auto.py runs it"
+AUTO = "trains until nothing improves; tests/tuning/test_auto.py runs it"
 COMPILES = "needs a C++ compiler; the tests in tests/hitgnn/hls run it where there is one"
 DATABASE = "needs the database server of the example; tests/service/test_postgresql.py starts one"
 

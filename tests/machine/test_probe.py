@@ -55,7 +55,7 @@ def test_what_was_probed_is_kept_for_whoever_measures_nothing(
     assert kept_hardware(tmp_path) is None
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("A3GNN_CACHE", str(cache))
-    assert device_context_bytes(pytest.fail) == probed.profile.idle_device_bytes
+    assert device_context_bytes() == probed.profile.idle_device_bytes
     damaged = kept_at(probed, tmp_path)
     damaged.parent.mkdir()
     damaged.write_text("{}")

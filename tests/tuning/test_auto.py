@@ -1,21 +1,32 @@
-"""`train_auto` with real trainings and a real tune of small graphs."""
+"""`train_auto` with real trainings of small graphs."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.ending import End
+from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import auto
-from a3gnn.tuning.auto import AutoState, train_auto
+from a3gnn.tuning.auto import KEPT, AutoState, is_better, train_auto
+from a3gnn.tuning.recommend import recommend
+
+GRAPH = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
+TASK = Task(hidden_channels=64)
+
+
+def linear(in_channels: int, out_channels: int) -> torch.nn.Linear:
+    return torch.nn.Linear(in_channels, out_channels)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -35,62 +46,119 @@ def assert_same_weights(one: Path, other: Path) -> None:
         pytest.param(Task(hidden_channels=16, fanouts=(5, 5)), id="until nothing improves", marks=pytest.mark.slow),
     ],
 )
-def test_a_training_too_short_for_a_tune_is_the_baselines(
-    small_folder_graph: Graph, task: Task, tmp_path: Path
-) -> None:
+def test_a_short_training_is_the_baselines(small_folder_graph: Graph, task: Task, tmp_path: Path) -> None:
     lines: list[str] = []
     result = train_auto(small_folder_graph, task=task, out=tmp_path / "auto", notify=lines.append)
     alone = train(TrainConfig(), small_folder_graph, task=task, out=tmp_path / "alone", notify=lambda line: None)
     trained = result.trained
     assert (trained.ended, trained.epochs, trained.test_accuracy) == (alone.ended, alone.epochs, alone.test_accuracy)
     assert_same_weights(tmp_path / "auto" / "baseline", tmp_path / "alone")
-    assert not (tmp_path / "auto" / "tune").exists()
-    assert any(line.startswith("the baseline's training has ended after ") for line in lines)
+    assert not (tmp_path / "auto" / "recommended").exists()
+    assert "the baseline's training has ended meanwhile: there is no time to save" in lines
     assert not any("epochs ended" in line for line in lines)  # what looks at the curve is not shown
     state = AutoState.read(tmp_path / "auto")
     assert state == result.state
-    assert not state.tunes
+    assert state.trains == "baseline"
     assert result.describe().endswith("in all, all of them training of the baseline")
     with pytest.raises(UsageError, match="must be a new or empty folder; add resume=True"):
         train_auto(small_folder_graph, task=task, out=tmp_path / "auto", notify=lines.append)
 
 
-@pytest.mark.slow
-def test_a_tune_comes_first_where_it_pays_and_a_stopped_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A tune of some seconds, and Ctrl-C before its first trial."""
-    monkeypatch.setattr(auto, "LEAST_S", 1.0)
-    graph = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
-    task = Task(hidden_channels=64, lr_schedule="linear", lr_epochs=240)  # its end is known, and far enough
-    lines: list[str] = []
+def stopping(lines: list[str], begin: str) -> Callable[[str], None]:
+    """Returns a listener that presses Ctrl-C at the first line that begins so."""
 
-    def stop(line: str) -> None:
+    def notify(line: str) -> None:
         lines.append(line)
-        if line.startswith("baseline "):
+        if line.startswith(begin):
             raise KeyboardInterrupt
 
+    return notify
+
+
+@pytest.mark.parametrize("at", ["the baseline trains", "recommended: ", "epoch   9"])
+def test_the_choice_trains_on_from_where_it_was_compared(
+    at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ctrl-C at the start, after the recommendation or at the end; then the rest."""
+    monkeypatch.setattr(auto, "FIRST_S", 0.01)
+    monkeypatch.setattr(auto, "is_better", lambda choice, baseline: choice.epochs == baseline.epochs)
+    lines: list[str] = []
     with pytest.raises(KeyboardInterrupt, match=r"the same call with out=.*/auto', resume=True goes on"):
-        train_auto(graph, task=task, out=tmp_path / "auto", notify=stop)
-    said = next(line for line in lines if "comes first" in line)
-    assert "expected to stop improving after" in said
+        train_auto(GRAPH, task=TASK, epochs=9, out=tmp_path / "auto", notify=stopping(lines, at))
     before = AutoState.read(tmp_path / "auto")
-    assert before.tunes
-    assert before.budget_s >= 1.0
-    assert before.tune_s > 0
-    result = train_auto(graph, task=task, out=tmp_path / "auto", resume=True, notify=lines.append)
-    state = AutoState.read(tmp_path / "auto")
-    assert (state.baseline_s, state.expected_s) == (before.baseline_s, before.expected_s)
-    assert state.tune_s > before.tune_s
-    assert state.train_s > 0
-    assert (result.trained.ended, result.trained.epochs) == (End.EPOCHS, 240)
-    assert lines.count(said) == 1
-    kept = json.loads((tmp_path / "auto" / "tune" / "tuned.json").read_text())
-    if result.tuned is None:
-        assert result.trained.folder == tmp_path / "auto" / "baseline"
-        assert kept["config"] == TrainConfig().canonical().to_dict()
-    else:
-        assert result.trained.folder == tmp_path / "auto" / "choice"
-        assert result.trained.config == result.tuned.config
-    assert "the baseline alone was expected to take" in result.describe()
-    assert result.to_dict()["auto"]["total_s"] == state.total_s
+    assert before.trains == ("choice" if at == "epoch   9" else None)
+    assert (before.baseline_s > 0) == (at != "the baseline trains")
+    result = train_auto(GRAPH, task=TASK, epochs=9, out=tmp_path / "auto", resume=True, notify=lines.append)
+    assert result.state.trains == "choice"
+    assert result.state == AutoState.read(tmp_path / "auto")
+    assert len([line for line in lines if line.endswith("the choice's training goes on")]) == 1
+    chosen = TunedConfig.read(tmp_path / "auto" / "recommended")
+    assert result.chosen == chosen
+    assert all(getattr(chosen.config, name) == getattr(TrainConfig(), name) for name in KEPT)
+    assert (result.trained.ended, result.trained.epochs) == (End.EPOCHS, 9)
+    train(chosen, GRAPH, task=TASK, epochs=9, out=tmp_path / "alone", notify=lambda line: None)
+    assert_same_weights(tmp_path / "auto" / "choice", tmp_path / "alone")
+    assert "then the choice" in result.describe()
+    assert result.to_dict()["auto"]["total_s"] == result.state.total_s
+
+
+def test_who_wants_more_epochs_is_told_the_folder_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(auto, "FIRST_S", 0.01)
+    monkeypatch.setattr(auto, "is_better", lambda choice, baseline: False)
+    lines: list[str] = []
+    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
+    assert any(line.endswith("the baseline's training goes on") for line in lines)
+    assert (result.chosen, result.state.trains, result.trained.epochs) == (None, "baseline", 3)
+    assert result.trained.still_improving
+    assert any(f"epochs=6, out='{tmp_path}/auto', resume=True goes on" in line for line in lines)
+    longer = train_auto(GRAPH, task=TASK, epochs=6, out=tmp_path / "auto", resume=True, notify=lines.append)
+    train(TrainConfig(), GRAPH, task=TASK, epochs=6, out=tmp_path / "alone", notify=lambda line: None)
+    assert longer.trained.epochs == 6
+    assert_same_weights(tmp_path / "auto" / "baseline", tmp_path / "alone")
+
+
+def test_the_faster_one_is_better_unless_it_learns_less(small_folder_graph: Graph, tmp_path: Path) -> None:
+    task = Task(hidden_channels=8)
+    one = train(TrainConfig(), small_folder_graph, task=task, epochs=1, out=tmp_path / "one", notify=lambda line: None)
+    faster = dataclasses.replace(one, seconds_per_epoch=one.seconds_per_epoch / 2)
+    assert is_better(faster, one)
+    assert not is_better(one, faster)
+    assert is_better(dataclasses.replace(faster, val_accuracy=one.val_accuracy - 0.004), one)
+    assert not is_better(dataclasses.replace(faster, val_accuracy=one.val_accuracy - 0.006), one)
+    assert not is_better(dataclasses.replace(faster, val_accuracy=float("nan")), one)
+
+
+@pytest.mark.parametrize("nothing", ["keeps the limits", "is faster"])
+def test_the_baseline_goes_on_where_nothing_is_recommended(
+    nothing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def asked(*args: Any, fix: dict[str, Any], **options: Any) -> object:
+        if nothing == "keeps the limits":
+            raise InfeasibleError("nothing is predicted to keep 1 MiB")
+        return recommend(*args, fix=TrainConfig().to_dict() | fix, **options)
+
+    monkeypatch.setattr(auto, "FIRST_S", 0.01)
+    monkeypatch.setattr(auto, "recommend", asked)
+    lines: list[str] = []
+    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
+    assert result.trained.folder == tmp_path / "auto" / "baseline"
+    assert not (tmp_path / "auto" / "choice").exists()
+    assert any(line.endswith("training goes on") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": linear}, r"model must be a built-in one, got .*a3gnn tune measures it"),
+        ({"epochs": 0}, "epochs must be"),
+        ({"patience": 0}, "patience must be"),
+        ({"patience": None}, "patience=None needs epochs"),
+        ({"host_memory_limit": "much"}, "host_memory_limit: a size is"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_written(
+    options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        train_auto(GRAPH, **options, out=tmp_path / "auto", notify=lambda line: None)
+    assert not (tmp_path / "auto").exists()
