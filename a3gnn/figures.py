@@ -37,9 +37,12 @@ class Spread(NamedTuple):
         found = list(values)
         return cls(statistics.median(found), min(found), max(found), len(found)) if found else None
 
-    def describe(self, form: str = ".2f") -> str:
-        """Returns `1.48 (1.39 to 1.73)`, each number in `form`; a single measurement without a range."""
-        median = format(self.median, form)
+    def describe(self, form: str = ".2f", unit: str = "") -> str:
+        """Returns `1.48 (1.39 to 1.73)`, each number in `form`; a single measurement without a range.
+
+        `unit` follows the median, as in `1.48x (1.39 to 1.73)`.
+        """
+        median = f"{format(self.median, form)}{unit}"
         return median if self.repeats == 1 else f"{median} ({format(self.low, form)} to {format(self.high, form)})"
 
     def to_dict(self) -> dict[str, float | int]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from a3gnn.checks import checked_limit, flag, path_or_none, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -186,6 +188,10 @@ def train(
         for module in optimizer_imports(request.task, has_gpu):
             import_module(module)  # before timing starts, because trials of a tune start with it imported
         context_bytes = device_context_bytes() if has_gpu else 0
+        # An earlier training of this process has its own peak.
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
         before = perf_counter()
         stack.enter_context(watched(graph, notify, interrupt.check))
         with us.first_alone():

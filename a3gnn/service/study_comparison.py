@@ -13,7 +13,7 @@ from a3gnn.service import study_files
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
 from a3gnn.service.problems import conflict
-from a3gnn.service.study_list import Gain, range_words
+from a3gnn.service.study_list import Gain
 from a3gnn.tuning.outcome.compare import Compared, compared_rows
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
@@ -121,7 +121,7 @@ def _gains(
         if one is None or tune.against is None:
             return Bar(tune.letter, _why_unknown(tune))
         at_least = "at least " if of_time and tune.against.time_at_least else ""
-        words = f"{one.median:+.1f}{range_words(one, '+.1f')}" if in_points else f"{at_least}{_times(one)}"
+        words = one.describe("+.1f") if in_points else f"{at_least}{_times(one)}"
         return Bar(tune.letter, words, at(one.low), at(one.median), at(one.high))
 
     yield Gains(title, tuple(bar(*pair) for pair in against), at(0.0 if in_points else 1.0), ends)
@@ -134,7 +134,7 @@ def _why_unknown(tune: ToldTune) -> str:
 
 
 def _times(spread: Spread) -> str:
-    return f"{spread.median:.3g}x{range_words(spread, '.3g')}"
+    return spread.describe(".3g", "x")
 
 
 def _log(value: float) -> float:

@@ -16,7 +16,7 @@ from a3gnn.metric import AUTO, METRIC_LABELS
 from a3gnn.service.faults import named_faults
 from a3gnn.service.frame import for_people
 from a3gnn.service.orders import Question, StudyOrder
-from a3gnn.task import MODELS
+from a3gnn.task import LOSSES, MODELS, NORMS
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.units import parse_size
 
@@ -125,7 +125,7 @@ _MODEL = Group(
             "Sampled neighbors per layer, from the seeds outward: 25, 10. -1 takes all. Empty takes the usual ones.",
         ),
         Field("layers", "Layers", "Empty: as many as fanouts.", inputmode="numeric"),
-        Field("norm", "Normalization", "Between layers.", "none", _same("none", "batch", "layer")),
+        Field("norm", "Normalization", "Between layers.", "none", _same(*NORMS)),
         Field("residual", "Residual connections", "", "no", (("no", "no"), ("yes", "yes"))),
     ),
     folded=True,
@@ -140,7 +140,7 @@ _TRAINING = Group(
             AUTO,
             ((AUTO, "auto: fits the labels"), *METRIC_LABELS.items()),
         ),
-        Field("loss", "Loss", "Of numeric labels.", "mse", _same("mse", "mae")),
+        Field("loss", "Loss", "Of numeric labels.", "mse", _same(*LOSSES)),
         Field(
             "class_weights", "Class weights", "Balanced: rare classes count more.", "none", _same("none", "balanced")
         ),

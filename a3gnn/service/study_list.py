@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import sqlalchemy as sa
 
 from a3gnn.errors import UsageError
-from a3gnn.figures import Spread
 from a3gnn.objectives import Priority
 from a3gnn.service.database import JOBS
 from a3gnn.service.home import Home
@@ -108,18 +107,13 @@ class Gain(NamedTuple):
             return cls(-math.log(found.memory), f"{found.memory:.3g}x the memory", sure)
         if priority.name == "accuracy" and found.accuracy is not None:
             points = found.accuracy
-            return cls(points.median / 100, f"{points.median:+.1f} points{range_words(points, '+.1f')}", sure)
+            return cls(points.median / 100, points.describe("+.1f", " points"), sure)
         speed = found.time if priority.time else found.throughput
         if speed is None or speed.median <= 0:
             return None
         at_least = "at least " if priority.time and found.time_at_least else ""
-        words = f"{at_least}{speed.median:.3g}x {'sooner' if priority.time else 'faster'}{range_words(speed, '.3g')}"
+        words = f"{at_least}{speed.describe('.3g', 'x sooner' if priority.time else 'x faster')}"
         return cls(math.log(speed.median), words, sure)
-
-
-def range_words(spread: Spread, form: str) -> str:
-    """Returns the range of `spread` in brackets, after a space; "" for a single measurement."""
-    return f" ({format(spread.low, form)} to {format(spread.high, form)})" if spread.repeats > 1 else ""
 
 
 def listed(jobs: Jobs, asked: ListQuery) -> tuple[list[Job], int]:

@@ -235,14 +235,18 @@ class _Auto:
         self._notify(
             f"the baseline trains for {FIRST_S:g} s first, and the recommended configuration for as many epochs"
         )
-        with self._timed("baseline_s"):
-            first = self._first_epochs()
+        try:
+            with self._timed("baseline_s"):
+                first = self._first_epochs()
+        except MemoryLimitError as error:
+            return self._without_baseline(error)
         if self._is_over(first):
             self._notify("the baseline's training has ended meanwhile: there is no time to save")
             return self._settle("baseline")
         with self._timed("choice_s"):
             beside = self._recommended(first.epochs)
         if beside is None:
+            self._notify("the baseline's training goes on")
             return self._settle("baseline")
         metric = first.metric
         choice: Literal["baseline", "choice"] = "choice" if is_better(beside, first) else "baseline"
@@ -253,6 +257,14 @@ class _Auto:
             "training goes on"
         )
         return self._settle(choice)
+
+    def _without_baseline(self, error: MemoryLimitError) -> None:
+        """Has the recommended configuration trained where the baseline does not fit; raises `error` if that fails."""
+        self._notify(f"the baseline does not fit: {error.__cause__ or error}")
+        with self._timed("choice_s"):
+            if self._recommended(1) is None:
+                raise error
+        self._settle("choice")
 
     def _first_epochs(self) -> TrainResult:
         """Trains the baseline for whole epochs, until they have taken `FIRST_S` or the training is over."""
@@ -291,12 +303,12 @@ class _Auto:
                 )
             chosen = TunedConfig.read(folder)
             if chosen.config.canonical() == TrainConfig().canonical():
-                self._notify("nothing is predicted to be faster than the baseline, whose training goes on")
+                self._notify("nothing is predicted to be faster than the baseline")
                 return None
             self._notify(f"recommended: {describe_config(chosen.config)}")
             return self._train(chosen, epochs=epochs, notify=self._quietly)
         except A3GNNError as error:
-            self._notify(f"{error.__cause__ or error}; the baseline's training goes on")
+            self._notify(str(error.__cause__ or error))
             return None
 
     def _train(self, chosen: TunedConfig | None, **options: Any) -> TrainResult:

@@ -12,13 +12,13 @@ import torch
 
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
-from a3gnn.errors import InfeasibleError, UsageError
+from a3gnn.errors import InfeasibleError, MemoryLimitError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.ending import End
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import auto
-from a3gnn.tuning.auto import KEPT, AutoState, is_better, train_auto
+from a3gnn.tuning.auto import KEPT, AutoResult, AutoState, is_better, train_auto
 from a3gnn.tuning.recommend import recommend
 
 GRAPH = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
@@ -143,7 +143,30 @@ def test_the_baseline_goes_on_where_nothing_is_recommended(
     result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
     assert result.trained.folder == tmp_path / "auto" / "baseline"
     assert not (tmp_path / "auto" / "choice").exists()
-    assert any(line.endswith("training goes on") for line in lines)
+    assert "the baseline's training goes on" in lines
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_where_the_baseline_does_not_fit_the_recommendation_trains(
+    fits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def first_epochs(self: Any) -> None:
+        raise MemoryLimitError("the training takes 1.2 GiB of 1 GiB")
+
+    monkeypatch.setattr(auto._Auto, "_first_epochs", first_epochs)
+    limit, lines = "8GiB" if fits else "300MiB", list[str]()
+
+    def run() -> AutoResult:
+        return train_auto(
+            GRAPH, task=TASK, epochs=2, host_memory_limit=limit, out=tmp_path / "auto", notify=lines.append
+        )
+
+    if fits:
+        assert run().trained.folder == tmp_path / "auto" / "choice"
+    else:
+        with pytest.raises(MemoryLimitError, match=r"the training takes 1\.2 GiB"):
+            run()
+    assert any(line.startswith("the baseline does not fit: the training takes 1.2 GiB") for line in lines)
 
 
 @pytest.mark.parametrize(
