@@ -121,7 +121,7 @@ def _gains(
         if one is None or tune.against is None:
             return Bar(tune.letter, _why_unknown(tune))
         at_least = "at least " if of_time and tune.against.time_at_least else ""
-        words = one.describe("+.1f") if in_points else f"{at_least}{_times(one)}"
+        words = one.describe("+.1f") if in_points else at_least + one.describe(".3g", "x")
         return Bar(tune.letter, words, at(one.low), at(one.median), at(one.high))
 
     yield Gains(title, tuple(bar(*pair) for pair in against), at(0.0 if in_points else 1.0), ends)
@@ -131,10 +131,6 @@ def _why_unknown(tune: ToldTune) -> str:
     if tune.no_gain is not None:
         return "the baseline is the choice"
     return "not known" if tune.finished else "not verified yet"
-
-
-def _times(spread: Spread) -> str:
-    return spread.describe(".3g", "x")
 
 
 def _log(value: float) -> float:

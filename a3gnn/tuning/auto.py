@@ -164,7 +164,7 @@ def train_auto(
         KeyboardInterrupt: By Ctrl-C; the same call with `resume` goes on.
     """
     notify, asked = listener(notify), checked_metric(metric)
-    ending_of(epochs, patience, task or Task(), lambda line: None)
+    ending = ending_of(epochs, patience, task or Task(), lambda line: None)
     limit = checked_limit(option("host_memory_limit"), host_memory_limit)
     given = AUTO if asked is None and task is None else asked
     if model is not None:
@@ -184,7 +184,7 @@ def train_auto(
                 raise UsageError(f"{option('out', folder)} must be a new or empty folder; add {option('resume', True)}")
             stack.enter_context(claimed(folder, notify))
         judged = with_metric(task or Task(), given, graph, notify)
-        run = _Auto(graph, judged, folder, limit, epochs, patience, progress, notify)
+        run = _Auto(graph, judged, folder, limit, ending, patience, progress, notify)
         try:
             return run.whole()
         except KeyboardInterrupt as interrupt:
@@ -202,14 +202,13 @@ class _Auto:
         task: Task,
         folder: Path,
         limit: int | None,
-        epochs: int | None,
+        ending: Ending,
         patience: Patience,
         progress: bool,
         notify: Callable[[str], None],
     ) -> None:
         self._graph, self._task, self._folder = graph, task, folder
-        self._limit, self._epochs, self._patience = limit, epochs, patience
-        self._ending = Ending.of(epochs, patience, task)
+        self._limit, self._ending, self._patience = limit, ending, patience
         self._progress, self._notify = progress, notify
         self._state = AutoState.read(folder)
 
@@ -222,7 +221,7 @@ class _Auto:
             try:
                 trained = self._train(
                     chosen,
-                    epochs=self._epochs,
+                    epochs=self._ending.epochs,
                     notify=self._with_folder,
                     progress=self._progress,
                 )
@@ -355,8 +354,7 @@ class _Auto:
 def is_better(choice: TrainResult, baseline: TrainResult) -> bool:
     """Whether `choice` is faster after as many epochs, and its validation quality at most `_DROP` lower.
 
-    Evaluations take as long in both, but the first of a graph, which may store what later ones read, does not. So the
-    seconds of training an epoch count.
+    Seconds of evaluation do not count: the first one of a graph may store a table that later ones read.
     """
     faster = choice.seconds_per_epoch < baseline.seconds_per_epoch
     return faster and choice.val_accuracy >= baseline.val_accuracy - _DROP
