@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from a3gnn.apply.train import ending_of, train
 from a3gnn.checks import checked_limit
-from a3gnn.config import TrainConfig
-from a3gnn.errors import A3GNNError, GraphServerError, MemoryLimitError, UsageError
+from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.errors import A3GNNError, GraphServerError, InfeasibleError, MemoryLimitError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
@@ -25,6 +25,8 @@ from a3gnn.models.own.factory import model_name
 from a3gnn.notify import detail, listener
 from a3gnn.option_names import call, option, options
 from a3gnn.report.text import describe_config
+from a3gnn.setting import Setting
+from a3gnn.space import SearchSpace
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import claimed, claimed_next, is_vacant
 from a3gnn.task import Task
@@ -32,18 +34,13 @@ from a3gnn.training.checkpoint import saved_progress
 from a3gnn.training.ending import Ending, Patience
 from a3gnn.training.result import TrainResult
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.recommend import recommend
+from a3gnn.tuning.engines.improvement import FIRST
+from a3gnn.tuning.recommend import recommend, this_machine
 from a3gnn.units import count, format_duration, format_seconds
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
-#: Knobs that stay as they are in the baseline. They make gradients noisier or change the steps' size, which can cost
-#: accuracy at the end. With the others, trainings ended -.1 to +2.3 points beside it (first trials in
-#: docs/design/trials.md).
-KEPT = (
-    *("batch_size", "seed_fanout", "deep_fanout", "learning_rate_scale", "num_partitions", "bias_rate", "seed_order"),
-)
 #: Seconds that the baseline trains before it is compared. The first fit of the surrogate takes about as long. Guess.
 FIRST_S = 10.0
 #: Validation quality that the choice may be below the baseline after as many epochs: a tune's `max_accuracy_drop`.
@@ -138,10 +135,11 @@ def train_auto(
 ) -> AutoResult:
     """Trains the baseline or a recommended configuration, whichever is better, until validation stops improving.
 
-    The baseline trains first, for whole epochs until ten seconds have passed. Then the configuration that is predicted
-    to be the fastest trains for as many epochs. It keeps the baseline's batch size, fanouts and learning rate, and
-    its order of seeds. If its epochs take less time, and validation is at most half a point below the baseline's, its
-    training goes on; if not, the baseline's does, from its checkpoint.
+    The baseline trains first, for whole epochs until ten seconds have passed. Then a recommended configuration trains
+    for as many epochs. It learns as the first trial of a tune for `time` does: as the baseline, with bfloat16 and full
+    first aggregations where this machine and this graph gain by them. Its other knobs are predicted to be the fastest.
+    If its epochs take less time, and validation is at most half a point below the baseline's, its training goes on; if
+    not, the baseline's does, from its checkpoint.
 
     Args:
         dataset: A graph, or any argument of `tune`.
@@ -289,17 +287,10 @@ class _Auto:
 
     def _recommended(self, epochs: int) -> TrainResult | None:
         """Trains the recommended configuration for `epochs`; None if it is the baseline, or fails."""
-        folder, fixed = self._folder / _RECOMMENDED, {name: getattr(TrainConfig(), name) for name in KEPT}
+        folder = self._folder / _RECOMMENDED
         try:
             if not (folder / "tuned.json").exists():
-                recommend(
-                    self._graph,
-                    task=self._task,
-                    host_memory_limit=self._limit,
-                    fix=fixed,
-                    out=folder,
-                    notify=self._quietly,
-                )
+                self._recommend(folder)
             chosen = TunedConfig.read(folder)
             if chosen.config.canonical() == TrainConfig().canonical():
                 self._notify("nothing is predicted to be faster than the baseline")
@@ -309,6 +300,34 @@ class _Auto:
         except A3GNNError as error:
             self._notify(str(error.__cause__ or error))
             return None
+
+    def _recommend(self, folder: Path) -> None:
+        """Recommends a configuration that learns as a tune's first trial; as the baseline if that can't keep the limit.
+
+        Raises:
+            InfeasibleError: Neither is predicted to keep the limit.
+        """
+        space = SearchSpace.of(Setting(self._task, self._graph.characteristics(), this_machine(self._quietly)))
+        try:
+            self._recommend_as(
+                {name: value for name, value in FIRST.items() if value in space.knob(name).values}, folder
+            )
+        except InfeasibleError:
+            self._recommend_as({}, folder)
+
+    def _recommend_as(self, changes: Mapping[str, object], folder: Path) -> None:
+        """Recommends the fastest configuration that learns as the baseline with `changes`."""
+        fields = TrainConfig().replace(**changes).canonical().to_dict()
+        recommend(
+            self._graph,
+            priority="throughput",
+            task=self._task,
+            host_memory_limit=self._limit,
+            max_accuracy_drop=100,  # all that is left to choose from learns the same
+            fix={knob.name: fields[knob.name] for knob in KNOBS if knob.learns.holds(fields)},
+            out=folder,
+            notify=self._quietly,
+        )
 
     def _train(self, chosen: TunedConfig | None, **options: Any) -> TrainResult:
         folder = self._folder / ("baseline" if chosen is None else "choice")

@@ -18,7 +18,8 @@ from a3gnn.task import Task
 from a3gnn.training.ending import End
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import auto
-from a3gnn.tuning.auto import KEPT, AutoResult, AutoState, is_better, train_auto
+from a3gnn.tuning.auto import AutoResult, AutoState, is_better, train_auto
+from a3gnn.tuning.engines.improvement import FIRST
 from a3gnn.tuning.recommend import recommend
 
 GRAPH = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
@@ -94,7 +95,8 @@ def test_the_choice_trains_on_from_where_it_was_compared(
     assert len([line for line in lines if line.endswith("the choice's training goes on")]) == 1
     chosen = TunedConfig.read(tmp_path / "auto" / "recommended")
     assert result.chosen == chosen
-    assert all(getattr(chosen.config, name) == getattr(TrainConfig(), name) for name in KEPT)
+    learns = TrainConfig().learning_values() | {name: chosen.config.to_dict()[name] for name in FIRST}
+    assert chosen.config.learning_values() == learns
     assert (result.trained.ended, result.trained.epochs) == (End.EPOCHS, 9)
     train(chosen, GRAPH, task=TASK, epochs=9, out=tmp_path / "alone", notify=lambda line: None)
     assert_same_weights(tmp_path / "auto" / "choice", tmp_path / "alone")
@@ -135,7 +137,7 @@ def test_the_baseline_goes_on_where_nothing_is_recommended(
     def asked(*args: Any, fix: dict[str, Any], **options: Any) -> object:
         if nothing == "keeps the limits":
             raise InfeasibleError("nothing is predicted to keep 1 MiB")
-        return recommend(*args, fix=TrainConfig().to_dict() | fix, **options)
+        return recommend(*args, fix=fix | TrainConfig().to_dict(), **options)
 
     monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "recommend", asked)
@@ -144,6 +146,23 @@ def test_the_baseline_goes_on_where_nothing_is_recommended(
     assert result.trained.folder == tmp_path / "auto" / "baseline"
     assert not (tmp_path / "auto" / "choice").exists()
     assert "the baseline's training goes on" in lines
+
+
+def test_the_recommendation_learns_as_the_baseline_where_nothing_else_fits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def asked(*args: Any, fix: dict[str, Any], **options: Any) -> object:
+        if fix["input_aggregation"] == "full":
+            raise InfeasibleError("no table of full aggregates is predicted to keep 1 MiB")
+        return recommend(*args, fix=fix | {"num_workers": 1}, **options)
+
+    monkeypatch.setattr(auto, "FIRST_S", 0.01)
+    monkeypatch.setattr(auto, "is_better", lambda choice, baseline: True)
+    monkeypatch.setattr(auto, "recommend", asked)
+    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lambda line: None)
+    assert result.chosen is not None
+    assert result.chosen.config.learning_key() == TrainConfig().learning_key()
+    assert result.chosen.config.num_workers == 1
 
 
 @pytest.mark.parametrize("fits", [True, False])
