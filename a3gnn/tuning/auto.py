@@ -35,7 +35,7 @@ from a3gnn.training.ending import Ending, Patience
 from a3gnn.training.result import TrainResult
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.engines.improvement import FIRST
-from a3gnn.tuning.recommend import recommend, this_machine
+from a3gnn.tuning.recommend import probed_machine, recommend
 from a3gnn.units import count, format_duration, format_seconds
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ def train_auto(
 
     The baseline trains first, for whole epochs until ten seconds have passed. Then a recommended configuration trains
     for as many epochs. It learns as the first trial of a tune for `time` does: as the baseline, with bfloat16 and full
-    first aggregations where this machine and this graph gain by them. Its other knobs are predicted to be the fastest.
+    first aggregations as far as this machine and this graph have them and the limit allows. Its other knobs are
+    predicted to be the fastest.
     If its epochs take less time, and validation is at most half a point below the baseline's, its training goes on; if
     not, the baseline's does, from its checkpoint.
 
@@ -302,18 +303,23 @@ class _Auto:
             return None
 
     def _recommend(self, folder: Path) -> None:
-        """Recommends a configuration that learns as a tune's first trial; as the baseline if that can't keep the limit.
+        """Recommends a configuration that learns as a tune's first trial, as far as that can keep the limit.
+
+        If not, it does without full aggregations, whose table takes memory, and else it learns as the baseline.
 
         Raises:
-            InfeasibleError: Neither is predicted to keep the limit.
+            InfeasibleError: Nothing that learns so is predicted to keep the limit.
         """
-        space = SearchSpace.of(Setting(self._task, self._graph.characteristics(), this_machine(self._quietly)))
-        try:
-            self._recommend_as(
-                {name: value for name, value in FIRST.items() if value in space.knob(name).values}, folder
-            )
-        except InfeasibleError:
-            self._recommend_as({}, folder)
+        space = SearchSpace.of(Setting(self._task, self._graph.characteristics(), probed_machine(self._quietly)))
+        first = {name: value for name, value in FIRST.items() if value in space.knob(name).values}
+        while True:
+            try:
+                return self._recommend_as(first, folder)
+            except InfeasibleError as error:
+                if not first:
+                    raise
+                self._quietly(str(error))
+                del first[min(first, key=list(FIRST).index)]  # the table first
 
     def _recommend_as(self, changes: Mapping[str, object], folder: Path) -> None:
         """Recommends the fastest configuration that learns as the baseline with `changes`."""
@@ -323,7 +329,7 @@ class _Auto:
             priority="throughput",
             task=self._task,
             host_memory_limit=self._limit,
-            max_accuracy_drop=100,  # all that is left to choose from learns the same
+            max_accuracy_drop=100,  # accuracy is no limit: all that is left to choose from learns the same
             fix={knob.name: fields[knob.name] for knob in KNOBS if knob.learns.holds(fields)},
             out=folder,
             notify=self._quietly,

@@ -122,7 +122,7 @@ def recommend(
             check_places(out, store, resume=False)  # another run may have ended there meanwhile
         stored = existing_rows(store)
         compile_ahead(KernelSet(), notify)
-        machine = within_peaks(this_machine(notify), stored, notify) if hardware is None else hardware
+        machine = within_peaks(probed_machine(notify), stored, notify) if hardware is None else hardware
         graph = as_graph(dataset, shares)
         judged = with_metric(request.task, AUTO if metric is None and task is None else metric, graph, notify)
         request = dataclasses.replace(request, task=judged)
@@ -137,7 +137,7 @@ def recommend(
         return found if out is None else _written(found, Path(out))
 
 
-def this_machine(notify: Callable[[str], None]) -> Hardware:
+def probed_machine(notify: Callable[[str], None]) -> Hardware:
     """Returns the last probe of this machine; probes it if there is none."""
     kept = kept_hardware()
     if kept is not None:

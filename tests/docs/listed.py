@@ -140,6 +140,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "python -m benchmarks.table2 --budget 5min": LONG,
         "python -m benchmarks.tuned_gain runs/mine": LONG,
         "python -m benchmarks.live_tunes --budget 90s --rounds 2": LONG,
+        "python -m benchmarks.auto_gain --epochs 60": LONG,
     },
     "docs/index.md": {'pip install ".[plot]"': INSTALLS},
     "docs/reference/data_formats.md": {"a3gnn graph info mine.npz": RUN},

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from a3gnn.apply.train import train
-from a3gnn.config import TrainConfig
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import InfeasibleError, MemoryLimitError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
@@ -19,7 +19,6 @@ from a3gnn.training.ending import End
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import auto
 from a3gnn.tuning.auto import AutoResult, AutoState, is_better, train_auto
-from a3gnn.tuning.engines.improvement import FIRST
 from a3gnn.tuning.recommend import recommend
 
 GRAPH = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
@@ -95,8 +94,8 @@ def test_the_choice_trains_on_from_where_it_was_compared(
     assert len([line for line in lines if line.endswith("the choice's training goes on")]) == 1
     chosen = TunedConfig.read(tmp_path / "auto" / "recommended")
     assert result.chosen == chosen
-    learns = TrainConfig().learning_values() | {name: chosen.config.to_dict()[name] for name in FIRST}
-    assert chosen.config.learning_values() == learns
+    learns = {"input_aggregation": "full", "compute_dtype": chosen.config.compute_dtype}  # not everywhere bfloat16
+    assert chosen.config.learning_values() == TrainConfig().learning_values() | learns
     assert (result.trained.ended, result.trained.epochs) == (End.EPOCHS, 9)
     train(chosen, GRAPH, task=TASK, epochs=9, out=tmp_path / "alone", notify=lambda line: None)
     assert_same_weights(tmp_path / "auto" / "choice", tmp_path / "alone")
@@ -137,7 +136,7 @@ def test_the_baseline_goes_on_where_nothing_is_recommended(
     def asked(*args: Any, fix: dict[str, Any], **options: Any) -> object:
         if nothing == "keeps the limits":
             raise InfeasibleError("nothing is predicted to keep 1 MiB")
-        return recommend(*args, fix=fix | TrainConfig().to_dict(), **options)
+        return recommend(*args, fix={knob.name: knob.default for knob in KNOBS}, **options)
 
     monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "recommend", asked)
@@ -145,24 +144,29 @@ def test_the_baseline_goes_on_where_nothing_is_recommended(
     result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
     assert result.trained.folder == tmp_path / "auto" / "baseline"
     assert not (tmp_path / "auto" / "choice").exists()
-    assert "the baseline's training goes on" in lines
+    why = "nothing is predicted to " + (
+        "keep 1 MiB" if nothing == "keeps the limits" else "be faster than the baseline"
+    )
+    assert lines[lines.index("the baseline's training goes on") - 1] == why
 
 
-def test_the_recommendation_learns_as_the_baseline_where_nothing_else_fits(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def asked(*args: Any, fix: dict[str, Any], **options: Any) -> object:
-        if fix["input_aggregation"] == "full":
-            raise InfeasibleError("no table of full aggregates is predicted to keep 1 MiB")
+def test_the_recommendation_does_without_what_does_not_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = list[tuple[str, str]]()
+
+    def limited(*args: Any, fix: dict[str, Any], **options: Any) -> object:
+        asked.append((fix["input_aggregation"], fix["compute_dtype"]))
+        if asked[-1] != ("sampled", "float32"):
+            raise InfeasibleError("nothing is predicted to keep 1 MiB")
         return recommend(*args, fix=fix | {"num_workers": 1}, **options)
 
     monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "is_better", lambda choice, baseline: True)
-    monkeypatch.setattr(auto, "recommend", asked)
+    monkeypatch.setattr(auto, "recommend", limited)
     result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lambda line: None)
+    dtype = asked[0][1]  # not everywhere bfloat16
+    assert asked == [*dict.fromkeys([("full", dtype), ("sampled", dtype), ("sampled", "float32")])]
     assert result.chosen is not None
     assert result.chosen.config.learning_key() == TrainConfig().learning_key()
-    assert result.chosen.config.num_workers == 1
 
 
 @pytest.mark.parametrize("fits", [True, False])
