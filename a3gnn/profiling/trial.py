@@ -104,27 +104,35 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
     reached = rules.cut(known, first)
     if reached is not None:
         curve = dataclasses.replace(known, ended=reached.ended).to_dict()
-        return {"curve": curve, "curve_first": first, "rehearsal_seconds": rehearse(trainer, EVALUATIONS)}
+        return {"curve": curve, "curve_first": first, "rehearsal_seconds": rehearse(trainer, EVALUATIONS, tests=True)}
     state = Path(request.curve_state) if request.curve_state and not whole else None
     found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)
-    missing = EVALUATIONS - found.evaluations
+    missing, tested = EVALUATIONS - found.evaluations, found.test_accuracy(trainer) if rules.plan.tests else None
     fields = {
         "curve": found.curve.to_dict(),
         "curve_train_seconds": found.train_seconds,
         "curve_eval_seconds": found.eval_seconds,
         "curve_first": first,
-        "test_accuracy": found.test_accuracy(trainer) if rules.plan.tests else None,
+        "test_accuracy": tested,
     }
     del found  # its copy of the best weights, because a rehearsal makes one, too
-    return fields | {"rehearsal_seconds": rehearse(trainer, missing)}
+    return fields | {"rehearsal_seconds": rehearse(trainer, missing, tests=tested is None)}
 
 
-def rehearse(trainer: Trainer, evaluations: int) -> float:
-    """Trains from fresh weights and evaluates so many times; returns the seconds.
+def rehearse(trainer: Trainer, evaluations: int, *, tests: bool) -> float:
+    """Trains from fresh weights and evaluates so many times; returns the seconds of that.
 
-    A training evaluates within an epoch: beside mini-batches, gradients and the optimizer's state, in memory that the C
-    library keeps of earlier ones. A trial does so too, or its peak is less than a training's.
+    A training evaluates within an epoch: beside mini-batches, gradients and the optimizer's state. At its end it is
+    tested, which takes more memory if there are more test nodes than validation nodes. A trial does so too, or its peak
+    is less than a training's.
+
+    Args:
+        trainer: The trainer.
+        evaluations: Evaluations of validation nodes that are missing.
+        tests: Whether to evaluate test nodes, too. The result is dropped: no trial is judged by it.
     """
+    if tests:
+        trainer.test()
     if evaluations <= 0:
         return 0.0
     begin = perf_counter()

@@ -3,7 +3,7 @@
     python -m benchmarks.table2 [--graphs NAME ...] [--budget 5min] [--folder runs/table2] [--json FILE]
 
 Ours: a tune per priority, under the memory limit of `--memory-limit`; then its choice, and the default, trained by
-`a3gnn train` until validation stops rising, with three seeds. PyG: the median step and the peak memory over 30
+`a3gnn train` until validation stops improving, with three seeds. PyG: the median step and the peak memory over 30
 mini-batches of its NeighborLoader and GraphSAGE as its examples write them, in the environment that `make peers`
 builds; its accuracy on one graph alone, after as many epochs as the default takes to its best, with five seeds. Memory
 is watched from outside for both: anonymous, and all of it with files (PSS), each less the same process when idle. The
@@ -43,8 +43,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--memory-limit", default="default", help="of each tune: default, a size, or none")
     made.add_argument("--max-accuracy-drop", type=float, default=0.5, help="of each tune, in points")
     made.add_argument("--seeds", type=int, default=3, help="of our trainings, and rounds of PyG's step")
-    made.add_argument("--epochs", type=int, default=300, help="of our trainings, at most")
-    made.add_argument("--patience", type=int, default=20, help="epochs without a better validation accuracy")
+    made.add_argument("--epochs", type=int, help="of our trainings, at most; by default until nothing improves")
     made.add_argument("--accuracy-graphs", nargs="*", default=["amazon_computers"], help="where PyG's is measured")
     made.add_argument("--folder", type=Path, default=Path("runs/table2"), help="where what is measured is kept")
     made.add_argument("--json", type=Path, help="write the result to this file, such as in benchmarks/results")

@@ -100,9 +100,9 @@ class Table2:
         """Returns the training of a side with one seed, or why there is none."""
         of = next(one for one in self._tuned.values() if isinstance(one, TunedConfig))
         config = self._configs[side]
-        stop = self._options.epochs, self._options.patience
+        epochs = self._options.epochs
         found = self._once(
-            ("train", config.key(), seed, *stop), lambda: ours.trained(of, config, seed, *stop).to_dict()
+            ("train", config.key(), seed, epochs or "end"), lambda: ours.trained(of, config, seed, epochs).to_dict()
         )
         return found if isinstance(found, str) else Trained.from_dict(found)
 

@@ -78,15 +78,14 @@ def tuned(graph: Path, priority: str, folder: Path, budget: str, memory_limit: s
     return TunedConfig.read(folder)
 
 
-def trained(of: TunedConfig, config: TrainConfig, seed: int, epochs: int, patience: int) -> Trained:
+def trained(of: TunedConfig, config: TrainConfig, seed: int, epochs: int | None) -> Trained:
     """Returns a training of `config`, by `a3gnn train` in a process of its own, without a memory limit.
 
     Args:
         of: A tune of the graph; it names graph and task.
         config: What is trained.
         seed: Of weights and mini-batches.
-        epochs: Epochs at most.
-        patience: Epochs without a better validation accuracy after which it has converged.
+        epochs: Epochs at most; None until nothing improves.
 
     Raises:
         Failed: It did not end well.
@@ -96,7 +95,8 @@ def trained(of: TunedConfig, config: TrainConfig, seed: int, epochs: int, patien
         folder = Path(name)
         free.write(folder / "tuned.json")
         command = [sys.executable, "-m", "a3gnn", "train", "--config", str(folder), "--seed", str(seed)]
-        command += ["--epochs", str(epochs), "--patience", str(patience), "--out", str(folder / "run"), "--json"]
+        command += [] if epochs is None else ["--epochs", str(epochs)]
+        command += ["--out", str(folder / "run"), "--json"]
         with open(folder / "errors", "w+") as errors:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
             with watched(lambda: resident(process.pid), _LOOK_S) as seen:

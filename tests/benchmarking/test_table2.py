@@ -95,7 +95,7 @@ def test_peers_get_sparse_features_as_a_dense_matrix(sparse_graph: Graph, tmp_pa
 @pytest.mark.weekly
 def test_real_tunes_and_trainings(tiny_folder_graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["--graphs", str(tiny_folder_graph.folder), "--folder", str(tmp_path), "--budget", "5s", "--seeds", "2"]
-    command += ["--priorities", "throughput", "--max-accuracy-drop", "50", "--epochs", "2", "--patience", "2"]
+    command += ["--priorities", "throughput", "--max-accuracy-drop", "50", "--epochs", "2"]
     options = parser().parse_args([*command, "--peers-dir", str(tmp_path / "nowhere")])
     out = Console(file=io.StringIO(), width=240)
     pyg, default, tuned = rows = run(options, out)

@@ -31,7 +31,7 @@ REHEARSED = (0, 2, 4, 6, 12)
 class CountingTrainer(Trainer):
     """Counts what it trains on and evaluates, and may fail at a mini-batch."""
 
-    trained = validated = 0
+    trained = validated = tested = 0
     fails_at: int | None = None
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
@@ -45,6 +45,10 @@ class CountingTrainer(Trainer):
         self.validated += 1
         return super().validate()
 
+    def test(self) -> float:
+        self.tested += 1
+        return super().test()
+
 
 class Learnt:
     """What a trial learns, and what that took."""
@@ -52,7 +56,7 @@ class Learnt:
     def __init__(self, fields: dict[str, object], trainer: CountingTrainer) -> None:
         assert isinstance(fields["curve"], dict)
         self.fields, self.curve = fields, LearningCurve.from_dict(fields["curve"])
-        self.trained, self.validated = trainer.trained, trainer.validated
+        self.trained, self.validated, self.tested = trainer.trained, trainer.validated, trainer.tested
 
 
 Run = Callable[..., Learnt]
@@ -106,6 +110,14 @@ def test_a_curve_that_is_known_is_rehearsed_for_its_memory(run: Run) -> None:
     unknown = run(dataclasses.replace(LONG, least_throughput=1e9))
     assert unknown.curve == dataclasses.replace(NO_CURVE, ended=CurveEnd.SLOWER)
     assert unknown.fields["curve_first"] == known.batches[0]
+
+
+def test_test_nodes_are_evaluated_once_for_their_memory_whatever_is_known(run: Run) -> None:
+    for plan in (SHORT, dataclasses.replace(SHORT, tests=True)):
+        new = run(plan, state="")
+        assert (new.tested, new.fields["test_accuracy"] is not None) == (1, plan.tests)
+        again = run(plan, new.curve, state="")
+        assert (again.tested, again.fields.get("test_accuracy")) == (1, None)
 
 
 def test_a_curve_with_few_new_points_is_rehearsed_for_the_rest(run: Run) -> None:
