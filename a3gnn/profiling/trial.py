@@ -98,13 +98,18 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
         rules: Rules for the curve's end.
         request: The trial's request.
     """
-    whole = rules.plan.whole
+    whole, plan = rules.plan.whole, request.plan
+    limited = plan.host_limit_bytes is not None or plan.device_limit_bytes is not None
     first = first_point(trainer)
     known = NO_CURVE if whole else request.known_curve or NO_CURVE
     reached = rules.cut(known, first)
     if reached is not None:
         curve = dataclasses.replace(known, ended=reached.ended).to_dict()
-        return {"curve": curve, "curve_first": first, "rehearsal_seconds": rehearse(trainer, EVALUATIONS, tests=True)}
+        return {
+            "curve": curve,
+            "curve_first": first,
+            "rehearsal_seconds": rehearse(trainer, EVALUATIONS, tests=limited),
+        }
     state = Path(request.curve_state) if request.curve_state and not whole else None
     found = train_curve(trainer, known, first=first, should_end=rules.end, state=state, whole=whole)
     missing, tested = EVALUATIONS - found.evaluations, found.test_accuracy(trainer) if rules.plan.tests else None
@@ -116,7 +121,7 @@ def learn(trainer: Trainer, rules: CurveRules, request: TrialRequest) -> dict[st
         "test_accuracy": tested,
     }
     del found  # its copy of the best weights, because a rehearsal makes one, too
-    return fields | {"rehearsal_seconds": rehearse(trainer, missing, tests=tested is None)}
+    return fields | {"rehearsal_seconds": rehearse(trainer, missing, tests=limited and tested is None)}
 
 
 def rehearse(trainer: Trainer, evaluations: int, *, tests: bool) -> float:
@@ -124,7 +129,7 @@ def rehearse(trainer: Trainer, evaluations: int, *, tests: bool) -> float:
 
     A training evaluates within an epoch: beside mini-batches, gradients and the optimizer's state. At its end it is
     tested, which takes more memory if there are more test nodes than validation nodes. A trial does so too, or its peak
-    is less than a training's.
+    is less than a training's. Without a limit on memory it is not tested, which can take seconds on large graphs.
 
     Args:
         trainer: The trainer.

@@ -71,12 +71,13 @@ def run(tiny_folder_graph: Graph, this_machine: Hardware, tmp_path: Path) -> Run
         known: LearningCurve | None = None,
         state: str = "state.pt",
         fails_at: int | None = None,
+        limit: int | None = None,
         **changes: object,
     ) -> Learnt:
         setting = Setting(TASK, tiny_folder_graph.characteristics(), this_machine)
         place = str(tmp_path / state) if state else ""
         config = CONFIG.replace(**changes).canonical()
-        request = TrialRequest(config, setting, "", TrialPlan(curve=plan), known, place)
+        request = TrialRequest(config, setting, "", TrialPlan(curve=plan, host_limit_bytes=limit), known, place)
         with CountingTrainer(tiny_folder_graph, config, TASK, TrainerOptions(scratch=tmp_path)) as trainer:
             trainer.fails_at = fails_at
             return Learnt(learn(trainer, CurveRules(plan, PACE, trainer.batches_per_epoch), request), trainer)
@@ -112,12 +113,13 @@ def test_a_curve_that_is_known_is_rehearsed_for_its_memory(run: Run) -> None:
     assert unknown.fields["curve_first"] == known.batches[0]
 
 
-def test_test_nodes_are_evaluated_once_for_their_memory_whatever_is_known(run: Run) -> None:
+def test_under_a_limit_test_nodes_are_evaluated_once_for_their_memory(run: Run) -> None:
     for plan in (SHORT, dataclasses.replace(SHORT, tests=True)):
-        new = run(plan, state="")
+        new = run(plan, state="", limit=1 << 50)
         assert (new.tested, new.fields["test_accuracy"] is not None) == (1, plan.tests)
-        again = run(plan, new.curve, state="")
+        again = run(plan, new.curve, state="", limit=1 << 50)
         assert (again.tested, again.fields.get("test_accuracy")) == (1, None)
+    assert run(SHORT, state="").tested == 0, "without a limit it does not matter"
 
 
 def test_a_curve_with_few_new_points_is_rehearsed_for_the_rest(run: Run) -> None:
