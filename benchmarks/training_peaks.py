@@ -2,10 +2,11 @@
 
     python -m benchmarks.training_peaks [GRAPH ...] [--configs 6] [--trainings 2] [--seconds 6] [--json FILE]
 
-Of each graph the default and random configurations of its space run as a tune runs them under a limit that none passes: a trial whose
-curve takes two seconds, then trainings from the start that are as long as --seconds and test at their end. Columns: the
-trial's peak of host memory; the excess of each training's over it, in percent; seconds of evaluation and of training in
-the trainings. The last line has the excesses of all: their median, and what 19 of 20 and all of them are below.
+Of each graph the default and random configurations of its space run as a tune runs them, under a limit that none
+passes: a trial whose curve takes two seconds, then trainings from the start that are as long as --seconds and test at
+their end. Columns: the trial's peak of host memory; the excess of each training's over it, in percent; seconds of
+evaluation and of training in the trainings. The last line has the excesses of all: their median, and what 19 of 20 and
+all of them are below.
 """
 
 from __future__ import annotations
