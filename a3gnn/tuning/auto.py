@@ -138,9 +138,8 @@ def train_auto(
     The baseline trains first, for whole epochs until ten seconds have passed. Then a recommended configuration trains
     for as many epochs. It learns as the first trial of a tune for `time` does: as the baseline, with bfloat16 and full
     first aggregations as far as this machine and this graph have them and the limit allows. Its other knobs are
-    predicted to be the fastest.
-    If its epochs take less time, and validation is at most half a point below the baseline's, its training goes on; if
-    not, the baseline's does, from its checkpoint.
+    predicted to be the fastest. If its epochs take less time, and validation is at most half a point below the
+    baseline's, its training goes on; if not, the baseline's does, from its checkpoint.
 
     Args:
         dataset: A graph, or any argument of `tune`.
@@ -319,7 +318,7 @@ class _Auto:
                 if not first:
                     raise
                 self._quietly(str(error))
-                del first[min(first, key=list(FIRST).index)]  # the table first
+                del first[next(iter(first))]  # as FIRST has them: the table goes before the number format
 
     def _recommend_as(self, changes: Mapping[str, object], folder: Path) -> None:
         """Recommends the fastest configuration that learns as the baseline with `changes`."""
