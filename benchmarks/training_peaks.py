@@ -23,7 +23,6 @@ from rich.table import Table
 from a3gnn.config import TrainConfig
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.graph import Graph
-from a3gnn.machine.probe import kept_hardware
 from a3gnn.measurement import Metrics
 from a3gnn.metric import AUTO
 from a3gnn.profiling.executor import LocalExecutor
@@ -32,6 +31,7 @@ from a3gnn.report.text import describe_config
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
+from a3gnn.tuning.recommend import probed_machine
 from a3gnn.units import format_size
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import write_report
@@ -49,7 +49,7 @@ def peaks(given: str, options: argparse.Namespace, executor: LocalExecutor) -> l
     graph = Graph.load(spec_of(given)).on_disk()
     task = with_metric(Task(), AUTO, graph, print)
     executor.make_ready(graph, task)
-    setting = Setting(task, graph.characteristics(), kept_hardware() or executor.probe())
+    setting = Setting(task, graph.characteristics(), probed_machine(print))
     space = SearchSpace.of(setting)
     drawn = [space.decode(row).canonical() for row in space.sample(options.configs - 1, options.seed)]
     rows = []
