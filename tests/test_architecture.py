@@ -263,7 +263,8 @@ def test_help_imports_nothing_heavy() -> None:
 def test_measuring_needs_no_search_libraries() -> None:
     code = (
         "import sys\n"
-        "for name in ('xgboost', 'stable_baselines3', 'optuna', 'gymnasium'):\n    sys.modules[name] = None\n"
-        "import a3gnn.apply.train, a3gnn.profiling.profiler, a3gnn.cli.profile, a3gnn.cli.train\n"
+        "for name in ('xgboost', 'sklearn', 'stable_baselines3', 'optuna', 'gymnasium'):\n"
+        "    sys.modules[name] = None\n"
+        "import a3gnn.apply.train, a3gnn.profiling.profiler, a3gnn.tuning.auto, a3gnn.cli.profile, a3gnn.cli.train\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

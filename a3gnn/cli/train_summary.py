@@ -105,7 +105,7 @@ def _target(result: TrainResult, promised: TunedConfig | None, verbose: bool) ->
     note = ""
     if promise is not None and target is not None and math.isclose(target, result.target_accuracy):
         median, low, high = (format_seconds(promise[name]) for name in ("median", "low", "high"))
-        note = f"the tune promised {median}" + ("" if low == high else f" ({low} to {high})")
+        note = f"the tune measured {median}" + ("" if low == high else f" ({low} to {high})")
     label = f"time to {result.metric.show(result.target_accuracy)}"
     if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
         yield Row(label, "not reached", note)

@@ -12,7 +12,7 @@ from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison
 from a3gnn.tuning.tell.summary import MANY_DISTURBED
 
-CROSSES = "range includes no gain"
+UNPROVEN = "gain not established"
 DISTURBED = "disturbed timings"
 SINGLE = "not verified"
 
@@ -22,7 +22,8 @@ def gain_views(measured: Measured) -> list[dict[str, Any]]:
 
     Each has `name`; `label`, `text` and `range` in words; `unit` (x or points); `median`, `low` and `high`; `verdict`
     (better, worse or unclear) and `badges`, the reasons to doubt it. Numbers are turned so that more is better: memory
-    is the baseline's over its own. Low and high are None if it was measured once. The largest weight comes first.
+    is the baseline's over its own. Low and high are for one more training of both. They are None if it was measured
+    once, or is a lower bound. The verdict is by the range of the median. The largest weight comes first.
     """
     tuned = measured.tune.tuned
     if tuned is not None and tuned.no_gain is not None:
@@ -71,8 +72,9 @@ def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:
     if against.time is not None and front.target is not None:
         words = "sooner" if against.time.median > 1 else "as fast"
         label, at_least = f"{words} at {front.metric.show(front.target)}", "at least " if against.time_at_least else ""
-        found.append(_ratio("time", label, against.time, badges, at_least))
-    found.append(_ratio("throughput", "epochs per second", against.throughput, badges))
+        found.append(_ratio("time", label, against.time, badges, at_least, against.time_again))
+    again = against.throughput_again
+    found.append(_ratio("throughput", "epochs per second", against.throughput, badges, again=again))
     found.append(_memory(against.memory, against.memory_most))
     if against.accuracy is not None:
         label = f"points of validation {front.metric.label}"
@@ -108,18 +110,30 @@ def _so_far(measured: Measured) -> list[dict[str, Any]]:
     return found
 
 
-def _ratio(name: str, label: str, spread: Spread, badges: list[str], before: str = "") -> dict[str, Any]:
-    return _gain(name, label, "x", spread, "{:.2f}x", before, badges)
+def _ratio(
+    name: str, label: str, spread: Spread, badges: list[str], before: str = "", again: Spread | None = None
+) -> dict[str, Any]:
+    return _gain(name, label, "x", spread, "{:.2f}x", before, badges, again)
 
 
 def _gain(
-    name: str, label: str, unit: str, spread: Spread, form: str, before: str, badges: list[str] | tuple[()]
+    name: str,
+    label: str,
+    unit: str,
+    spread: Spread,
+    form: str,
+    before: str,
+    badges: list[str] | tuple[()],
+    again: Spread | None = None,
 ) -> dict[str, Any]:
-    ranged, none = spread.repeats > 1, 1.0 if unit == "x" else 0.0
-    low, high = (spread.low, spread.high) if ranged else (None, None)
-    verdict = "unclear"
-    if ranged and (spread.low > none or spread.high < none):
+    """Returns a gain: `spread` decides, and `again`, which has the range of one more training, is shown."""
+    none = 1.0 if unit == "x" else 0.0
+    repeated, verdict = spread.repeats > 1, "unclear"
+    if repeated and (spread.low > none or spread.high < none):
         verdict = "better" if spread.low > none else "worse"
+    spread = again or spread
+    ranged = spread.repeats > 1
+    low, high = (spread.low, spread.high) if ranged else (None, None)
     return {
         "name": name,
         "label": label,
@@ -130,7 +144,7 @@ def _gain(
         "low": low,
         "high": high,
         "verdict": verdict,
-        "badges": [*([CROSSES] if ranged and verdict == "unclear" else []), *badges],
+        "badges": [*([UNPROVEN] if repeated and verdict == "unclear" else []), *badges],
     }
 
 
@@ -150,5 +164,5 @@ def _memory(ratio: float, most: float | None) -> dict[str, Any]:
         "low": 1 / worst if at_most else None,
         "high": 1 / ratio if at_most else None,
         "verdict": verdict,
-        "badges": [CROSSES] if verdict == "unclear" and ratio < 1 else [],
+        "badges": [UNPROVEN] if verdict == "unclear" and ratio < 1 else [],
     }

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
@@ -69,6 +69,25 @@ def start_program(module: str, order: Mapping[str, Any], stderr: IO[bytes] | Non
     with suppress(BrokenPipeError), process.stdin as stdin:  # if it ended at once, its outcome shows it
         stdin.write(json.dumps({"parent": os.getpid(), **order}).encode() + b"\n")
     return process
+
+
+def said(process: subprocess.Popen[bytes]) -> Iterator[Any]:
+    """Yields the JSON values that `process` writes to its stdout, one per line, until it ends."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if not line.endswith(b"\n"):
+            return  # it was killed as it wrote
+        yield json.loads(line)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kills `process` if it still runs, and closes its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # what it did not read is lost
+                pipe.close()
 
 
 def take_order() -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from a3gnn.process.child import as_program, take_order, take_stdout
+from a3gnn.process.child import as_program, end, take_order, take_stdout
 from a3gnn.service.home import Places
 from a3gnn.service.problems import ProblemDetails, leaving
 from a3gnn.storage.host_limits import available_bytes
@@ -63,7 +63,7 @@ class Examiner:
                 "of memory or time; send a smaller one",
             ) from error
         finally:
-            _end(process)
+            end(process)
             with self._mutex:
                 self._running.discard(process)
         if "error" in found:
@@ -86,15 +86,6 @@ class Examiner:
             process = program.start()
             self._running.add(process)
         return process
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError):  # what it did not read is lost
-            if pipe is not None:
-                pipe.close()
 
 
 def limit_memory(most: int | None) -> None:

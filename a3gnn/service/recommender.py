@@ -10,10 +10,9 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from contextlib import suppress
 from typing import Any
 
-from a3gnn.process.child import as_program, described_status, take_stdout
+from a3gnn.process.child import as_program, described_status, end, take_stdout
 from a3gnn.service.home import Places
 from a3gnn.service.problems import ProblemDetails, leaving
 from a3gnn.service.turns import Turns
@@ -75,14 +74,8 @@ class Recommender:
     def _end(self) -> None:
         with self._mutex:
             process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        if process is not None:
+            end(process)
 
     def _kept(self, key: tuple[str, str]) -> dict[str, Any] | None:
         with self._mutex:

@@ -86,7 +86,9 @@ class ComparedStudy(BaseModel):
     config: Fields | None = Field(description="The choice, or the best measured so far.")
     default: Fields | None = Field(description="Figures of the baseline.")
     choice: Fields | None = Field(description="Figures of `config`.")
-    over_default: Fields | None = Field(description="The choice over the baseline: ratios with ranges.")
+    over_default: Fields | None = Field(
+        description="The choice over the baseline: ratios with the ranges of their medians."
+    )
     no_gain: Fields | None = Field(description="The best other configuration, if nothing gains over the baseline.")
     differs: bool | None = Field(description="Whether the choice is measurably better; null before the verification.")
 

@@ -108,7 +108,7 @@ class Gain(NamedTuple):
         if priority.name == "accuracy" and found.accuracy is not None:
             points = found.accuracy
             return cls(points.median / 100, points.describe("+.1f", " points"), sure)
-        speed = found.time if priority.time else found.throughput
+        speed = found.time_again if priority.time else found.throughput_again
         if speed is None or speed.median <= 0:
             return None
         at_least = "at least " if priority.time and found.time_at_least else ""

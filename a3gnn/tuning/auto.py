@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from a3gnn.apply.train import ending_of, train
 from a3gnn.checks import checked_limit
-from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.errors import A3GNNError, GraphServerError, InfeasibleError, MemoryLimitError, UsageError
+from a3gnn.config import TrainConfig
+from a3gnn.errors import A3GNNError, GraphServerError, MemoryLimitError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph
 from a3gnn.graphs.graph import Graph
@@ -25,8 +25,6 @@ from a3gnn.models.own.factory import model_name
 from a3gnn.notify import detail, listener
 from a3gnn.option_names import call, option, options
 from a3gnn.report.text import describe_config
-from a3gnn.setting import Setting
-from a3gnn.space import SearchSpace
 from a3gnn.storage.atomic import write_text
 from a3gnn.storage.claim import claimed, claimed_next, is_vacant
 from a3gnn.task import Task
@@ -34,8 +32,7 @@ from a3gnn.training.checkpoint import saved_progress
 from a3gnn.training.ending import Ending, Patience
 from a3gnn.training.result import TrainResult
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.engines.improvement import FIRST
-from a3gnn.tuning.recommend import probed_machine, recommend
+from a3gnn.tuning.recommend_first import recommend_apart
 from a3gnn.units import count, format_duration, format_seconds
 
 if TYPE_CHECKING:
@@ -290,7 +287,7 @@ class _Auto:
         folder = self._folder / _RECOMMENDED
         try:
             if not (folder / "tuned.json").exists():
-                self._recommend(folder)
+                recommend_apart(self._graph, self._task, self._limit, folder, self._quietly)
             chosen = TunedConfig.read(folder)
             if chosen.config.canonical() == TrainConfig().canonical():
                 self._notify("nothing is predicted to be faster than the baseline")
@@ -300,39 +297,6 @@ class _Auto:
         except A3GNNError as error:
             self._notify(str(error.__cause__ or error))
             return None
-
-    def _recommend(self, folder: Path) -> None:
-        """Recommends a configuration that learns as a tune's first trial, as far as that can keep the limit.
-
-        If not, it does without full aggregations, whose table takes memory, and else it learns as the baseline.
-
-        Raises:
-            InfeasibleError: Nothing that learns so is predicted to keep the limit.
-        """
-        space = SearchSpace.of(Setting(self._task, self._graph.characteristics(), probed_machine(self._quietly)))
-        first = {name: value for name, value in FIRST.items() if value in space.knob(name).values}
-        while True:
-            try:
-                return self._recommend_as(first, folder)
-            except InfeasibleError as error:
-                if not first:
-                    raise
-                self._quietly(str(error))
-                del first[next(iter(first))]  # as FIRST has them: the table goes before the number format
-
-    def _recommend_as(self, changes: Mapping[str, object], folder: Path) -> None:
-        """Recommends the fastest configuration that learns as the baseline with `changes`."""
-        fields = TrainConfig().replace(**changes).canonical().to_dict()
-        recommend(
-            self._graph,
-            priority="throughput",
-            task=self._task,
-            host_memory_limit=self._limit,
-            max_accuracy_drop=100,  # accuracy is no limit: all that is left to choose from learns the same
-            fix={knob.name: fields[knob.name] for knob in KNOBS if knob.learns.holds(fields)},
-            out=folder,
-            notify=self._quietly,
-        )
 
     def _train(self, chosen: TunedConfig | None, **options: Any) -> TrainResult:
         folder = self._folder / ("baseline" if chosen is None else "choice")

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 from a3gnn.errors import A3GNNError, ExitCode
 from a3gnn.objectives import Objectives
 from a3gnn.option_names import as_flags, call, flags_are_used, option, options
-from a3gnn.process.child import described_status, interrupt_by_sigterm, start_program, take_order, take_stdout
+from a3gnn.process.child import (
+    described_status,
+    interrupt_by_sigterm,
+    said,
+    start_program,
+    take_order,
+    take_stdout,
+)
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.profiling.store.provenance import describe_machine
 from a3gnn.report.text import configuration, show_quality, show_seconds, show_throughput, wrapped
@@ -223,15 +230,12 @@ class MachineTune:
 
     def _listen(self, notify: Callable[[str], None]) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as stdout:
-            for line in stdout:
-                if not line.endswith(b"\n"):
-                    return  # it was killed as it wrote
-                said = json.loads(line)
-                if isinstance(said, str):
-                    notify(said)
+        with self._process.stdout:
+            for one in said(self._process):
+                if isinstance(one, str):
+                    notify(one)
                 else:
-                    self.error, self.code = said["error"], ExitCode(said["code"])
+                    self.error, self.code = one["error"], ExitCode(one["code"])
 
 
 def ranked(found: Sequence[TunedMachine]) -> list[TunedMachine]:

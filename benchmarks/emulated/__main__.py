@@ -1,12 +1,13 @@
 """Replays tunes by several engines on graphs of which grids were measured.
 
     python -m benchmarks.emulated [--grids FILE.jsonl.gz ...] [--seeds 4] [--priorities time throughput]
-        [--engines NAME ...] [--budget 10] [--profiles FILE.jsonl.gz] [--json FILE]
+        [--engines NAME ...] [--budget 10] [--set CONSTANT=VALUE ...] [--profiles FILE.jsonl.gz] [--json FILE]
 
 Any configuration of the default space can be tried, as in a tune. The true metrics are those of Gaussian processes that
 are fitted to the grid alone (`benchmarks/emulated/graph.py`). Engine, racing, surrogate and choice are the tune's, and
 the limit on memory is the baseline's peak. The surrogate has no row of the graph. Only trials take seconds. Each tune
 begins with the baseline's trial, and ends after the seconds of --budget trials that train whole curves, ten by default.
+--set gives constants of the package, such as MIN_GAIN, another value, in every module that has them.
 
 Columns, means over graphs of the means over seeds: doublings of the score that the choice gains over the baseline,
 after .3, .5 and all of the budget; its shortfall from the best known score at the end, in doublings; the shares of the
@@ -17,6 +18,7 @@ the share of them with a new learning key. Then each engine less the first, pair
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -107,6 +109,23 @@ def _by_graph(graphs: NDArray[np.str_], values: Sequence[Sequence[float]]) -> ND
     return np.stack([every[graphs == graph].mean(axis=0) for graph in np.unique(graphs)])
 
 
+def set_constant(text: str) -> None:
+    """Sets a constant, "NAME=NUMBER", in all loaded modules of the package that have it.
+
+    Values that were derived from it before keep what they are.
+
+    Raises:
+        ValueError: No module has such a number, modules have different ones, or the value is none.
+    """
+    name, _, value = text.partition("=")
+    having = [module for key, module in list(sys.modules.items()) if key.startswith("a3gnn") and name in vars(module)]
+    before = {vars(module)[name] for module in having if type(vars(module)[name]) in (int, float)}
+    if len(before) != 1:
+        raise ValueError(f"--set needs a number that is the same in all modules that have it, got {name}: {before}")
+    for module in having:
+        setattr(module, name, type(before.copy().pop())(value))
+
+
 def main() -> None:
     """Prints a line per tune, then the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,9 +139,14 @@ def main() -> None:
         default=10.0,
         help="a tune's seconds for trials, in those of trials that train whole curves",
     )
+    parser.add_argument(
+        "--set", nargs="+", action="extend", default=[], metavar="CONSTANT=VALUE", help="other values of constants"
+    )
     add_profiles(parser)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     options = parser.parse_args()
+    for text in options.set:
+        set_constant(text)
     found: dict[Key, EmulatedTune] = {}
     for path in options.grids or sorted(GRIDS.glob("*.jsonl.gz")):
         found |= emulated(path, options)
@@ -130,7 +154,7 @@ def main() -> None:
     if options.json:
         names = ("graph", "priority", "engine", "seed")
         rows = [dict(zip(names, key, strict=True)) | tune._asdict() for key, tune in found.items()]
-        write_report(options.json, rows=rows, budget=options.budget)
+        write_report(options.json, rows=rows, budget=options.budget, constants=options.set)
 
 
 if __name__ == "__main__":

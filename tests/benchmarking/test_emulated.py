@@ -9,16 +9,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from a3gnn import objectives
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import CurvePlan, TrialPlan
 from a3gnn.space import SearchSpace
 from a3gnn.tuning.beliefs.beliefs import Beliefs
+from a3gnn.tuning.engines import improvement
 from a3gnn.tuning.engines.engine import make_engine
+from a3gnn.tuning.study import comparison
 from a3gnn.tuning.study.trial import Proposal
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.emulated.__main__ import lines
+from benchmarks.emulated.__main__ import lines, set_constant
 from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune
 from benchmarks.emulated.measured import ACCURACY, MEMORY, SPEED, MeasuredDefault, by_setting, median_costs
 
@@ -179,3 +182,13 @@ def test_tables_pair_engines_on_the_same_graph_and_seed() -> None:
     assert shown[2].split() == ["ei", "1.50", "1.50", "3.00", "2.00", "25%", "10%", "2.0", "50%"]
     # By graph the differences are -.5 and +.5: of two graphs, whatever the number of seeds.
     assert shown[4] == "tpe less ei: +0.00 (0.50), +0.00 (0.50), +0.00 (1.00)"
+
+
+def test_a_constant_is_set_in_every_module_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (objectives, improvement, comparison):
+        monkeypatch.setattr(module, "MIN_GAIN", objectives.MIN_GAIN)  # is restored afterwards
+    set_constant("MIN_GAIN=0.25")
+    assert objectives.MIN_GAIN == improvement.MIN_GAIN == 0.25
+    for wrong in ("NONE_SUCH=1", "LEAST_POINTS=4", "TrainConfig=1", "STARTS=2.5"):  # two modules have a LEAST_POINTS
+        with pytest.raises(ValueError, match=r"--set needs a number|invalid literal"):
+            set_constant(wrong)

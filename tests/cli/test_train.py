@@ -88,12 +88,12 @@ def test_a_target_is_said_beside_what_the_tune_promised(tuned, tmp_path, capsys)
     assert run("--config", tuned, "--epochs", 20, "--until-target", "--out", tmp_path / "run") == 0
     out, err = (" ".join(text.split()) for text in capsys.readouterr())
     assert "reached 30.00% validation accuracy after" in err
-    assert re.search(r"time to 30\.00% [0-9.]+ s the tune promised 2 s \(1\.5 s to 2\.5 s\)", out)
+    assert re.search(r"time to 30\.00% [0-9.]+ s the tune measured 2 s \(1\.5 s to 2\.5 s\)", out)
     assert re.search(r"test accuracy [0-9.]+% after \d+ mini-batches, at the target", out)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["target_accuracy"] == 0.3
     dataclasses.replace(made, seconds_to_accuracy=dict.fromkeys(promise, 2.0)).write(tuned)  # of a single run
     assert run("--config", tuned, "--epochs", 1, "--out", tmp_path / "short") == 0
-    assert re.search(r"the tune promised 2 s(?! \()", " ".join(capsys.readouterr().out.split()))
+    assert re.search(r"the tune measured 2 s(?! \()", " ".join(capsys.readouterr().out.split()))
     assert run("--config", tuned, "--epochs", 1, "--target-accuracy", "100", "--out", tmp_path / "high") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "time to 100.00% not reached" in out

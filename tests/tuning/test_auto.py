@@ -12,7 +12,7 @@ import torch
 
 from a3gnn.apply.train import train
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.errors import InfeasibleError, MemoryLimitError, UsageError
+from a3gnn.errors import A3GNNError, MemoryLimitError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.task import Task
 from a3gnn.training.ending import End
@@ -129,44 +129,27 @@ def test_the_faster_one_is_better_unless_it_learns_less(small_folder_graph: Grap
     assert not is_better(dataclasses.replace(faster, val_accuracy=float("nan")), one)
 
 
-@pytest.mark.parametrize("nothing", ["keeps the limits", "is faster"])
-def test_the_baseline_goes_on_where_nothing_is_recommended(
-    nothing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def asked(*args: Any, fix: dict[str, Any], **options: Any) -> object:
-        if nothing == "keeps the limits":
-            raise InfeasibleError("nothing is predicted to keep 1 MiB")
-        return recommend(*args, fix={knob.name: knob.default for knob in KNOBS}, **options)
+def test_the_baseline_goes_on_where_nothing_is_recommended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def infeasible(*args: object) -> None:
+        raise A3GNNError("nothing is predicted to keep 1 MiB")
 
     monkeypatch.setattr(auto, "FIRST_S", 0.01)
-    monkeypatch.setattr(auto, "recommend", asked)
+    monkeypatch.setattr(auto, "recommend_apart", infeasible)
     lines: list[str] = []
     result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
     assert result.trained.folder == tmp_path / "auto" / "baseline"
     assert not (tmp_path / "auto" / "choice").exists()
-    why = "nothing is predicted to " + (
-        "keep 1 MiB" if nothing == "keeps the limits" else "be faster than the baseline"
-    )
-    assert lines[lines.index("the baseline's training goes on") - 1] == why
+    assert lines[lines.index("the baseline's training goes on") - 1] == "nothing is predicted to keep 1 MiB"
 
 
-def test_the_recommendation_does_without_what_does_not_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = list[tuple[str, str]]()
-
-    def limited(*args: Any, fix: dict[str, Any], **options: Any) -> object:
-        asked.append((fix["input_aggregation"], fix["compute_dtype"]))
-        if asked[-1] != ("sampled", "float32"):
-            raise InfeasibleError("nothing is predicted to keep 1 MiB")
-        return recommend(*args, fix=fix | {"num_workers": 1}, **options)
-
+def test_the_baseline_goes_on_where_it_is_recommended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fixed = {knob.name: knob.default for knob in KNOBS}
+    recommend(GRAPH, task=TASK, fix=fixed, out=tmp_path / "auto" / "recommended", notify=lambda line: None)
     monkeypatch.setattr(auto, "FIRST_S", 0.01)
-    monkeypatch.setattr(auto, "is_better", lambda choice, baseline: True)
-    monkeypatch.setattr(auto, "recommend", limited)
-    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lambda line: None)
-    dtype = asked[0][1]  # not everywhere bfloat16
-    assert asked == [*dict.fromkeys([("full", dtype), ("sampled", dtype), ("sampled", "float32")])]
-    assert result.chosen is not None
-    assert result.chosen.config.learning_key() == TrainConfig().learning_key()
+    lines: list[str] = []
+    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", resume=True, notify=lines.append)
+    assert (result.chosen, result.state.trains) == (None, "baseline")
+    assert "nothing is predicted to be faster than the baseline" in lines
 
 
 @pytest.mark.parametrize("fits", [True, False])
@@ -177,7 +160,7 @@ def test_where_the_baseline_does_not_fit_the_recommendation_trains(
         raise MemoryLimitError("the training takes 1.2 GiB of 1 GiB")
 
     monkeypatch.setattr(auto._Auto, "_first_epochs", first_epochs)
-    limit, lines = "8GiB" if fits else "300MiB", list[str]()
+    limit, lines = "8GiB" if fits else "100MiB", list[str]()
 
     def run() -> AutoResult:
         return train_auto(
@@ -190,6 +173,7 @@ def test_where_the_baseline_does_not_fit_the_recommendation_trains(
         with pytest.raises(MemoryLimitError, match=r"the training takes 1\.2 GiB"):
             run()
     assert any(line.startswith("the baseline does not fit: the training takes 1.2 GiB") for line in lines)
+    assert any("the host memory limit must exceed" in line for line in lines) != fits
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def compared_rows(found: Compared) -> Iterator[_Row]:
         )
     yield "chosen / baseline", ()
     against = [tune.against for tune in tunes]
-    yield "  epochs/s (x)", tuple("-" if one is None else _ratio(one.throughput) for one in against)
+    yield "  epochs/s (x)", tuple("-" if one is None else _ratio(one.throughput_again) for one in against)
     yield (
         "  sooner at target (x)",
         tuple("-" if one is None or one.time is None else one.describe_time(".3g") for one in against),

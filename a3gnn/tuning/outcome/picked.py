@@ -224,24 +224,27 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
     """Yields rows of a label, a figure of the pick, and the figure of the default."""
     own, front = found.row.measured, found.front
     default = None if found.default_row is None else found.default_row.measured
+    against = found.against
+    throughput = found.throughput if against is None else against.throughput_again
+    time = found.time if against is None else against.time_again
     speed = "epochs/s", show_throughput(own), "" if default is None else show_throughput(default)
     if not front.by_seconds:
         yield speed
-        yield from _over(found.throughput)
+        yield from _over(throughput)
     if front.times_accuracy:
         yield front.seconds_heading, *_seconds(found)
-        at_least = found.against is not None and found.against.time_at_least
-        yield from _over(found.time, "  sooner than the baseline", "at least " if at_least else "")
+        at_least = against is not None and against.time_at_least
+        yield from _over(time, "  sooner than the baseline", "at least " if at_least else "")
     if front.by_seconds:
         yield speed
-        yield from _over(found.throughput)
+        yield from _over(throughput)
     for name, field in _MEMORY.items():
         if getattr(own, field):
             yield from _memory(found, MEMORY_NAMES[name], field, own, default)
     label = f"validation {front.metric.label}"
     yield label, show_quality(own, front.metric), "" if default is None else show_quality(default, front.metric)
-    if found.against is not None and found.against.accuracy is not None:
-        yield "  points gained", found.against.accuracy.describe("+.2f"), ""
+    if against is not None and against.accuracy is not None:
+        yield "  points gained", against.accuracy.describe("+.2f"), ""
 
 
 def _memory(found: Pick, label: str, field: str, own: Figures, default: Figures | None) -> Iterator[tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from a3gnn.figures import Spread, median_interval
+from a3gnn.figures import SECONDS_AGAIN, THROUGHPUT_AGAIN, Spread, median_interval
 from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
@@ -63,7 +63,8 @@ class Comparison:
 
     Both sides of a ratio are medians over the same pairs. They equal the printed figures of the choice and the default
     (`judged_beside`), so the printed figures divide into the printed ratio. Its range is the interval of the median
-    of the pairs' ratios (`median_interval`); over several seeds, the widest of the seeds' ranges.
+    of the pairs' ratios (`median_interval`); over several seeds, the widest of the seeds' ranges. It decides whether a
+    gain counts. Printed are the wider ranges of `throughput_again` and `time_again`.
 
     Attributes:
         throughput: Ratio of epochs per second, over the pairs.
@@ -144,11 +145,25 @@ class Comparison:
             late=late,
         )
 
-    def describe_time(self, number_format: str = ".2f") -> str:
-        """Returns the ratio of seconds as text, after `at least` if it is a lower bound; "" if there is none."""
+    @property
+    def throughput_again(self) -> Spread:
+        """`throughput`, with the range that holds the ratio of one more training of both in nine of ten cases."""
+        return self.throughput.widened(THROUGHPUT_AGAIN)
+
+    @property
+    def time_again(self) -> Spread | None:
+        """`time` likewise; a lower bound has no range."""
         if self.time is None:
+            return None
+        if self.time_at_least:
+            return Spread(self.time.median, self.time.median, self.time.median, 1)
+        return self.time.widened(SECONDS_AGAIN)
+
+    def describe_time(self, number_format: str = ".2f") -> str:
+        """Returns `time_again` as text, after `at least` if it is a lower bound; "" if there is none."""
+        if self.time_again is None:
             return ""
-        return f"{'at least ' if self.time_at_least else ''}{self.time.describe(number_format)}"
+        return f"{'at least ' if self.time_at_least else ''}{self.time_again.describe(number_format)}"
 
     def better_by(self, priority: Priority) -> tuple[str, ...]:
         """Returns the names of the figures that `priority` weighs and in which the choice is better.

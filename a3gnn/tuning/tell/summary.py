@@ -244,7 +244,7 @@ def _figures(
         seconds = ["" if one is None else _seconds(one) for one in both]
         yield _line(f"time to {metric.show(target)}", seconds, _sooner(against, metric))
     speeds = ["" if one is None else f"{one.throughput_epochs_per_s:.3g}" for one in both]
-    change = "" if against is None else _ratio(against.throughput)
+    change = "" if against is None else _ratio(against.throughput_again)
     yield _line("epochs per second", speeds, change)
     sizes = ["" if one is None else format_size(getattr(one, front.memory)) for one in both]
     yield _line("peak memory", sizes, "" if against is None else _memory(against))
@@ -307,11 +307,12 @@ def _sooner(against: Comparison | None, metric: Metric) -> str:
     if against is None:
         return ""
     missed = f", missed with {count(against.missed, 'seed')}" if against.missed else ""
-    if against.time is None:
+    ratio = against.time_again
+    if ratio is None:
         return missed.removeprefix(", ")
     at_least = "at least " if against.time_at_least else ""
-    words = "x sooner" if against.time.median > 1 else "x as fast"
-    return f"{at_least}{against.time.median:.2f}{words}{_range(against.time)}{missed}"
+    words = "x sooner" if ratio.median > 1 else "x as fast"
+    return f"{at_least}{ratio.median:.2f}{words}{_range(ratio)}{missed}"
 
 
 def _ratio(spread: Spread) -> str:

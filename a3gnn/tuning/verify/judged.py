@@ -144,11 +144,12 @@ class Beside(NamedTuple):
         """Returns the speed in a few words, beside the baseline's if there are pairs."""
         if self.against is None:
             return f"{self.choice.figures.throughput_epochs_per_s:.3g} epochs/s"
-        of_time = self.against.time if priority.time else None
-        ratio = of_time or self.against.throughput
+        of_time = self.against.time_again if priority.time else None
+        ratio = of_time or self.against.throughput_again
+        at_least = "at least " if of_time is not None and self.against.time_at_least else ""
         words = "the epochs per second" if of_time is None else "sooner" if ratio.median > 1 else "as fast"
         span = f" ({ratio.low:.2f} to {ratio.high:.2f})" if ratio.repeats > 1 else ""
-        return f"{ratio.median:.2f}x {words}{span}"
+        return f"{at_least}{ratio.median:.2f}x {words}{span}"
 
 
 def judged_beside(

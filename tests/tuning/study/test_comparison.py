@@ -39,6 +39,25 @@ def test_ratios_are_of_the_same_pair(pair) -> None:
     assert Comparison.from_dict(found.to_dict()) == found
 
 
+def test_ranges_of_one_more_training_are_wider_and_decide_nothing(pair) -> None:
+    pairs = [pair(speed, 1.0) for speed in (1.15, 1.1, 1.12, 1.11, 1.13)]
+    found = Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("time"))
+    assert found.time is not None
+    assert found.time.low > 1.09
+    assert found.differs
+    assert found.better_by(Priority.parse("time"))[0] == "speed"
+    again = found.time_again
+    assert again is not None
+    assert (again.median, again.repeats) == (found.time.median, found.time.repeats)
+    assert (again.low, again.high) == pytest.approx((again.median / 1.75, again.median * 1.75))
+    assert found.throughput_again[1:3] == pytest.approx((1.12 / 1.22, 1.12 * 1.22))
+    at_least = dataclasses.replace(found, time_at_least=True)
+    assert at_least.describe_time() == f"at least {again.median:.2f}"
+    assert dataclasses.replace(found, time=None).time_again is None
+    assert Spread(1.0, 0.5, 2.0, 3).widened(1.75) == Spread(1.0, 0.5, 2.0, 3)
+    assert Spread(1.0, 1.0, 1.0, 1).widened(1.75) == Spread(1.0, 1.0, 1.0, 1)
+
+
 def test_one_ratio_at_or_below_one_makes_it_no_different(pair) -> None:
     pairs = [*[pair(2.0, 1.0)] * 4, pair(1.0, 1.0)]
     assert not Comparison.of(pairs, pairs[:1], 0.8, "peak_host_bytes", Priority.parse("throughput")).differs
