@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -27,6 +28,7 @@ from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.option_names import option
 from a3gnn.parts.graph import watched
+from a3gnn.process.heap import trim_heap
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import Task
@@ -148,6 +150,8 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
+    gc.collect()  # what an earlier training of this process left would count in the peak and the limit of this one
+    trim_heap()
     said = NamedTrainers(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)

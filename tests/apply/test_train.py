@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
@@ -14,12 +16,14 @@ from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError, MemoryLimitError, UsageError
 from a3gnn.evaluation.neighborhoods import Neighborhoods
+from a3gnn.graphs.graph import Graph
 from a3gnn.notify import shown, with_details
 from a3gnn.process import memory_guard as memory
 from a3gnn.storage.claim import claimed
 from a3gnn.task import Task
 from a3gnn.training.checkpoint import save
 from a3gnn.training.request import TrainRequest
+from a3gnn.training.result import TrainResult
 from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.training.tuned import TunedConfig
 
@@ -337,3 +341,18 @@ def test_a_folder_is_taken_before_the_first_file_is_written(small_folder_graph, 
     with claimed(tmp_path / "run"), pytest.raises(UsageError, match="one run at a time may write"):
         train(CONFIG, small_folder_graph, task=task, epochs=1, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_earlier_training_left_does_not_count(small_folder_graph: Graph, tmp_path: Path) -> None:
+    def trained(name: str) -> TrainResult:
+        return train(TrainConfig(), small_folder_graph, epochs=1, out=tmp_path / name, notify=lambda line: None)
+
+    alone = trained("alone").peak_host_bytes
+    gc.disable()
+    try:
+        left: list[object] = [np.ones(32 << 20)]  # 256 MiB
+        left.append(left)
+        del left
+        assert trained("after").peak_host_bytes < alone + (128 << 20)
+    finally:
+        gc.enable()
