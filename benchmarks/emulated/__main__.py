@@ -110,15 +110,17 @@ def _by_graph(graphs: NDArray[np.str_], values: Sequence[Sequence[float]]) -> ND
 
 
 def set_constant(text: str) -> None:
-    """Sets a constant, "NAME=NUMBER", in all loaded modules of the package that have it.
+    """Sets a constant, "NAME=NUMBER", in all loaded modules of the package that have it, or "MODULE.NAME=NUMBER".
 
     Values that were derived from it before keep what they are.
 
     Raises:
         ValueError: No module has such a number, modules have different ones, or the value is none.
     """
-    name, _, value = text.partition("=")
-    having = [module for key, module in list(sys.modules.items()) if key.startswith("a3gnn") and name in vars(module)]
+    place, _, value = text.rpartition("=")
+    where, _, name = place.rpartition(".")
+    loaded = [sys.modules[where]] if where else [sys.modules[key] for key in sys.modules if key.startswith("a3gnn")]
+    having = [module for module in loaded if name in vars(module)]
     before = {vars(module)[name] for module in having if type(vars(module)[name]) in (int, float)}
     if len(before) != 1:
         raise ValueError(f"--set needs a number that is the same in all modules that have it, got {name}: {before}")

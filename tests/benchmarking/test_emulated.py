@@ -189,6 +189,8 @@ def test_a_constant_is_set_in_every_module_that_has_it(monkeypatch: pytest.Monke
         monkeypatch.setattr(module, "MIN_GAIN", objectives.MIN_GAIN)  # is restored afterwards
     set_constant("MIN_GAIN=0.25")
     assert objectives.MIN_GAIN == improvement.MIN_GAIN == 0.25
+    set_constant("a3gnn.objectives.MIN_GAIN=0.5")
+    assert (objectives.MIN_GAIN, improvement.MIN_GAIN) == (0.5, 0.25)
     for wrong in ("NONE_SUCH=1", "LEAST_POINTS=4", "TrainConfig=1", "STARTS=2.5"):  # two modules have a LEAST_POINTS
         with pytest.raises(ValueError, match=r"--set needs a number|invalid literal"):
             set_constant(wrong)
