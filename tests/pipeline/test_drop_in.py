@@ -278,8 +278,10 @@ def test_a_graph_is_drawn_likewise(tiny_graph: Graph) -> None:
 def test_workers_run_on_the_cores_that_they_are_given(cores: int | None, data: Data) -> None:
     home = sorted(os.sched_getaffinity(0))
     given = None if cores is None else [home[-1:]] * cores
-    loader = Loader(data, [2], batch_size=8, num_workers=1 if cores is None else cores)
-    plain = [batch.e_id.tolist() for batch in Loader(data, [2], batch_size=8)]
+    loader = Loader(
+        data, [2], batch_size=1, num_workers=1 if cores is None else cores
+    )  # so many that no worker is done
+    plain = [batch.e_id.tolist() for batch in Loader(data, [2], batch_size=1)]
     with loader.enable_cpu_affinity(given):
         epoch = iter(loader)
         workers = epoch._workers

@@ -20,9 +20,16 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import auto
 from a3gnn.tuning.auto import AutoResult, AutoState, is_better, train_auto
 from a3gnn.tuning.recommend import recommend
+from a3gnn.tuning.recommend_first import recommend_first
 
 GRAPH = "synthetic:nodes=20000,degree=30,classes=8,features=64,noise=3"
 TASK = Task(hidden_channels=64)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the recommendation made in this process, which takes seconds less."""
+    monkeypatch.setattr(auto, "recommend_apart", recommend_first)
 
 
 def linear(in_channels: int, out_channels: int) -> torch.nn.Linear:
@@ -75,6 +82,7 @@ def stopping(lines: list[str], begin: str) -> Callable[[str], None]:
     return notify
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("at", ["the baseline trains", "recommended: ", "epoch   9"])
 def test_the_choice_trains_on_from_where_it_was_compared(
     at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -103,6 +111,7 @@ def test_the_choice_trains_on_from_where_it_was_compared(
     assert result.to_dict()["auto"]["total_s"] == result.state.total_s
 
 
+@pytest.mark.usefixtures("here")
 def test_who_wants_more_epochs_is_told_the_folder_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "is_better", lambda choice, baseline: False)
