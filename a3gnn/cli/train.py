@@ -244,7 +244,6 @@ def train(
 
     from a3gnn.apply.train import train as run
     from a3gnn.training.tuned import TunedConfig
-    from a3gnn.tuning.auto import train_auto
 
     way = None
     if algorithm is not None:
@@ -265,6 +264,8 @@ def train(
     elif lr_schedule is not None:
         changed.setdefault("lr_epochs", task.lr_epochs or epochs or _FALLING_EPOCHS)
     if auto:
+        from a3gnn.tuning.auto import train_auto
+
         assert dataset is not None, "it is checked"
         found = train_auto(
             dataset,

@@ -152,7 +152,7 @@ class Comparison:
 
     @property
     def time_again(self) -> Spread | None:
-        """`time` likewise; a lower bound has no range."""
+        """`time`, with such a range; a lower bound has none."""
         if self.time is None:
             return None
         if self.time_at_least:

@@ -244,7 +244,7 @@ def _figures(
         seconds = ["" if one is None else _seconds(one) for one in both]
         yield _line(f"time to {metric.show(target)}", seconds, _sooner(against, metric))
     speeds = ["" if one is None else f"{one.throughput_epochs_per_s:.3g}" for one in both]
-    change = "" if against is None else _ratio(against.throughput_again)
+    change = "" if against is None else against.throughput_again.describe(unit="x")
     yield _line("epochs per second", speeds, change)
     sizes = ["" if one is None else format_size(getattr(one, front.memory)) for one in both]
     yield _line("peak memory", sizes, "" if against is None else _memory(against))
@@ -312,15 +312,7 @@ def _sooner(against: Comparison | None, metric: Metric) -> str:
         return missed.removeprefix(", ")
     at_least = "at least " if against.time_at_least else ""
     words = "x sooner" if ratio.median > 1 else "x as fast"
-    return f"{at_least}{ratio.median:.2f}{words}{_range(ratio)}{missed}"
-
-
-def _ratio(spread: Spread) -> str:
-    return f"{spread.median:.2f}x{_range(spread)}"
-
-
-def _range(spread: Spread) -> str:
-    return "" if spread.repeats == 1 else f" ({spread.low:.2f} to {spread.high:.2f})"
+    return f"{at_least}{ratio.describe(unit=words)}{missed}"
 
 
 def _percent(ratio: float) -> str:

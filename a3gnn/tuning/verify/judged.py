@@ -148,8 +148,7 @@ class Beside(NamedTuple):
         ratio = of_time or self.against.throughput_again
         at_least = "at least " if of_time is not None and self.against.time_at_least else ""
         words = "the epochs per second" if of_time is None else "sooner" if ratio.median > 1 else "as fast"
-        span = f" ({ratio.low:.2f} to {ratio.high:.2f})" if ratio.repeats > 1 else ""
-        return f"{at_least}{ratio.median:.2f}x {words}{span}"
+        return f"{at_least}{ratio.describe(unit=f'x {words}')}"
 
 
 def judged_beside(
