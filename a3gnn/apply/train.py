@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -150,8 +149,7 @@ def train(
     """
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
-    gc.collect()  # what an earlier training of this process left would count in the peak and the limit of this one
-    trim_heap()
+    trim_heap()  # what an earlier training of this process freed would count in the peak and the limit of this one
     said = NamedTrainers(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
     asked = None if trainers is None else Trainers.of(trainers, *said)
     metric = checked_metric(metric)

@@ -76,7 +76,8 @@ class BuiltIn:
         self.table = input_table(graph, self.model, task, config, on_chunk) if full else None
         self.rows = None if self.table is None else self.table.rows
         self.dtype: torch.dtype = getattr(torch, config.compute_dtype)
-        self.logits: Callable[[MiniBatch, list[LayerBlock], int], Tensor] = self._logits
+        #: In place of the model's own; a bound method here would keep the learner, and its memory, in a cycle.
+        self.logits: Callable[[MiniBatch, list[LayerBlock], int], Tensor] | None = None
         if self.dtype is torch.bfloat16 and self.aggregator is not None:
             warm_up(self.aggregator)
 
@@ -107,7 +108,7 @@ class BuiltIn:
             batch, with_degrees=self.model.needs_degrees, whole=self.table.degrees if self.table else None
         )
         seed = derive(self._task.seed, "dropout", batch.epoch, batch.index)
-        loss, share = self._loss(self.logits(batch, blocks, seed), batch.y), batch.subgraph.share
+        loss, share = self._loss((self.logits or self._logits)(batch, blocks, seed), batch.y), batch.subgraph.share
         return loss if share is None else loss * self._part(share)
 
     def _logits(self, batch: MiniBatch, blocks: list[LayerBlock], seed: int) -> Tensor:
