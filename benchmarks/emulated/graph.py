@@ -17,7 +17,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
-from a3gnn.limits import Limits
 from a3gnn.measurement import (
     MEASUREMENT_VERSION,
     METRICS,
@@ -27,7 +26,7 @@ from a3gnn.measurement import (
     Metrics,
     StageSeconds,
 )
-from a3gnn.objectives import Objectives, Priority
+from a3gnn.objectives import Priority
 from a3gnn.prediction import Prediction, from_log_points, log_points
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.request import TrialPlan, TrialRequest
@@ -199,8 +198,9 @@ class EmulatedGraph:
     def _curve(self, config: TrainConfig, true: Prediction, batches_per_s: float) -> LearningCurve:
         """Returns the curve of what `config` learns: the default's, stretched to reach the target when it truly does.
 
-        What truly misses the target rises no further than to its accuracy. The configuration of a learning key that is
-        tried first decides.
+        It rises as the accuracy does that the default kept, because a target counts from where it is kept. What truly
+        misses the target rises no further than to its accuracy. The configuration of a learning key that is tried first
+        decides.
         """
         key, reference, own = config.curve_key(self.setting.task), self.default.reference, self.default.metrics
         if key not in self._curves:
@@ -214,9 +214,8 @@ class EmulatedGraph:
             first, counts = max(1, round(within / _POINTS)), [0]
             while counts[-1] < _LONGER * within:
                 counts.append(next_point(counts[-1], first))
-            values = np.interp(
-                np.array(counts[1:]) * stretch, [0, *own.curve.batches], [0.0, *own.curve.running_best()]
-            )
+            kept = np.maximum.accumulate(own.curve.held())
+            values = np.interp(np.array(counts[1:]) * stretch, [0, *own.curve.batches], [0.0, *kept])
             values = values if reached else np.minimum(values, accuracy)
             self._curves[key] = LearningCurve(tuple(counts[1:]), tuple(values.tolist()), CurveEnd.BUDGET)
         return self._curves[key]
@@ -306,7 +305,7 @@ class EmulatedTune(NamedTuple):
             surrogate = fit_surrogate(history, surrogate)
             beliefs = Beliefs(history, surrogate)
             chosen.append((spent_s / whole_s, _chosen(graph, beliefs)))
-        default = _scores(graph, history.objectives, [TrainConfig()])[0]
+        default = _kept(graph, history, [])
         return cls(
             chosen=tuple((spent, score - default) for spent, score in chosen),
             best=_best(graph, history) - default,
@@ -338,17 +337,22 @@ def _trial(
     return Trial(proposal.reason, predicted_row(predict(surrogate, history, [config]), 0), measured)
 
 
-def _scores(graph: EmulatedGraph, objectives: Objectives, configs: Sequence[TrainConfig]) -> list[float]:
-    """Returns the true scores of `configs`, regardless of the limits."""
-    return objectives.score(graph.judged([config.canonical() for config in configs])).tolist()
+def eligible(history: History, found: Prediction) -> NDArray[np.bool_]:
+    """Returns which configurations may be chosen, by their true metrics `found`, bool, shape (n,).
+
+    They keep the limits, and reach the target by `History.latest_s` if later ones may not be chosen.
+    """
+    latest_s = math.inf if history.latest_s is None else history.latest_s
+    kept = history.objectives.limits.violation(found) <= 0
+    return np.asarray(kept & (found.column("seconds_to_accuracy") <= latest_s))
 
 
 def _kept(graph: EmulatedGraph, history: History, configs: Sequence[TrainConfig]) -> float:
-    """Returns the best true score of the baseline and of those of `configs` that truly keep the limits."""
-    limits: Limits = history.objectives.limits
-    scores = _scores(graph, history.objectives, [TrainConfig(), *configs])
-    keeps = [True, *(limits.violation(graph.true(configs)) <= 0).tolist()] if configs else [True]
-    return max(score for score, kept in zip(scores, keeps, strict=True) if kept)
+    """Returns the best true score of the baseline and of those of `configs` that may truly be chosen."""
+    found = graph.judged([TrainConfig().canonical(), *(config.canonical() for config in configs)])
+    may = eligible(history, found)
+    may[0] = True
+    return float(history.objectives.score(found)[may].max())
 
 
 def _chosen(graph: EmulatedGraph, beliefs: Beliefs) -> float:
@@ -363,7 +367,7 @@ def _best(graph: EmulatedGraph, history: History) -> float:
 
     def value(rows: Rows) -> Floats:
         true = graph.true(space.columns(rows))
-        return np.where(objectives.limits.violation(true) <= 0, objectives.score(true), -np.inf)
+        return np.where(eligible(history, true), objectives.score(true), -np.inf)
 
     rows, values = maximize(space, value, space.sample(4 * STARTS, 0))
     tried = [trial.measurement.config for trial in history.trials]

@@ -22,7 +22,7 @@ from a3gnn.tuning.study import comparison
 from a3gnn.tuning.study.trial import Proposal
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.emulated.__main__ import lines, set_constant
-from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune
+from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune, eligible
 from benchmarks.emulated.measured import ACCURACY, MEMORY, SPEED, MeasuredDefault, by_setting, median_costs
 
 BY_TIME = Priority.parse("time")
@@ -125,6 +125,23 @@ def test_a_curve_reaches_the_target_when_it_truly_does_and_costs_what_it_trains(
     assert 0 < missed < len(case.configs)
 
 
+def test_the_target_counts_from_where_the_default_kept_it(case: Case) -> None:
+    metrics = case.default.metrics
+    assert metrics.curve is not None
+    assert case.default.known.seconds is not None
+    values = list(metrics.curve.val_accuracy)
+    values[0] = max(values)  # a touch that the next points do not keep
+    touched = dataclasses.replace(metrics.curve, val_accuracy=tuple(values))
+    rows = [
+        dataclasses.replace(row, outcome=dataclasses.replace(metrics, curve=touched)) if row.metrics is metrics else row
+        for row in case.default.rows
+    ]
+    default = MeasuredDefault(rows)
+    assert default.known.seconds == case.default.known.seconds
+    found = EmulatedGraph(default, case.surrogate, 0).judged([DEFAULT]).column("seconds_to_accuracy")[0]
+    assert found == pytest.approx(default.known.seconds, rel=0.2)
+
+
 class InOrder:
     """Proposes these configurations one by one."""
 
@@ -150,6 +167,27 @@ def test_a_tune_ends_with_its_seconds_and_is_judged_by_what_is_true(case: Case) 
     assert 0 <= found.broken <= 1
     none = EmulatedTune.run(case.graph(), case.others, None, BY_TIME, InOrder([]), 3.0, seed=0)
     assert (none.trials, none.after(3.0)) == (0, pytest.approx(0.0))
+
+
+def test_what_reaches_the_target_too_late_is_not_chosen_for_throughput(case: Case) -> None:
+    graph, found = case.graph(), {}
+
+    class Recorder(InOrder):
+        def propose(self, beliefs: Beliefs, count: int = 1, seconds_left: float = math.inf) -> list[Proposal]:
+            found[beliefs.objectives.priority.name] = beliefs.history
+            return []
+
+    for priority in ("throughput", "memory"):
+        EmulatedTune.run(graph, case.others, None, Priority.parse(priority), Recorder([]), 1.0, seed=0)
+    history = found["throughput"]
+    assert history.latest_s is not None
+    space = history.space
+    true = graph.true(space.columns(space.sample(2000, 0)))
+    late = true.column("seconds_to_accuracy") > history.latest_s
+    in_time = eligible(history, true)
+    assert (in_time & ~late).any()
+    assert not (in_time & late).any()
+    assert (eligible(found["memory"], true) & late).any(), "a priority for memory may be late"
 
 
 def test_a_graph_can_be_tuned_anew_with_the_same_truth_and_noise(case: Case) -> None:
