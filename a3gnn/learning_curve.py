@@ -49,7 +49,7 @@ class CurveEnd(StrEnum):
     BUDGET = "budget"  # it was trained as long as requested
     PLATEAU = "plateau"  # it had stopped improving
     TARGET = "target"  # it had reached the requested accuracy
-    SLOWER = "slower"  # its configuration could no longer beat the best one
+    SLOWER = "slower"  # its configuration could no longer beat the best one, or reach the target in time
     LOST = "lost"  # it could no longer keep the least accuracy; in rows from before `SLOWER`, or no longer win
 
 

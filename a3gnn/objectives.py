@@ -86,6 +86,11 @@ class Priority:
         return self.time and not self.accuracy_counts
 
     @property
+    def only_time(self) -> bool:
+        """Whether nothing but the seconds to accuracy decides."""
+        return self.time and self.deciding.tolist() == [True, False, False]
+
+    @property
     def in_time(self) -> bool:
         """Whether nothing may be chosen that reaches the target later than the baseline.
 

@@ -54,6 +54,17 @@ def test_what_is_kept_with_a_probability_is_no_worse_with_that(metric: str, defa
         assert found.no_worse(metric, limit) == pytest.approx([probability])
 
 
+def test_the_target_is_as_probable_as_the_less_probable_of_accuracy_and_seconds() -> None:
+    found = dataclasses.replace(prediction([1, 2, 3], [1, 1, 1], [0.82, 0.8, 0.78]), default_accuracy=0.85)
+    accuracy = found.no_worse("val_accuracy", 0.8)
+    seconds = found.no_worse("seconds_to_accuracy", 6.0)
+    assert (accuracy < seconds).any()
+    assert (accuracy > seconds).any()
+    kept = Limits(least_accuracy=0.8).keeping(dataclasses.replace(found, budget_s=6.0))["least_accuracy"]
+    assert kept.tolist() == np.minimum(accuracy, seconds).tolist()
+    assert Limits(least_accuracy=0.8).keeping(found)["least_accuracy"].tolist() == accuracy.tolist()
+
+
 def test_what_reaches_the_target_too_late_does_not_keep_the_accuracy() -> None:
     found = dataclasses.replace(prediction([1], [1], [0.9], spread=0.01), budget_s=6.0)
     assert Limits(least_accuracy=0.8).violation(found) == pytest.approx([1.0], abs=0.01)  # 12 s

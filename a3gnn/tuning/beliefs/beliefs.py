@@ -106,14 +106,20 @@ class Beliefs:
 
         Predicted intervals are for measurements, so the noise of a trial's speed is removed from the deviation.
         Otherwise noise would promise improvements, and known configurations would be measured again.
+
+        If only seconds to accuracy decide, whatever is better than an eligible trial reaches the target in time. So its
+        probability would count twice, and is left out.
         """
         objectives, prediction = self._objectives(priority), self.predict(rows)
+        limits = objectives.limits
+        if objectives.priority.only_time and self.ranked:
+            limits = dataclasses.replace(limits, least_accuracy=None)
         noise = self._noise * objectives.priority.throughput
         known = self.surrogate.knows_curve(self.space.columns(rows), self.history.study.setting)
         return Belief(
             mean=objectives.score(prediction),
             deviation=np.sqrt(np.maximum(objectives.score_spread(prediction) ** 2 - noise**2, 0.0)),
-            probability=objectives.limits.feasibility(prediction),
+            probability=limits.feasibility(prediction),
             seconds=np.maximum(expected_trials_s(self.history, known, prediction, self.history.drift), _LEAST_S),
         )
 

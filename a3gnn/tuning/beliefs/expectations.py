@@ -121,9 +121,9 @@ def expected_trials_s(
     """Returns the expected seconds of trials, for timing and the curve, float64, shape (n_configs,).
 
     The reference's curve takes at most its share of the budget. Other curves end with the reference's seconds, or at
-    the target if their plan has one and it is expected earlier, or after `History.trial_s`. A known curve is not
-    trained again. The curve takes longer on a machine that `drift` has made slower. If the reference does not reach the
-    target, the time until others reach it can't be predicted.
+    the target if their plan has one and it is expected earlier, or after `History.due_s`. A known curve is not trained
+    again. The curve takes longer on a machine that `drift` has made slower. If the reference does not reach the target,
+    the time until others reach it can't be predicted.
 
     Args:
         history: Its trials provide the cost so far.
@@ -138,8 +138,8 @@ def expected_trials_s(
     ends_at_target = not history.study.request.priority.accuracy_counts  # as `trial_plan` says
     if ends_at_target and prediction.budget_s is not None:
         trained_s = np.minimum(trained_s, CONFIRMED * prediction.column("seconds_to_accuracy"))
-    if history.objectives.priority.time:
-        trained_s = np.minimum(trained_s, history.trial_s)
+    if ends_at_target:
+        trained_s = np.minimum(trained_s, history.due_s)
     trained_s = trained_s / drift * (1 + cost.eval_share)
     return cost.around_s + np.where(known, cost.rehearsal_s, trained_s)
 

@@ -37,7 +37,7 @@ _LIMITS = ("host_bytes", "device_bytes", "least_accuracy")
 _CONSTRAINTS = "constraints"
 #: Why the training of a curve ended early, in the cases that Optuna calls pruned.
 _PRUNED = {
-    CurveEnd.SLOWER: "its configuration could no longer beat the best so far",
+    CurveEnd.SLOWER: "its configuration could no longer beat the best so far, or reach the target in time",
     CurveEnd.LOST: "it could no longer keep the least accuracy",
 }
 #: The user attribute that marks a study as an export; its value is the tune's folder.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from a3gnn.launch import QUICK
 from a3gnn.profiling.request import CurvePlan, Race, TrialPlan
@@ -27,8 +26,8 @@ def trial_plan(
     """Returns the plan of a trial of `proposal` after `history`.
 
     The reference trains until its accuracy stops improving. Other trials train for the reference's seconds, or only
-    until they reach the target if accuracy is just a limit. They end early if `ends` predicts that they miss the
-    target, if they are slower than `slowest`, or after `History.trial_s` if seconds to accuracy count.
+    until they reach the target if accuracy is just a limit. They end early if they can't reach the target within
+    `History.due_s`, if `ends` predicts that, or if they are slower than `slowest`.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 
@@ -44,7 +43,7 @@ def trial_plan(
     if reference is None or proposal.reason in BASELINE:
         return _planned(plan, history.study.reference_curve)
     priority, trial = history.study.request.priority, history.reference_trial
-    most_s = min(math.inf if slowest is None else slowest, history.trial_s) if priority.time else math.inf
+    most_s = min(history.due_s, slowest) if priority.time and slowest is not None else history.due_s
     default = None if trial is None else history.curve(trial.measurement.config)
     curve = CurvePlan(
         most_seconds=reference.budget_s,

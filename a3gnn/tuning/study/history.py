@@ -13,7 +13,7 @@ import numpy as np
 
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
-from a3gnn.figures import Figures, Reference
+from a3gnn.figures import SECONDS_AGAIN, Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics, keep_longest
@@ -225,6 +225,17 @@ class History:
             return math.inf
         baseline_s = sum(trial.measurement.seconds for trial in self.trials if trial.reason in BASELINE)
         return max(budget * (1 - VERIFICATION_SHARE) - baseline_s, 0.0) * _TRIAL_SHARE
+
+    @property
+    def due_s(self) -> float:
+        """Most seconds of training that a trial may take to the target; infinite without a limit.
+
+        They are `trial_s` if seconds to accuracy count. Otherwise they are those after which the trial is later than
+        `latest_s` whatever its luck: the seconds of two trainings differ by a factor of `SECONDS_AGAIN`.
+        """
+        if self.objectives.priority.time:
+            return self.trial_s
+        return math.inf if self.latest_s is None else SECONDS_AGAIN * self.latest_s
 
     def outgrown(self, trial: Trial) -> bool:
         """Returns whether a larger budget would train the curve of `trial` on: it may be measured anew, once.

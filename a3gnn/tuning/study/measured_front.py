@@ -9,6 +9,7 @@ from pathlib import Path
 
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures
+from a3gnn.learning_curve import CurveEnd
 from a3gnn.option_names import flags_are_used, option
 from a3gnn.prediction import Prediction
 from a3gnn.report.front import Front, MeasuredConfig
@@ -42,7 +43,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         config = trial.measurement.config
         outside = history.row(config) is None
         why = outside_note() if outside else ""
-        is_late = key not in figures and own.seconds_to_accuracy is not None and own.later_than(latest_s)
+        is_late = key not in figures and own.later_than(latest_s) and _is_known_late(history, one)
         found.append(
             MeasuredConfig(
                 config=config,
@@ -55,6 +56,16 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         )
     chosen = choice.trial.measurement.config if choice else None
     return Front.of(found, history.objectives, chosen, reference_s, no_gain)
+
+
+def _is_known_late(history: History, one: JudgedTrial) -> bool:
+    """Whether a trial that is not in time reached the target, or ended because it could not do so in `History.due_s`.
+
+    If seconds to accuracy count, a trial that ended was too late to beat the best one, but maybe not the reference.
+    """
+    curve = one.metrics.curve
+    given_up = curve is not None and bool(curve.batches) and curve.ended is CurveEnd.SLOWER
+    return one.figures.seconds_to_accuracy is not None or (given_up and not history.objectives.priority.time)
 
 
 def at_drift(history: History, trial: Trial, drift: float) -> JudgedTrial:

@@ -17,7 +17,7 @@ from a3gnn.tuning.tell.events import BEST, GAIN, NAME, SIZE, SPEED, HeadingEvent
 from a3gnn.units import format_size
 
 #: Why the training of a curve ended early.
-_ENDED_EARLY = {CurveEnd.SLOWER: "stopped early: too slow", CurveEnd.LOST: "stopped early: too inaccurate"}
+_ENDED_EARLY = {CurveEnd.SLOWER: "stopped early: too late", CurveEnd.LOST: "stopped early: too inaccurate"}
 
 
 def heading(history: History) -> Message:
@@ -104,6 +104,8 @@ def _ended(trial: Trial, history: History) -> str:
     if target is not None and curve is not None and curve.fell_from(target):
         return f"touched {history.objectives.metric.show(target)}, but fell back"
     ended = None if metrics.curve is None else metrics.curve.ended
+    if metrics.curve is not None and not metrics.curve.batches and ended is CurveEnd.SLOWER:
+        return "too slow to be trained"
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
         return _ENDED_EARLY[ended]
     return describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))

@@ -107,6 +107,19 @@ def test_at_the_slowest_speed_a_trial_is_unlikely_to_win(tried: History, priorit
     assert (objectives.priority.score(costs) > best).mean() == pytest.approx(UNLIKELY, abs=0.005)
 
 
+@pytest.mark.parametrize(("priority", "once"), [("time", True), ("throughput", False), ("balanced", False)])
+def test_where_seconds_alone_decide_the_target_is_a_part_of_the_score(
+    tried: History, priority: str, once: bool
+) -> None:
+    beliefs, rows = by(tried, priority), tried.space.sample(200, 0)
+    assert beliefs.ranked
+    prediction, limits = beliefs.predict(rows), beliefs.objectives.limits
+    of_memory = dataclasses.replace(limits, least_accuracy=None).feasibility(prediction)
+    every = limits.feasibility(prediction)
+    assert (every < of_memory).any()
+    np.testing.assert_array_equal(beliefs.of(rows).probability, of_memory if once else every)
+
+
 @pytest.mark.parametrize("priority", ["memory", "accuracy"])
 def test_where_speed_does_not_count_no_trial_is_too_slow(tried: History, priority: str) -> None:
     assert by(tried, priority).slowest(TrainConfig(num_partitions=8).canonical()) is None

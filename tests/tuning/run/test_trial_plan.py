@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from a3gnn.figures import SECONDS_AGAIN
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
@@ -82,29 +83,42 @@ def test_a_trial_has_twice_the_time_of_its_training(measured) -> None:
 def test_a_trial_is_given_up_by_its_predicted_end_beside_the_defaults_curve(measured) -> None:
     history = measured(TWO_PARTS).history
     ends = CurveEnds((0.0,), 0.0, (0.0,), ((0.0,), (0.0,), (0.0,)))
-    expected = Race(history.reference.target, None, ends, history.curve(DEFAULT))
+    expected = Race(history.reference.target, history.due_s, ends, history.curve(DEFAULT))
     assert trial_plan(NEXT, history, ends=ends).curve.race == expected
 
 
-@pytest.mark.parametrize(("slowest", "ends"), [(2.0, True), (54.0, True), (54.1, False), (None, False)])
-def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
-    measured, slowest: float | None, ends: bool
-) -> None:
+@pytest.mark.parametrize("slowest", [2.0, 1000.0, None])
+def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(measured, slowest: float | None) -> None:
     history = measured(MODE1, priority=Priority.parse("time")).history
-    assert history.reference.budget_s == pytest.approx(54.1)
+    assert history.trial_s > history.reference.budget_s
     curve = trial_plan(NEXT, history, slowest).curve
-    assert curve.race.seconds == (slowest if ends else None)
+    assert curve.race.seconds == (2.0 if slowest == 2.0 else None)
     assert curve.least_throughput == 0
+
+
+@pytest.mark.parametrize(
+    ("priority", "ends"), [("throughput", True), ("balanced", True), ("memory", False), ("accuracy", False)]
+)
+def test_a_trial_ends_when_it_is_later_than_what_may_be_chosen(measured, priority: str, ends: bool) -> None:
+    history = measured(MODE1, priority=Priority.parse(priority)).history
+    default_s = history.reference_figures.seconds_to_accuracy
+    assert SECONDS_AGAIN * default_s < history.reference.budget_s
+    assert trial_plan(NEXT, history).curve.race.seconds == (SECONDS_AGAIN * default_s if ends else None)
 
 
 @pytest.mark.parametrize(("slowest", "most"), [(20.0, 20.0), (40.0, 35.0), (None, 35.0)])
 def test_where_seconds_count_a_trial_takes_a_quarter_of_what_baseline_and_verification_leave(
-    measured, slowest: float | None, most: float
+    measured, formulas, slowest: float | None, most: float
 ) -> None:
-    history = measured(priority=Priority.parse("time"), budget=240.0, trial_s=20.0).history
+    def slowly(request: TrialRequest, metrics: Metrics, before: int) -> Metrics:
+        return dataclasses.replace(metrics, curve=rising(500, 0.5, 0.9))
+
+    options = {"budget": 240.0, "trial_s": 20.0, "executor": formulas(slowly)}
+    history = measured(priority=Priority.parse("time"), **options).history
     assert history.trial_s == pytest.approx((160 - 20) / 4)
     assert trial_plan(NEXT, history, slowest).curve.race.seconds == pytest.approx(most)
-    others = measured(budget=240.0, trial_s=20.0).history
+    others = measured(**options).history
+    assert SECONDS_AGAIN * others.latest_s > others.reference.budget_s
     assert trial_plan(NEXT, others).curve.race.seconds is None
 
 
@@ -126,9 +140,10 @@ def test_a_trial_that_was_cut_off_may_go_on_once_under_a_larger_budget(measured,
 
 @pytest.mark.parametrize("slowest", [1.25, None])
 def test_where_throughput_counts_the_slower_ones_are_not_trained(measured, slowest: float | None) -> None:
-    curve = trial_plan(NEXT, measured(MODE1).history, slowest).curve
+    history = measured(MODE1).history
+    curve = trial_plan(NEXT, history, slowest).curve
     assert curve.least_throughput == (slowest or 0.0)
-    assert curve.race.seconds is None
+    assert curve.race.seconds == history.due_s  # as slow as it may be, its accuracy must not be late
 
 
 def test_what_was_given_up_for_its_speed_is_not_known_to_miss_the_least_accuracy(measured, formulas) -> None:

@@ -269,7 +269,7 @@ def test_a_trial_under_a_drift_trains_as_many_mini_batches(measured, priority: s
     slowest = Beliefs(history, fit_surrogate(history)).slowest(proposal.config.canonical())
     usual, slow = (trial_plan(proposal, history, slowest, drift) for drift in (1.0, 0.5))
     assert slow.curve.most_seconds == 2 * usual.curve.most_seconds
-    assert slow.curve.race.seconds == (2 * usual.curve.race.seconds if priority == "time" else None)
+    assert slow.curve.race.seconds == (None if priority == "accuracy" else 2 * usual.curve.race.seconds)
     assert slow.curve.least_throughput == usual.curve.least_throughput / 2
     assert priority == "accuracy" or slow.curve.race.seconds or slow.curve.least_throughput
     same = {"most_seconds": 1.0, "race": None, "least_throughput": 0.0}
