@@ -98,6 +98,8 @@ def _reaching(
     surrogate: Surrogate, default: MeasuredDefault, rows: Sequence[Measurement]
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Returns the probability that `rows` reach the target as soon as the baseline, and whether they did."""
+    if not rows:
+        return np.empty(0), np.empty(0, dtype=np.bool_)
     known, target = default.known, default.reference.target
     configs, seconds = [row.config for row in rows], known.seconds or default.reference.budget_s
     prediction = surrogate.predict(as_columns(configs), default.rows[0].setting, known)
@@ -121,18 +123,23 @@ def table(found: dict[str, list[Judged]]) -> Iterator[str]:
                 spread = density.std(ddof=1) / np.sqrt(len(density)) if len(density) > 1 else np.nan
                 shares = f"{np.median(covered):.2f} {covered.mean():.2f} {covered.min():.2f}"
                 yield f"{count:3} {output:24} {density.mean():7.3f} ({spread:.3f})  {shares}  {error.mean():.3f}"
-        brier, expected, share = np.array([_targets(cases, count) for cases in found.values()]).T
+        scored = [score for cases in found.values() if (score := _targets(cases, count)) is not None]
+        if not scored:
+            continue
+        brier, expected, share = np.array(scored).T
         spread = brier.std(ddof=1) / np.sqrt(len(brier)) if len(brier) > 1 else np.nan
         shares = f"{expected.mean():.2f} {share.mean():.2f}"
         yield f"{count:3} {'target in time':24} {brier.mean():7.3f} ({spread:.3f})  {shares}"
 
 
-def _targets(cases: Sequence[Judged], count: int) -> tuple[float, float, float]:
-    """Returns the Brier score, the mean probability and the share of what reached the target in time."""
+def _targets(cases: Sequence[Judged], count: int) -> tuple[float, float, float] | None:
+    """Returns the Brier score, the mean probability and the share of what reached the target in time, or None."""
     probability, reached = (
         np.concatenate([getattr(case, name) for case in cases if case.trials == count])
         for name in ("probability", "reached")
     )
+    if not len(reached):
+        return None
     return float(((probability - reached) ** 2).mean()), float(probability.mean()), float(reached.mean())
 
 

@@ -37,8 +37,8 @@ class Race:
     Attributes:
         least: Validation accuracy that it must reach, in [0, 1].
         seconds: Most seconds of training until then, set-up included; None for all that the plan has.
-        ends: Predicts the curve's best accuracy within `seconds`. The curve is given up if the prediction's 90 %
-            interval is below `least`. None predicts nothing.
+        ends: Predicts the end of the curve, which is given up if the prediction's 90 % interval is below `least`. None
+            predicts nothing.
         default: The default configuration's curve, which improves the prediction, or None.
     """
 
@@ -71,8 +71,6 @@ class Race:
         soonest = due if reached is None else reached
         if self.seconds is not None and curve.batches and pace.seconds(soonest) > self.seconds:
             return CurveEnd.SLOWER
-        if self.seconds is not None:
-            most = min(most, pace.batches(self.seconds))
         if reached is not None or self.ends is None or due > most or len(curve.batches) < _WATCHED:
             return None
         return CurveEnd.LOST if self.ends.predict(curve, most, self.default).high < self.least else None

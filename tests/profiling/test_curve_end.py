@@ -116,17 +116,6 @@ def test_a_curve_is_given_up_once_its_predicted_end_is_below_the_least_accuracy(
     assert rules(race=Race(0.551, ends=GAINS), most_seconds=14.0).end(six, 28) is CurveEnd.BUDGET  # it is at its end
 
 
-def test_the_end_is_predicted_where_the_accuracy_is_due() -> None:
-    six, due_s, most_s = curve_of(*[0.5] * 6), 16.0, 62.0  # 28 and 120 mini-batches
-    growing = dataclasses.replace(GAINS, coefficients=(*[0.0] * 6, 0.5, *[0.0] * 6))  # with the mini-batches' multiple
-    soon, late = (growing.predict(six, batches).high for batches in (28, 120))
-    assert soon < late
-    race = Race((soon + late) / 2, due_s, ends=growing)
-    assert rules(race=race, most_seconds=most_s).end(six, 28) is CurveEnd.LOST
-    assert rules(race=dataclasses.replace(race, seconds=most_s), most_seconds=most_s).end(six, 28) is None
-    assert rules(race=dataclasses.replace(race, seconds=None), most_seconds=most_s).end(six, 28) is None
-
-
 def test_a_configuration_that_is_too_slow_is_out_before_any_point() -> None:
     assert rules(least_throughput=0.2).end(NO_CURVE, 4) is None
     slow = rules(least_throughput=0.21)

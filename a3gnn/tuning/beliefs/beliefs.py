@@ -107,12 +107,12 @@ class Beliefs:
         Predicted intervals are for measurements, so the noise of a trial's speed is removed from the deviation.
         Otherwise noise would promise improvements, and known configurations would be measured again.
 
-        If only seconds to accuracy decide, whatever is better than an eligible trial reaches the target in time. So its
-        probability would count twice, and is left out.
+        If only seconds to accuracy decide and are predicted, whatever is better than an eligible trial reaches the
+        target in time. So its probability would count twice, and is left out.
         """
         objectives, prediction = self._objectives(priority), self.predict(rows)
         limits = objectives.limits
-        if objectives.priority.only_time and self.ranked:
+        if objectives.priority.only_time and prediction.budget_s is not None and self.ranked:
             limits = dataclasses.replace(limits, least_accuracy=None)
         noise = self._noise * objectives.priority.throughput
         known = self.surrogate.knows_curve(self.space.columns(rows), self.history.study.setting)

@@ -120,10 +120,10 @@ def expected_trials_s(
 ) -> NDArray[np.float64]:
     """Returns the expected seconds of trials, for timing and the curve, float64, shape (n_configs,).
 
-    The reference's curve takes at most its share of the budget. Other curves end with the reference's seconds, or at
-    the target if their plan has one and it is expected earlier, or after `History.due_s`. A known curve is not trained
-    again. The curve takes longer on a machine that `drift` has made slower. If the reference does not reach the target,
-    the time until others reach it can't be predicted.
+    The reference's curve takes at most its share of the budget. Other curves end with the reference's seconds. If their
+    plan has a target, they end there if that is expected earlier, or after `History.due_s`. A known curve is not
+    trained again. The curve takes longer on a machine that `drift` has made slower. If the reference does not reach the
+    target, the time until others reach it can't be predicted.
 
     Args:
         history: Its trials provide the cost so far.

@@ -27,7 +27,7 @@ def trial_plan(
 
     The reference trains until its accuracy stops improving. Other trials train for the reference's seconds, or only
     until they reach the target if accuracy is just a limit. They end early if they can't reach the target within
-    `History.due_s`, if `ends` predicts that, or if they are slower than `slowest`.
+    `History.due_s`, if `ends` predicts that they miss it, or if they are slower than `slowest`.
 
     Whatever the drift, they end after as many mini-batches as at the speed of the reference's measurement.
 

@@ -230,8 +230,8 @@ class History:
     def due_s(self) -> float:
         """Most seconds of training that a trial may take to the target; infinite without a limit.
 
-        They are `trial_s` if seconds to accuracy count. Otherwise they are those after which the trial is later than
-        `latest_s` whatever its luck: the seconds of two trainings differ by a factor of `SECONDS_AGAIN`.
+        They are `trial_s` if seconds to accuracy count. Otherwise they are `latest_s` and as much more as the seconds
+        of two trainings differ by (`SECONDS_AGAIN`, with a probability of 90 %).
         """
         if self.objectives.priority.time:
             return self.trial_s

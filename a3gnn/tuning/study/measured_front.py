@@ -9,7 +9,7 @@ from pathlib import Path
 
 from a3gnn.errors import ConfigError
 from a3gnn.figures import Figures
-from a3gnn.learning_curve import CurveEnd
+from a3gnn.learning_curve import CurveEnd, next_point
 from a3gnn.option_names import flags_are_used, option
 from a3gnn.prediction import Prediction
 from a3gnn.report.front import Front, MeasuredConfig
@@ -64,8 +64,11 @@ def _is_known_late(history: History, one: JudgedTrial) -> bool:
     If seconds to accuracy count, a trial that ended was too late to beat the best one, but maybe not the reference.
     """
     curve = one.metrics.curve
-    given_up = curve is not None and bool(curve.batches) and curve.ended is CurveEnd.SLOWER
-    return one.figures.seconds_to_accuracy is not None or (given_up and not history.objectives.priority.time)
+    if one.figures.seconds_to_accuracy is not None:
+        return True
+    if history.objectives.priority.time or curve is None or not curve.batches or curve.ended is not CurveEnd.SLOWER:
+        return False
+    return one.metrics.pace.seconds(next_point(curve.trained, curve.batches[0])) > history.due_s
 
 
 def at_drift(history: History, trial: Trial, drift: float) -> JudgedTrial:

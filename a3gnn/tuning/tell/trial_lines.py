@@ -104,10 +104,9 @@ def _ended(trial: Trial, history: History) -> str:
     if target is not None and curve is not None and curve.fell_from(target):
         return f"touched {history.objectives.metric.show(target)}, but fell back"
     ended = None if metrics.curve is None else metrics.curve.ended
-    if metrics.curve is not None and not metrics.curve.batches and ended is CurveEnd.SLOWER:
-        return "too slow to be trained"
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
-        return _ENDED_EARLY[ended]
+        untrained = ended is CurveEnd.SLOWER and metrics.curve is not None and not metrics.curve.batches
+        return "too slow to be trained" if untrained else _ENDED_EARLY[ended]
     return describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
 
 

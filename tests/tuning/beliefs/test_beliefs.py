@@ -120,6 +120,14 @@ def test_where_seconds_alone_decide_the_target_is_a_part_of_the_score(
     np.testing.assert_array_equal(beliefs.of(rows).probability, of_memory if once else every)
 
 
+def test_where_the_baseline_misses_the_target_its_probability_counts(tried: History) -> None:
+    beliefs, rows = by(tried, "time", target_accuracy=99.0), tried.space.sample(200, 0)
+    beliefs.ranked = beliefs.history.measured()  # as if one of them had reached it
+    prediction = beliefs.predict(rows)
+    assert prediction.budget_s is None
+    np.testing.assert_array_equal(beliefs.of(rows).probability, beliefs.objectives.limits.feasibility(prediction))
+
+
 @pytest.mark.parametrize("priority", ["memory", "accuracy"])
 def test_where_speed_does_not_count_no_trial_is_too_slow(tried: History, priority: str) -> None:
     assert by(tried, priority).slowest(TrainConfig(num_partitions=8).canonical()) is None

@@ -87,17 +87,28 @@ def test_a_trial_is_given_up_by_its_predicted_end_beside_the_defaults_curve(meas
     assert trial_plan(NEXT, history, ends=ends).curve.race == expected
 
 
-@pytest.mark.parametrize("slowest", [2.0, 1000.0, None])
-def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(measured, slowest: float | None) -> None:
+@pytest.mark.parametrize(("slowest", "ends"), [(2.0, True), (54.0, True), (54.1, False), (None, False)])
+def test_where_seconds_count_a_trial_ends_when_it_is_too_slow_to_win(
+    measured, slowest: float | None, ends: bool
+) -> None:
     history = measured(MODE1, priority=Priority.parse("time")).history
     assert history.trial_s > history.reference.budget_s
     curve = trial_plan(NEXT, history, slowest).curve
-    assert curve.race.seconds == (2.0 if slowest == 2.0 else None)
+    assert history.reference.budget_s == pytest.approx(54.1)
+    assert curve.race.seconds == (slowest if ends else None)
     assert curve.least_throughput == 0
 
 
 @pytest.mark.parametrize(
-    ("priority", "ends"), [("throughput", True), ("balanced", True), ("memory", False), ("accuracy", False)]
+    ("priority", "ends"),
+    [
+        ("throughput", True),
+        ("balanced", True),
+        ("2,1,1", True),
+        ("memory", False),
+        ("accuracy", False),
+        ("0,1,1", False),
+    ],
 )
 def test_a_trial_ends_when_it_is_later_than_what_may_be_chosen(measured, priority: str, ends: bool) -> None:
     history = measured(MODE1, priority=Priority.parse(priority)).history
