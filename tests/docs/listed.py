@@ -105,7 +105,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "profiles/README.md": {"python -m benchmarks.corpus --export profiles/corpus.jsonl.gz": LONG},
     "docs/design/trials.md": {
-        'python -m benchmarks.emulated --seeds 2 --engines ppo ei tpe gp "gp alone" "tpe alone"': LONG
+        "python -m benchmarks.emulated --grids benchmarks/results/grids/*.gz benchmarks/results/grids/further/*.gz "
+        '--seeds 1 --engines ppo gp tpe "gp alone"': LONG,
     },
     "docs/howto/budget.md": {
         "a3gnn tune --dataset graph.npz --budget 5min --out runs/mine": LIKE_README,
