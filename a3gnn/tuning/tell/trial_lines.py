@@ -106,7 +106,7 @@ def _ended(trial: Trial, history: History) -> str:
     ended = None if metrics.curve is None else metrics.curve.ended
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
         untrained = ended is CurveEnd.SLOWER and metrics.curve is not None and not metrics.curve.batches
-        return "too slow to be trained" if untrained else _ENDED_EARLY[ended]
+        return "not trained: too slow" if untrained else _ENDED_EARLY[ended]
     return describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
 
 

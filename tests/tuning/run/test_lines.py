@@ -47,4 +47,4 @@ def test_a_line_says_whether_a_trial_was_too_late_or_too_slow_to_be_trained(meas
     untrained = dataclasses.replace(trial.metrics, curve=dataclasses.replace(NO_CURVE, ended=CurveEnd.SLOWER))
     slow = dataclasses.replace(trial, measurement=dataclasses.replace(trial.measurement, outcome=untrained))
     history = dataclasses.replace(history, trials=(history.trials[0], slow))
-    assert "too slow to be trained" in shown(trial_message(slow, history, Budget(5)))
+    assert "not trained: too slow" in shown(trial_message(slow, history, Budget(5)))
