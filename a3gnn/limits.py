@@ -132,20 +132,12 @@ class Limits:
         from the limit to the bound that is kept with that probability. The distance is a share of the limit for memory
         and for the seconds to the accuracy, and a difference for accuracy.
         """
-        excess = {
-            name: prediction.with_probability(metric, FEASIBLE) / limit - 1 for name, metric, limit in self._of_memory()
-        }
+        excess = [prediction.with_probability(metric, FEASIBLE) / limit - 1 for _, metric, limit in self._of_memory()]
         if self.least_accuracy is not None:
-            missed = self.least_accuracy - prediction.with_probability("val_accuracy", FEASIBLE)
+            excess.append(self.least_accuracy - prediction.with_probability("val_accuracy", FEASIBLE))
             if prediction.budget_s is not None:
-                seconds = prediction.with_probability("seconds_to_accuracy", FEASIBLE)
-                missed = np.maximum(missed, seconds / prediction.budget_s - 1)
-            excess["least_accuracy"] = missed
-        worst = np.zeros(len(prediction))
-        for name, kept in self.keeping(prediction).items():
-            broken = np.maximum(excess[name], np.finfo(np.float64).tiny)  # rounding must not make it feasible
-            worst = np.maximum(worst, np.where(kept >= FEASIBLE, 0.0, broken))
-        return worst
+                excess.append(prediction.with_probability("seconds_to_accuracy", FEASIBLE) / prediction.budget_s - 1)
+        return np.asarray(np.max([np.zeros(len(prediction)), *excess], axis=0))
 
     def _of_memory(self) -> list[tuple[str, str, int]]:
         """Returns the limits on memory that are set: name, metric and bytes."""
