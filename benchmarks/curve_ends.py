@@ -19,6 +19,10 @@ more or fewer mini-batches without a better point (`a3gnn.learning_curve`).
 With `--stops` it judges when a curve is expected to stop improving (`a3gnn_surrogate.curve_stops`), on parts of curves
 of graphs held out in six groups: the share of curves that stop before that (Kaplan and Meier, 1958, because most curves
 end before they stop), best .5; and for those that stop the factor by which it is off, the median over parts.
+
+With `--late` it judges when curves reach a target that they have missed, the baseline's best accuracy after the same
+share of its mini-batches, less a point: first on the curves of the profiles, then on those of the
+grids. Before that it prints the factor of `a3gnn_surrogate.known_curves.LATER` by maximum likelihood.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import norm
 
 from a3gnn.learning_curve import LEAST_POINTS as TWENTY
 from a3gnn.learning_curve import CurveEnd, LearningCurve
@@ -37,7 +43,7 @@ from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.tuning.study.foresight import samples
 from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
 from a3gnn_surrogate.curve_stops import CurveStops, parts
-from a3gnn_surrogate.known_curves import expected_accuracy
+from a3gnn_surrogate.known_curves import LATER, expected_accuracy, expected_batches
 from benchmarks.report import add_profiles, profiles
 
 Floats = NDArray[np.float64]
@@ -48,8 +54,12 @@ _EXPONENTS = np.arange(0.05, 2.01, 0.05)
 _DROP = 0.01
 #: Points of a curve are at least this share of its mini-batches apart, so no stop is known more exactly.
 _STEP = 1 / 16
+#: Shares of a curve's mini-batches after which a target is missed.
+_SHARES = (1 / 8, 1 / 4, 1 / 2)
 #: Groups of graphs that are held out in turn to judge stops.
 _GROUPS = 6
+#: No curve counts as expected later, in mini-batches at the miss: some have learned nothing yet.
+_MOST = 20.0
 #: The rule that is judged.
 _OURS = "by other curves and the baseline's"
 
@@ -232,6 +242,82 @@ def stopped_before(found: Sequence[Stop]) -> float:
     return 1 - going
 
 
+class Miss(NamedTuple):
+    """A curve that has missed a target.
+
+    Attributes:
+        ratio: Mini-batches to the target over those at the miss; those of the whole curve if it never reaches it.
+        reached: Whether it reaches the target.
+        expected: The ratio if it goes on as the baseline's does.
+        graph: The graph's fingerprint.
+    """
+
+    ratio: float
+    reached: bool
+    expected: float
+    graph: str
+
+
+def misses(curves: Iterable[Sample]) -> list[Miss]:
+    """Returns the parts of curves that are below what the baseline's reaches in the same share of its mini-batches."""
+    found = []
+    for sample in (one for one in curves if one.default is not None):
+        for share in _SHARES:
+            part, default = (
+                curve.first(sum(batches <= share * curve.trained * (1 + 1e-9) for batches in curve.batches))
+                for curve in (sample.curve, sample.default)
+            )
+            if min(len(part.batches), len(default.batches)) < 2:
+                continue
+            target = max(default.val_accuracy) - _DROP
+            if max(part.val_accuracy) < target:
+                at = sample.curve.first_reaching(target)
+                ratio = (sample.curve.trained if at is None else at) / part.trained
+                expected = expected_batches(part, default, target) / part.trained
+                found.append(Miss(ratio, at is not None, expected, sample.graph))
+    return found
+
+
+def _weights(found: Sequence[Miss]) -> Floats:
+    """Returns the weights of curves: equal for those of a graph; a graph's is the square root of its curves."""
+    graphs = [one.graph for one in found]
+    return np.array([graphs.count(graph) ** -0.5 for graph in graphs])
+
+
+def factor(found: Sequence[Miss]) -> float:
+    """Returns how much later than expected curves reach their target: the median of a log-normal factor."""
+    logs = np.log([one.ratio / min(one.expected, _MOST) for one in found])
+    reached, weights = np.array([one.reached for one in found]), _weights(found)
+
+    def loss(values: Floats) -> float:
+        z = (logs - values[0]) / np.exp(values[1])
+        return -float((weights * np.where(reached, norm.logpdf(z) - values[1], norm.logsf(z))).sum())
+
+    return float(np.exp(minimize(loss, np.zeros(2), method="Nelder-Mead").x[0]))
+
+
+def late(found: Sequence[Miss]) -> dict[str, list[Stop]]:
+    """Returns when curves reach their targets, and the prediction by each rule."""
+    rules: Mapping[str, Callable[[float], float]] = {
+        "as the baseline": lambda expected: expected,
+        "at least 1.5 times the mini-batches": lambda expected: max(expected, 1.5),
+        f"{LATER:g} times as late as the baseline": lambda expected: LATER * expected,
+    }
+    judged_by: dict[str, list[Stop]] = {rule: [] for rule in rules}
+    for one, weight in zip(found, _weights(found), strict=True):
+        for rule, predict in rules.items():
+            predicted = np.log(predict(min(one.expected, _MOST)))
+            error = float(np.log(one.ratio) - predicted)
+            judged_by[rule].append(Stop(np.log(one.ratio) / predicted, error, one.reached, float(weight)))
+    return judged_by
+
+
+def late_lines(found: Sequence[Miss]) -> list[str]:
+    """Returns the table of `late`."""
+    lines = ["| rule | curves that reach the target before |", "|---|---:|"]
+    return lines + [f"| {rule} | {stopped_before(of_parts):.2f} |" for rule, of_parts in late(found).items()]
+
+
 def stop_lines(found: Mapping[str, Sequence[Stop]]) -> list[str]:
     """Returns the table of `stops`."""
     lines = ["| rule | curves that stop before | off by a factor of |", "|---|---:|---:|"]
@@ -275,9 +361,17 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=6, help="points before a curve is given up")
     parser.add_argument("--rules", action="store_true", help="judge rules that end a training")
     parser.add_argument("--stops", action="store_true", help="judge when curves stop improving")
+    parser.add_argument("--late", action="store_true", help="judge when curves reach targets that they missed")
     options = parser.parse_args()
-    rows = [*profiles(options), *(row for path in options.grids for row in read_measurements(path))]
-    curves = samples(rows)
+    shipped, measured = profiles(options), [row for path in options.grids for row in read_measurements(path)]
+    if options.late:
+        for name, rows in (("profiles", shipped), ("grids", measured)):
+            found = misses(samples(rows))
+            graphs = len({one.graph for one in found})
+            print(f"{name}: {len(found)} parts of {graphs} graphs, factor {factor(found):.2f}\n")
+            print("\n".join(late_lines(found)), "\n")
+        return
+    curves = samples([*shipped, *measured])
     if options.rules:
         print("| mini-batches without a better point | curves trained on | gain later, points |\n|---:|---:|---:|")
         for batches in (0, 50, 100, 150, 200, 300, 400):

@@ -8,11 +8,15 @@ from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.tuning.study.foresight import samples
 from a3gnn_surrogate.curve_ends import Sample
 from benchmarks.curve_ends import (
+    Miss,
     Stop,
     as_baseline,
     cases,
+    factor,
     judged,
+    late,
     later_gains,
+    misses,
     power_law,
     report,
     stop_lines,
@@ -75,3 +79,28 @@ def test_stops_of_the_shipped_curves_are_judged() -> None:
         stopped_before(found["2.5 times the mini-batches"]) - 0.5
     )
     assert len(stop_lines(found)) == 2 + len(found)
+
+
+def test_misses_are_those_of_the_first_parts() -> None:
+    """A curve at half the baseline's pace has at its points 7 and 15 what the baseline's has at 4 and 8."""
+    rising = np.linspace(0.1, 0.9, 16)
+    slow = curve(*np.interp(np.arange(16) / 2, np.arange(16), rising))
+    found = misses([Sample("a", slow, curve(*rising))])
+    assert [(one.reached, one.ratio) for one in found] == [(True, 3 / 2), (True, 7 / 4), (True, 15 / 8)]
+    assert all(one.expected > 1 for one in found)
+    assert not misses([Sample("a", curve(*rising), slow), Sample("a", slow)])  # in time; without a baseline
+
+
+def test_the_factor_of_late_curves_counts_those_that_never_reach_it() -> None:
+    spread = np.exp(np.random.default_rng(0).normal(0, 0.3, 400))
+    true = [Miss(float(2 * ratio * 1.7), True, 2.0, "a") for ratio in spread]
+    assert factor(true) == pytest.approx(1.7, rel=0.05)
+    cut = [one if one.ratio < 3 else one._replace(ratio=3.0, reached=False) for one in true]
+    assert factor(cut) == pytest.approx(1.7, rel=0.05)
+    assert stopped_before(late(cut)["as the baseline"]) == pytest.approx(np.mean(2 * spread * 1.7 < 2), abs=0.01)
+
+
+def test_late_curves_of_the_profiles_are_expected_in_the_middle() -> None:
+    found = late(misses(samples(shipped_measurements())))
+    before = {rule: stopped_before(of_parts) for rule, of_parts in found.items()}
+    assert list(before) == sorted(before, key=lambda rule: -abs(before[rule] - 0.5))

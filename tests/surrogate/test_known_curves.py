@@ -17,7 +17,7 @@ from a3gnn.setting import Setting, setting_key
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.known_curves import KnownCurve, KnownCurves, learning_values
+from a3gnn_surrogate.known_curves import LATER, KnownCurve, KnownCurves, expected_batches, learning_values
 from a3gnn_surrogate.known_default import KnownDefault
 from a3gnn_surrogate.row_source import RowSource
 from a3gnn_surrogate.surrogate import Surrogate
@@ -121,25 +121,28 @@ def test_rows_without_a_curve_give_no_accuracy_and_no_epochs(rows):
 
 def test_a_curve_that_ended_early_counts_as_what_it_lets_expect(measure, rows):
     # Parts learn half as fast per epoch here, all the way: a short curve of them tells what the whole one does.
+    # Measured curves fall further behind, which the factor counts.
     configs, epochs = [TrainConfig(), PARTED], [DEFAULT_EPOCHS, 4 * DEFAULT_EPOCHS]
     short, whole = (RowSource(found).rows().measured for found in (rows, measure(configs, epochs)))
-    assert short[3, EPOCHS] == pytest.approx(whole[1, EPOCHS], abs=0.1)
+    assert short[3, EPOCHS] == pytest.approx(whole[1, EPOCHS] + math.log(LATER), abs=0.1)
     assert short[3, ACCURACY_DROP] == pytest.approx(whole[1, ACCURACY_DROP], abs=0.1)
 
 
 @pytest.mark.parametrize("missing", [0.001, 0.3])
-def test_what_a_whole_budget_did_not_bring_to_the_target_takes_half_as_long_again_at_least(measure, missing):
+def test_a_curve_that_missed_the_target_is_expected_to_fall_further_behind(measure, missing):
     rows = measure([TrainConfig(), PARTED], [DEFAULT_EPOCHS, 4 * DEFAULT_EPOCHS])
-    reference, curve = KnownCurves.of(rows).reference, rows[1].metrics.curve
-    level = reference.target - missing
-    rows[1] = with_curve(
-        rows[1], dataclasses.replace(curve, val_accuracy=tuple(min(one, level) for one in curve.val_accuracy))
-    )
+    known = KnownCurves.of(rows)
+    curve, target = rows[1].metrics.curve, known.reference.target
+    missed = tuple(min(one, target - missing) for one in curve.val_accuracy)
+    rows[1] = with_curve(rows[1], dataclasses.replace(curve, val_accuracy=missed))
     learned = KnownCurves.of(rows).learned(rows)[1]
     assert np.isnan(learned.seconds)
-    assert learned.val_accuracy == learned.expected_accuracy <= level
-    least = 1.5 * max(rows[1].metrics.pace.seconds(curve.trained), reference.budget_s)
-    assert learned.expected_s == pytest.approx(least) if missing < 0.01 else learned.expected_s > least
+    assert learned.val_accuracy == learned.expected_accuracy <= target - missing
+    metrics = rows[1].metrics
+    as_the_default = expected_batches(metrics.curve, known.default.curve, target)
+    most = 10 * known.reference.budget_s
+    assert learned.expected_s == pytest.approx(min(metrics.pace.seconds(LATER * as_the_default), most))
+    assert learned.expected_s > metrics.pace.seconds(LATER * curve.trained)
 
 
 def test_without_the_default_nothing_is_said_of_learning(rows):
@@ -229,7 +232,7 @@ def test_intervals_of_seconds_cover_unseen_graphs(corpus):
         known = np.isfinite(truth)
         assert known.sum() > 20
         hits.append(((low <= truth) & (truth <= high))[known])
-        assert p.spread("seconds_to_accuracy").mean() < 1.65  # of four graphs the largest error counts
+        assert p.spread("seconds_to_accuracy").mean() < 1.7  # of four graphs the largest error counts
     assert np.concatenate(hits).mean() >= 0.82
 
 

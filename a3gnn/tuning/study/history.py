@@ -13,7 +13,7 @@ import numpy as np
 
 from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
-from a3gnn.figures import SECONDS_AGAIN, Figures, Reference
+from a3gnn.figures import SECONDS_AGAIN, THROUGHPUT_AGAIN, Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics, keep_longest
@@ -36,9 +36,6 @@ DEFAULT_TOLERANCE = 0.05
 #: of amazon_computers for five minutes spent 92 of 106 s on one trial that lost, and kept the baseline. In emulated
 #: tunes half gains as much, and an eighth less (`docs/design/trials.md`).
 _TRIAL_SHARE = 1 / 4
-#: A trial that was cut off goes on if it may take so many times as long as its next point needs: the speed of the
-#: machine varies by less. Guess.
-_LONGER = 1.5
 
 
 @dataclass(frozen=True)
@@ -241,7 +238,8 @@ class History:
         """Returns whether a larger budget would train the curve of `trial` on: it may be measured anew, once.
 
         Its training ended at an earlier target, and it is not known to miss this one. Or it ended because its next
-        point was later than a trial could take (`trial_s`), and now that point is in time, and sooner than the best.
+        point was later than a trial could take (`trial_s`), and now that point is in time at a speed that is lower by
+        `THROUGHPUT_AGAIN`, and sooner than the best.
         """
         return self._ended_at_an_earlier_target(trial) or self._was_cut_off(trial)
 
@@ -256,7 +254,7 @@ class History:
             return False
         best = self.best()
         required_s = None if best is None else best.figures.seconds_to_accuracy
-        most_s = min(self.trial_s / _LONGER, reference.budget_s if required_s is None else required_s)
+        most_s = min(self.trial_s / THROUGHPUT_AGAIN, reference.budget_s if required_s is None else required_s)
         return metrics.pace.seconds(next_point(curve.trained, curve.batches[0])) <= most_s
 
     def _ended_at_an_earlier_target(self, trial: Trial) -> bool:
