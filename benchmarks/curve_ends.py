@@ -20,9 +20,9 @@ With `--stops` it judges when a curve is expected to stop improving (`a3gnn_surr
 of graphs held out in six groups: the share of curves that stop before that (Kaplan and Meier, 1958, because most curves
 end before they stop), best .5; and for those that stop the factor by which it is off, the median over parts.
 
-With `--late` it judges when curves reach a target that they have missed, the baseline's best accuracy after the same
-share of its mini-batches, less a point: first on the curves of the profiles, then on those of the
-grids. Before that it prints the factor of `a3gnn_surrogate.known_curves.LATER` by maximum likelihood.
+With `--late` it judges when curves reach a target that they have missed: the baseline's best accuracy after the same
+share of its mini-batches, less a point. It does so for the curves of the profiles, then for those of the grids, and
+prints the factor of `a3gnn_surrogate.known_curves.LATER` by maximum likelihood for both.
 """
 
 from __future__ import annotations

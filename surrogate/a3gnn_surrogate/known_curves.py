@@ -1,10 +1,10 @@
 """`KnownCurves`: the learning curves of a setting, exact as far as they were trained.
 
 Beyond its end, a curve is extended by the default's. If it takes n mini-batches to an accuracy that the default reaches
-after m, it is assumed to take n / m times as many as the default all the way. Curves that miss a target
-fall further behind: they reach it `LATER` times as late in the median (`python -m benchmarks.curve_ends --late`). Their
-accuracy was overestimated by 2.9 points, with curves of the shipped rows cut at half their mini-batches to the target
-(`python -m benchmarks.unfinished_curves` at commit 10d4978).
+after m, it is assumed to take n / m times as many as the default all the way. Curves that miss a target fall further
+behind: they reach it `LATER` times as late in the median (`python -m benchmarks.curve_ends --late`). Their accuracy was
+overestimated by 2.9 points, with curves of the shipped rows cut at half their mini-batches to the target (`python -m
+benchmarks.unfinished_curves` at commit 10d4978).
 """
 
 from __future__ import annotations
