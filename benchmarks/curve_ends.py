@@ -81,16 +81,15 @@ class Case(NamedTuple):
         return max(self.sample.curve.val_accuracy) - max(self.known.val_accuracy)
 
 
+def begun(curve: LearningCurve, share: float) -> LearningCurve:
+    """Returns the points of `curve` within `share` of its mini-batches."""
+    return curve.first(sum(batches <= share * curve.trained * (1 + 1e-9) for batches in curve.batches))
+
+
 def cases(curves: Iterable[Sample], share: float) -> list[Case]:
     """Returns the curves with enough points within `share` of their mini-batches."""
-    found = []
-    for sample in curves:
-        curve = sample.curve
-        count = sum(batches <= share * curve.trained * (1 + 1e-9) for batches in curve.batches)
-        if LEAST_POINTS <= count < len(curve.batches):
-            known = LearningCurve(curve.batches[:count], curve.val_accuracy[:count], curve.ended)
-            found.append(Case(known, sample))
-    return found
+    found = (Case(begun(sample.curve, share), sample) for sample in curves)
+    return [case for case in found if LEAST_POINTS <= len(case.known.batches) < len(case.sample.curve.batches)]
 
 
 def power_law(curve: LearningCurve, batches: float) -> float:
@@ -263,10 +262,7 @@ def misses(curves: Iterable[Sample]) -> list[Miss]:
     found = []
     for sample in (one for one in curves if one.default is not None):
         for share in _SHARES:
-            part, default = (
-                curve.first(sum(batches <= share * curve.trained * (1 + 1e-9) for batches in curve.batches))
-                for curve in (sample.curve, sample.default)
-            )
+            part, default = begun(sample.curve, share), begun(sample.default, share)
             if min(len(part.batches), len(default.batches)) < 2:
                 continue
             target = max(default.val_accuracy) - _DROP
