@@ -225,6 +225,13 @@ def test_a_budget_that_is_short_is_said_before_anything_is_measured(quick_tune) 
     assert found.tuned.config == TrainConfig()
 
 
+@pytest.mark.parametrize(("budget", "expected"), [(0.001, 1), (3, 0)])
+def test_why_a_search_ends_is_a_detail_unless_it_found_nothing(quick_tune, budget: float, expected: int) -> None:
+    lines: list[str] = []
+    quick_tune(**PARTS, budget=budget, notify=lines.append)
+    assert sum("the search ends" in line for line in lines) == expected
+
+
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "from_before"])
 def test_a_resumed_tune_keeps_its_space_whatever_the_probe_finds_now(
     kept, interrupted, tiny_graph: Graph, hardware, formulas

@@ -68,7 +68,7 @@ def reserve_s(history: History, share_s: float) -> float:
     """
     cost, best = BlockCost(history, history.drift), history.best()
     own, baseline = None if best is None else best.figures, history.reference_figures
-    contenders = min(CONTENDERS, max(history.tried, 1))
+    contenders = min(CONTENDERS, max(history.rivals, 1))
     sizes = [contenders, (contenders + 1) // 2, *[1] * LEAST_PAIRS][:LEAST_PAIRS]
     trained = sum(sizes[:SEEDS]) if learning_decides(history.study.request.priority) else SEEDS
     timed = sum(sizes) + LEAST_PAIRS - trained - (SEEDS - 1)

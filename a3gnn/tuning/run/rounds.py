@@ -214,7 +214,8 @@ def explore(history: History, surrogate: Surrogate, runner: Runner, engine: Engi
         if history.trials and history.trials[-1].measurement.seconds >= _SLOW_TRIAL_S:
             _keep_importance(beliefs, runner)
         history = runner.measure(proposal, beliefs)
-    runner.notify(detail(f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"))
+    end = f"the search ends after {count(runner.budget.trials, 'trial')}: {ended}"
+    runner.notify(detail(end) if beliefs.history.rivals else end)
     _keep_importance(beliefs, runner)
     search = SearchSummary(history.study.request.engine, evaluations, history.space.num_distinct, seconds)
     return Explored(beliefs, search)

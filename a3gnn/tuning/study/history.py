@@ -353,6 +353,11 @@ class History:
         """Returns the last eligible trial of each configuration, best first by the priority."""
         return self._best_first(self.eligible())
 
+    @property
+    def rivals(self) -> int:
+        """Number of configurations that may be chosen in place of the reference."""
+        return len(self.ranked()) - self.reference_is_alternative
+
     def by_score(self, judged: Sequence[JudgedTrial]) -> list[JudgedTrial]:
         """Returns `judged` in the order of the priority's score, best first, regardless of limits."""
         if not judged:

@@ -115,9 +115,13 @@ def test_what_is_reserved_is_what_the_first_five_blocks_take(measured, formulas,
     assert whole_s == pytest.approx(2.0 + few.reference.budget_s)
     assert reserve_s(few, 1e6) == pytest.approx(5 * whole_s + 5 * timing_s)  # three seeds, of which the choice's own
     assert reserve_s(few, 1.0) == 1.0
-    three = measured(TWO_PARTS, MODE1, FOUR_PARTS, trial_s=2.0).history
+    tried = (TWO_PARTS, MODE1, FOUR_PARTS)
+    three = measured(*tried, trial_s=2.0, max_accuracy_drop=5.0).history
+    assert (three.rivals, CONTENDERS) == (3, 3)
     assert reserve_s(three, 1e6) == pytest.approx(5 * whole_s + 8 * timing_s)
-    assert CONTENDERS == 3
+    lost = measured(*tried, trial_s=2.0, max_accuracy_drop=0.0).history
+    assert lost.rivals < 2
+    assert reserve_s(lost, 1e6) == pytest.approx(5 * whole_s + 5 * timing_s)
 
 
 def test_where_seconds_count_further_seeds_take_the_seconds_to_the_target(measured) -> None:
