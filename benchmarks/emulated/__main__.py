@@ -9,6 +9,7 @@ the limit on memory is the baseline's peak. The surrogate has no row of the grap
 begins with the baseline's trial, and ends after the seconds of --budget trials that train whole curves, ten by default.
 --set gives constants of the package, such as MIN_GAIN, another value, in every module that has them.
 
+For each graph it prints how many measured learning keys have a configuration that may be chosen and gains at least 1%.
 Columns, means over graphs of the means over seeds: doublings of the score that the choice gains over the baseline,
 after .3, .5 and all of the budget; its shortfall from the best known score at the end, in doublings; the shares of the
 seconds in trials that failed or broke a limit, and in others that repeated a learning key; trials, and
@@ -33,7 +34,7 @@ from a3gnn.tuning.engines.samplers import GpEngine, TpeEngine
 from a3gnn.tuning.study.foresight import samples
 from a3gnn_surrogate.curve_ends import CurveEnds
 from a3gnn_surrogate.surrogate import Surrogate
-from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune
+from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune, gaining_keys
 from benchmarks.emulated.measured import by_setting
 from benchmarks.report import add_profiles, profiles, write_report
 
@@ -60,11 +61,11 @@ def emulated(path: Path, options: argparse.Namespace) -> dict[Key, EmulatedTune]
     for seed in range(options.seeds):
         world = EmulatedGraph(default, surrogate, seed)
         for priority in options.priorities:
+            wanted = Priority.parse(priority)
+            few, keys = gaining_keys(world, others, wanted, options.budget)
+            print(f"{graph.name[:24]} {priority} {seed}: {few} of {keys} measured learning keys gain")
             for name in options.engines:
-                engine = MAKE[name](seed)
-                tune = EmulatedTune.run(
-                    world.anew(), others, ends, Priority.parse(priority), engine, options.budget, seed
-                )
+                tune = EmulatedTune.run(world.anew(), others, ends, wanted, MAKE[name](seed), options.budget, seed)
                 found[graph.name, priority, name, seed] = tune
                 gains = ", ".join(f"{tune.after(look * options.budget):.2f}" for look in LOOKS)
                 counts = f"{tune.trials} trials, {tune.keys} keys, {tune.broken:.0%} broken"

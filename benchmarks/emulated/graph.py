@@ -26,7 +26,7 @@ from a3gnn.measurement import (
     Metrics,
     StageSeconds,
 )
-from a3gnn.objectives import Priority
+from a3gnn.objectives import MIN_GAIN, Priority
 from a3gnn.prediction import Prediction, from_log_points, log_points
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.request import TrialPlan, TrialRequest
@@ -359,6 +359,22 @@ def _chosen(graph: EmulatedGraph, beliefs: Beliefs) -> float:
     """Returns the true score that verification would choose among the contenders and the baseline."""
     contenders = learning_differently(beliefs.ranked, lambda one: one.trial.measurement.config, CONTENDERS)
     return _kept(graph, beliefs.history, [one.trial.measurement.config for one in contenders])
+
+
+def gaining_keys(
+    graph: EmulatedGraph, corpus: Sequence[Measurement], priority: Priority, whole_trials: float
+) -> tuple[int, int]:
+    """Returns how many learning keys of the grid have a configuration that gains `MIN_GAIN`, and how many it has.
+
+    Such a configuration was measured, and may truly be chosen. Arguments are those of `EmulatedTune.run`.
+    """
+    configs = list(graph.default.by_config)
+    history = _begun(graph, corpus, priority, whole_trials * sum(graph.default.trial_seconds), 0)
+    found = graph.judged(configs)
+    gains = history.objectives.score(found) - _kept(graph, history, []) >= math.log2(1 + MIN_GAIN)
+    may = eligible(history, found) & gains
+    gaining = {config.learning_key() for config, does in zip(configs, may, strict=True) if does}
+    return len(gaining), len({config.learning_key() for config in configs})
 
 
 def _best(graph: EmulatedGraph, history: History) -> float:
