@@ -9,7 +9,8 @@ the limit on memory is the baseline's peak. The surrogate has no row of the grap
 begins with the baseline's trial, and ends after the seconds of --budget trials that train whole curves, ten by default.
 --set gives constants of the package, such as MIN_GAIN, another value, in every module that has them.
 
-For each graph it prints how many measured learning keys have a configuration that may be chosen and gains at least 1%.
+Before the tunes of a graph it prints how many of the measured learning keys gain at least 1% within all limits.
+
 Columns, means over graphs of the means over seeds: doublings of the score that the choice gains over the baseline,
 after .3, .5 and all of the budget; its shortfall from the best known score at the end, in doublings; the shares of the
 seconds in trials that failed or broke a limit, and in others that repeated a learning key; trials, and
@@ -62,8 +63,8 @@ def emulated(path: Path, options: argparse.Namespace) -> dict[Key, EmulatedTune]
         world = EmulatedGraph(default, surrogate, seed)
         for priority in options.priorities:
             wanted = Priority.parse(priority)
-            few, keys = gaining_keys(world, others, wanted, options.budget)
-            print(f"{graph.name[:24]} {priority} {seed}: {few} of {keys} measured learning keys gain")
+            gaining, keys = gaining_keys(world, others, wanted, options.budget)
+            print(f"{graph.name[:24]} {priority} {seed}: {gaining} of {keys} measured learning keys gain")
             for name in options.engines:
                 tune = EmulatedTune.run(world.anew(), others, ends, wanted, MAKE[name](seed), options.budget, seed)
                 found[graph.name, priority, name, seed] = tune

@@ -21,6 +21,7 @@ from a3gnn.tuning.engines.engine import make_engine
 from a3gnn.tuning.study import comparison
 from a3gnn.tuning.study.trial import Proposal
 from a3gnn_surrogate.surrogate import Surrogate
+from benchmarks.emulated import graph as emulated_graph
 from benchmarks.emulated.__main__ import lines, set_constant
 from benchmarks.emulated.graph import EmulatedGraph, EmulatedTune, eligible, gaining_keys
 from benchmarks.emulated.measured import ACCURACY, MEMORY, SPEED, MeasuredDefault, by_setting, median_costs
@@ -191,15 +192,19 @@ def test_what_reaches_the_target_too_late_is_not_chosen_for_throughput(case: Cas
 
 
 @pytest.mark.parametrize("priority", ["time", "throughput", "memory"])
-def test_a_choice_among_measured_configurations_gains_if_a_measured_key_does(case: Case, priority: str) -> None:
+def test_a_choice_among_measured_configurations_gains_if_a_measured_key_does(
+    case: Case, priority: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted, configs = Priority.parse(priority), [config for config in case.configs if config != DEFAULT]
-    few, keys = gaining_keys(case.graph(), case.others, wanted, 3.0)
-    assert 0 <= few <= keys == len({config.learning_key() for config in case.default.by_config})
+    gaining, keys = gaining_keys(case.graph(), case.others, wanted, 3.0)
+    assert 0 <= gaining <= keys == len({config.learning_key() for config in case.default.by_config})
     found = EmulatedTune.run(case.graph(), case.others, None, wanted, InOrder(configs), 3.0, seed=0)
-    if few == 0:
+    if gaining == 0:
         assert found.after(3.0) < math.log2(1 + objectives.MIN_GAIN)
     else:
         assert found.best >= math.log2(1 + objectives.MIN_GAIN)
+    monkeypatch.setattr(emulated_graph, "MIN_GAIN", 2 ** (found.best + 0.01) - 1)
+    assert gaining_keys(case.graph(), case.others, wanted, 3.0) == (0, keys), "nothing is better than the best"
 
 
 def test_a_graph_can_be_tuned_anew_with_the_same_truth_and_noise(case: Case) -> None:
