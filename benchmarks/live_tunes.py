@@ -8,8 +8,9 @@ whichever engine chooses its trials. Each has a cache folder of its own: otherwi
 curves, partitions and tables for all. Seed by seed the engines take turns. The limit on memory is the baseline's peak.
 Then the choices and the baseline train again in turns, each in its own process, for as long as the baseline's budget
 was, or longer if an epoch's speed needs it. The target is that of the graph's first tune. A finished tune in --out is
-not repeated, and an interrupted one goes on. An engine "alone" is Optuna without our beliefs. With --first-trial, the
-configuration of each tune's first trial trains again, too.
+not repeated, and an interrupted one goes on. An engine "alone" is Optuna without our beliefs. "rate x2 alone" is the
+baseline with twice the task's learning rate, without a tune: the share of a gain that needs no other knob. With
+--first-trial, the configuration of each tune's first trial trains again, too.
 
 Columns: trials, and the share of their seconds in those that failed or broke a limit; then medians and ranges of the
 rounds: the choice's epochs per second over the baseline's, the baseline's seconds to accuracy and peak memory over the
@@ -56,7 +57,7 @@ from a3gnn.tuning.tune import tune_study
 from a3gnn.units import parse_budget
 from benchmarks.engine.graphs import spec_of
 from benchmarks.report import write_report
-from benchmarks.tuned_gain import Spent, trained
+from benchmarks.tuned_gain import RATES, Spent, rate_alone, trained
 
 #: Real graphs of which the shipped profiles have no row.
 GRAPHS = ("facebook_pages", "wordnet_en", "amazon_computers", "flickr_small")
@@ -118,6 +119,12 @@ def first_trial(one: Chosen, folder: Path) -> Chosen:
     trial = next(trial for trial in Journal(folder).read(mend=False) if trial.counts and trial.metrics is not None)
     tuned = dataclasses.replace(one.tuned, config=trial.measurement.config, measured=trial.metrics)
     return one._replace(engine=f"{one.engine}, first trial", tuned=tuned)
+
+
+def rates_alone(one: Chosen) -> list[Chosen]:
+    """Returns the baseline with each of `RATES`, as if tunes without trials had chosen it."""
+    untuned = Spent(0, 0, 0.0, 0.0)
+    return [Chosen(f"rate x{rate:g} alone", one.seed, rate_alone(one.tuned, rate), untuned) for rate in RATES]
 
 
 def trained_again(found: Sequence[Chosen], rounds: int) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -204,6 +211,7 @@ def main() -> None:
                 found.append(chosen(spec, engine, seed, folder, options))
                 if options.first_trial and found[-1].spent.trials > found[-1].spent.lost:
                     found.append(first_trial(found[-1], folder))
+        found = [*rates_alone(found[0]), *found]
         memory = memory_metric(found[0].tuned.setting.hardware.has_device)
         again, default = trained_again(found, options.rounds)
         for one, results in zip(found, again, strict=True):

@@ -1,12 +1,13 @@
-"""A PyG user's own loop: as written, with two lines changed, and with a tuned configuration; seconds to its accuracy.
+"""A PyG user's own loop: as written, with two lines changed, with the rate alone, and tuned; seconds to its accuracy.
 
     python -m benchmarks.own_loop [GRAPH ...] [--seeds 3] [--epochs 10] [--budget 3min] [--json FILE]
 
 The script is PyG's GraphSAGE with NeighborLoader, in PyG's form: every layer on the whole mini-batch. The tune tunes
 this model. Where neither pyg-lib nor torch-sparse is installed, which NeighborLoader needs, a3gnn's Loader takes its
 place, and the gains are lower bounds. The accuracy to reach is the best one on validation nodes that the script reaches
-in its epochs with the same seed, less --drop points. Sides take turns within a seed. Seconds count the loader's
-construction and training, and not evaluation, which all sides do after each epoch, from all neighbors.
+in its epochs with the same seed, less --drop points. "rate x2" is two lines with twice the learning rate, which rises
+to it as a tuned one does: the share of the tuned gain that needs no tune. Sides take turns within a seed. Seconds count
+the loader's construction and training, and not evaluation, which all sides do after each epoch, from all neighbors.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from a3gnn.report.text import describe_config
 from a3gnn.units import parse_budget
 from benchmarks.accelerate import data_of
 from benchmarks.report import median_and_range, write_report
+from benchmarks.tuned_gain import RATES, rate_alone
 
 #: Real graphs that are compared without arguments; PyG takes 3 s to 6 min for an epoch of them.
 _GRAPHS = ("amazon_computers", "wordnet_en", "fb100_multi_a")
@@ -100,7 +102,7 @@ def script_loader() -> tuple[str, Callable[..., Any]]:
 
 
 def sides_of(options: argparse.Namespace, tuned: TunedConfig) -> list[Side]:
-    """Returns the script, the script with two lines changed, and with the tuned configuration."""
+    """Returns the script, the script with two lines changed, these with each of `RATES`, and the tuned one."""
     name, script = script_loader()
 
     def plain(made: Callable[..., Any]) -> Batches:
@@ -110,6 +112,7 @@ def sides_of(options: argparse.Namespace, tuned: TunedConfig) -> list[Side]:
     return [
         Side(name, plain(script), lambda model, optimizer: None),
         Side("two lines", plain(Loader), lambda model, optimizer: accelerate(model) and None),
+        *(Side(f"two lines, rate x{rate:g}", plain(Loader), rate_alone(tuned, rate).apply) for rate in RATES),
         Side(
             "tuned",
             lambda data, seed: Loader(data, options.fanouts, data.train_mask, shuffle=True, seed=seed, config=tuned),
@@ -170,28 +173,42 @@ def _accuracy(model: torch.nn.Module, data: Data) -> float:
     return right[data.val_mask].float().mean().item()
 
 
-def compare(data: Data, tuned: TunedConfig, options: argparse.Namespace) -> dict[str, list[float | None]]:
-    """Returns each side's seconds to the script's accuracy, by seed; None if it was not reached."""
+class Compared(NamedTuple):
+    """The curves of all sides by their names, one per seed, the script's first; and the accuracy to reach by seed."""
+
+    curves: dict[str, list[Curve]]
+    targets: list[float]
+
+    def seconds(self) -> dict[str, list[float | None]]:
+        """Returns each side's seconds to the script's accuracy, by seed; None if it was not reached."""
+        return {
+            name: [curve.reaching(target) for curve, target in zip(curves, self.targets, strict=True)]
+            for name, curves in self.curves.items()
+        }
+
+
+def compare(data: Data, tuned: TunedConfig, options: argparse.Namespace) -> Compared:
+    """Returns the curves of all sides; those of the others end at the script's accuracy."""
     script, *others = sides_of(options, tuned)
     for side in (script, *others):
         train(side, data, options, 0, 1, None, batches=2)  # compiles and warms up
-    found: dict[str, list[float | None]] = {side.name: [] for side in (script, *others)}
+    compared = Compared({side.name: [] for side in (script, *others)}, [])
     for seed in range(options.seeds):
-        own = train(script, data, options, seed, options.epochs, None)
-        target = max(own.accuracy) - options.drop / 100
-        found[script.name].append(own.reaching(target))
+        curve = train(script, data, options, seed, options.epochs, None)
+        target = max(curve.accuracy) - options.drop / 100
+        compared.targets.append(target)
+        compared.curves[script.name].append(curve)
         for side in others:
-            curve = train(side, data, options, seed, _MORE_EPOCHS * options.epochs, target)
-            found[side.name].append(curve.reaching(target))
-    return found
+            compared.curves[side.name].append(train(side, data, options, seed, _MORE_EPOCHS * options.epochs, target))
+    return compared
 
 
-def gains(found: dict[str, list[float | None]]) -> dict[str, list[float]]:
+def gains(seconds: dict[str, list[float | None]]) -> dict[str, list[float]]:
     """Returns each other side's gain over the script, by seed; 0 if it missed the accuracy."""
-    script = next(iter(found.values()))
-    assert all(seconds is not None for seconds in script)
-    pairs = {name: zip(script, found[name], strict=True) for name in list(found)[1:]}
-    return {name: [own / seconds if own and seconds else 0.0 for own, seconds in both] for name, both in pairs.items()}
+    script = next(iter(seconds.values()))
+    assert all(one is not None for one in script)
+    pairs = {name: zip(script, seconds[name], strict=True) for name in list(seconds)[1:]}
+    return {name: [base / one if base and one else 0.0 for base, one in both] for name, both in pairs.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -213,9 +230,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 "out": out,
             }
             tuned = tune(data, **given, resume=out.exists(), notify=lambda line: None).tuned
-            found = compare(data, tuned, options)
-            gained = gains(found)
-            for name, seconds in found.items():
+            compared = compare(data, tuned, options)
+            all_seconds = compared.seconds()
+            gained = gains(all_seconds)
+            for name, seconds in all_seconds.items():
                 reached = [one for one in seconds if one is not None]
                 text = (
                     median_and_range(reached)
@@ -224,7 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 )
                 what = describe_config(tuned.config) if name == "tuned" else ""
                 table.add_row(spec, name, text, median_and_range(gained.get(name, [1.0]), 1), what)
-            results[spec] = {"seconds": found, "gains": gained, "config": tuned.config.to_dict()}
+            curves = {name: [one._asdict() for one in some] for name, some in compared.curves.items()}
+            results[spec] = {"seconds": all_seconds, "gains": gained, "config": tuned.config.to_dict()}
+            results[spec] |= {"curves": curves, "targets": compared.targets}
             console.print(f"{spec}: {gained}")
     console.print(table)
     if options.json:

@@ -41,6 +41,8 @@ from benchmarks.report import write_report
 
 #: Seconds of training from which an epoch's speed is told, and epochs at least: the first one is slower.
 _SECONDS, _EPOCHS = 4.0, 5
+#: Factors on the learning rate that the default is trained with, beside the choices: those of the space above 1.
+RATES = (2.0, 4.0)
 #: The figure that is a difference, not a ratio.
 _POINTS = "points of validation"
 
@@ -81,6 +83,19 @@ class Again(NamedTuple):
     def inside(self) -> bool:
         """Whether the promised median lies in the range that was measured again."""
         return self.measured.low <= self.promised.median <= self.measured.high
+
+
+def rate_alone(tuned: TunedConfig, scale: float) -> TunedConfig:
+    """Returns the default of the tune with `scale` times its learning rate, as if the tune had chosen that.
+
+    The share of a gain that needs no other knob: a rate costs nothing, so the default's speed is its own.
+    """
+    assert tuned.measured is not None, "it has ratios to the default, which were measured"
+    gain = 1.0 if tuned.against_default is None else tuned.against_default["throughput"]["median"]
+    speed = tuned.measured.throughput_epochs_per_s / gain
+    measured = dataclasses.replace(tuned.measured, throughput_epochs_per_s=speed)
+    config = TrainConfig(learning_rate_scale=scale)
+    return dataclasses.replace(tuned, config=config, measured=measured, against_default=None, no_gain=None)
 
 
 def trained(tuned: TunedConfig, config: TrainConfig, seed: int, folder: Path, *, until_target: bool) -> dict[str, Any]:

@@ -76,6 +76,9 @@ class TunedConfig:
         final: `val_accuracy`, `test_accuracy` and training `seconds` of the `default` and of the `other` configuration
             (the choice, or that of `no_gain`), both trained with the task's seed until they stopped improving, the
             default first; `stopped` tells whether the other one did. None if the default was not trained that far.
+        rate_alone: The default with the choice's learning rate, trained once: `scale`, the factor on the task's
+            learning rate, and `seconds` of training to `target_accuracy`, None if it missed it. None if the choice
+            keeps the task's rate, or if this was not measured.
         against_default: Comparison of the choice with the default (`a3gnn.tuning.study.comparison.Comparison`); None if
             the default is the choice or was not measured.
         left_out: Messages about steps that the tune's budget was too small for.
@@ -102,6 +105,7 @@ class TunedConfig:
     settling_budget_s: float | None = None
     expected_final: Mapping[str, float] | None = None
     final: Mapping[str, Mapping[str, Any]] | None = None
+    rate_alone: Mapping[str, float | None] | None = None
     against_default: Mapping[str, Any] | None = None
     left_out: tuple[str, ...] = ()
     no_gain: Mapping[str, Any] | None = None
@@ -155,6 +159,7 @@ class TunedConfig:
             "settling_budget_s": self.settling_budget_s,
             "expected_final": None if self.expected_final is None else dict(self.expected_final),
             "final": None if self.final is None else {name: dict(one) for name, one in self.final.items()},
+            "rate_alone": None if self.rate_alone is None else dict(self.rate_alone),
             "against_default": None if self.against_default is None else dict(self.against_default),
             "left_out": list(self.left_out),
             "no_gain": None if self.no_gain is None else dict(self.no_gain),
@@ -189,6 +194,7 @@ class TunedConfig:
             settling_budget_s=fields.get("settling_budget_s"),
             expected_final=fields.get("expected_final"),
             final=fields.get("final"),
+            rate_alone=fields.get("rate_alone"),
             against_default=fields.get("against_default"),
             left_out=tuple(fields.get("left_out", ())),
             no_gain=fields.get("no_gain"),

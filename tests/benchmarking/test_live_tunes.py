@@ -77,7 +77,7 @@ def test_tunes_by_several_engines_are_trained_again(
     monkeypatch.setattr(sys, "argv", ["live_tunes", spec, *options, *files])
     live_tunes.main()
     rows = json.loads((tmp_path / "live.json").read_text())["rows"]
-    assert [row["engine"] for row in rows] == ["ei", "tpe"]
+    assert [row["engine"] for row in rows] == ["rate x2 alone", "rate x4 alone", "ei", "tpe"]
     assert all(row["trials"] == 2 and row["throughput"]["median"] > 0 for row in rows)
     printed = capsys.readouterr().out
     assert "tpe: time" in printed

@@ -205,7 +205,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
     }
     drift = tune.history.drift if tune.played_off else 1.0
     if tune.tuned is not None and config == tune.tuned.config:
-        return dataclasses.replace(tune.tuned, **judged, against_default=None, no_gain=None)
+        return dataclasses.replace(tune.tuned, **judged, rate_alone=None, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None
     default = next((one.metrics for one in found if one.trial.measurement.config == beside), None)
     return TunedConfig(

@@ -53,6 +53,7 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
         settling_budget_s=history.settling_budget_s,
         expected_final=None if (end := history.expected_final) is None else end._asdict(),
         final={name: one._asdict() for name, one in choice.final.items()} or None,
+        rate_alone=choice.rate_alone._asdict() if choice.rate_alone else None,
         against_default=choice.against.to_dict() if choice.against else None,
         left_out=choice.left_out,
         no_gain=choice.no_gain.to_dict() if choice.no_gain else None,

@@ -55,6 +55,19 @@ class Final(NamedTuple):
         return cls(max(curve.val_accuracy), trained.test_accuracy, seconds, stopped)
 
 
+class RateAlone(NamedTuple):
+    """The baseline with the choice's learning rate, trained once: the share of a gain that needs no other knob.
+
+    Attributes:
+        scale: The choice's factor on the task's learning rate.
+        seconds: Seconds of training to the target, at the speed of the verification; None if it missed the target in
+            the baseline's seconds.
+    """
+
+    scale: float
+    seconds: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class NoGain:
     """The best other configuration, if it had no measurable gain and the default was chosen instead.
@@ -93,6 +106,8 @@ class Choice:
         reference: The verification's reference, at the machine's speed then; None without a verification.
         final: The ends of the baseline's training (`default`) and the other configuration's (`other`), if the
             baseline's stopped improving; else empty.
+        rate_alone: The baseline with the choice's learning rate; None if that is the task's, if seconds do not count,
+            or if the budget was too small.
     """
 
     trial: Trial
@@ -105,3 +120,4 @@ class Choice:
     no_gain: NoGain | None = None
     reference: Reference | None = None
     final: Mapping[str, Final] = field(default_factory=dict)
+    rate_alone: RateAlone | None = None

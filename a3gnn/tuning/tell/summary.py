@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -243,6 +243,8 @@ def _figures(
     if target is not None:
         seconds = ["" if one is None else _seconds(one) for one in both]
         yield _line(f"time to {metric.show(target)}", seconds, _sooner(against, metric))
+        if tuned.rate_alone is not None and baseline is not None:
+            yield _rate_alone(tuned.rate_alone, baseline.measured.seconds_to_accuracy)
     speeds = ["" if one is None else f"{one.throughput_epochs_per_s:.3g}" for one in both]
     change = "" if against is None else against.throughput_again.describe(unit="x")
     yield _line("epochs per second", speeds, change)
@@ -256,6 +258,13 @@ def _figures(
     if change and tuned.default_budget_s is not None:
         change += f", each after {tuned.default_budget_s:.3g} s"
     yield _line(f"validation {metric.label}", qualities, change)
+
+
+def _rate_alone(measured: Mapping[str, float | None], baseline_s: float | None) -> Line:
+    """Returns the line of the baseline with the choice's learning rate, which one training measured."""
+    scale, seconds = measured["scale"], measured["seconds"]
+    change = "" if seconds is None or not baseline_s else f"{baseline_s / seconds:.2f}x, one training"
+    return _line(f"  lr x{scale:g} alone", ["", "not reached" if seconds is None else f"{seconds:.3g} s"], change)
 
 
 def _ends(tuned: TunedConfig, metric: Metric, has_other: bool) -> Iterator[Line]:

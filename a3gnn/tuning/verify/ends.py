@@ -1,15 +1,17 @@
-"""`Ends`: trains the baseline and the choice until they stop improving, and judges them there."""
+"""`Ends`: the last trainings: the choice and the baseline to their ends, and the baseline with the choice's rate."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from a3gnn.config import TrainConfig
+from a3gnn.figures import Figures, Reference
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.tuning.run.blocks import BlockCost
 from a3gnn.tuning.run.runner import Runner
-from a3gnn.tuning.study.choice import Final
+from a3gnn.tuning.study.choice import Final, RateAlone
 from a3gnn.tuning.study.comparison import best_accuracy
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.verify.judged import Contender
@@ -32,6 +34,7 @@ class Ends:
         self.of_baseline = None if baseline is None else history.reference_metrics
         self._history, self._runner, self._cost, self._baseline = history, runner, cost, baseline
         self._longer: dict[str, Metrics] = {}
+        self._rates: dict[float, Metrics] = {}
         self._tried: set[str] = set()
 
     def is_due(self, one: Contender) -> bool:
@@ -39,12 +42,13 @@ class Ends:
         return one.whole is not None and one.key not in self._tried
 
     def train(self, one: Contender, beside: Sequence[TrainConfig]) -> None:
-        """Trains on the configurations `beside`, and then `one`, until they stop improving.
+        """Trains the baseline with the learning rate of `one`, then `beside` and `one` on until they stop improving.
 
         It ends when one can't within the budget. It trains nothing if the request says how far the baseline trains: a
         number of epochs, or to a target.
         """
         self._tried.add(one.key)
+        self._train_rate_alone(one)
         request = self._history.study.request
         if request.default_epochs is not None or request.target_accuracy is not None:
             return
@@ -58,6 +62,37 @@ class Ends:
             self._longer[config.key()] = outcome
             if not has_stopped(outcome):
                 return
+
+    def _train_rate_alone(self, one: Contender) -> None:
+        """Trains the baseline with the learning rate of `one` to the target, if seconds count and the budget covers it.
+
+        No stored row and no trial changes the rate alone, so a gain does not say by itself what the rate gave.
+        """
+        scale, baseline, history = one.config.learning_rate_scale, self._baseline, self._history
+        if baseline is None or scale in (baseline.learning_rate_scale, *self._rates):
+            return
+        if not history.study.request.priority.time:
+            return
+        config = dataclasses.replace(baseline, learning_rate_scale=scale)
+        if config == one.config and one.whole is not None:
+            self._rates[scale] = one.whole
+        elif self._runner.budget.left_s >= self._cost.run_s(1, history.reference_figures):
+            outcome = self._runner.train_whole(config, history, history.study.setting.task.seed + 1).outcome
+            if isinstance(outcome, Metrics):
+                self._rates[scale] = outcome
+
+    def rate_alone(self, one: Contender, reference: Reference | None) -> RateAlone | None:
+        """Returns what the learning rate of `one` alone gives the baseline, as far as it was trained.
+
+        Args:
+            one: A contender.
+            reference: The reference, at the machine's speed in the verification.
+        """
+        trained = self._rates.get(one.config.learning_rate_scale)
+        if trained is None:
+            return None
+        figures = Figures.of(trained, trained.curve, reference)
+        return RateAlone(one.config.learning_rate_scale, figures.seconds_to_accuracy)
 
     def breach(self, one: Contender) -> Breach | None:
         """Returns by how much `one` exceeds the allowed drop where it and the baseline stop improving, if it does."""

@@ -297,6 +297,7 @@ class _Verification:
             left_out=(*self._left_out, *(one.left_out() if self._beside(one) else ())),
             reference=self._reference,
             final=self._ends.finals(one, paces),
+            rate_alone=self._ends.rate_alone(one, self._reference),
         )
         eligible = (found.trial for found in self._history.eligible())
         trials = [trial for trial in eligible if trial.measurement.config in self._beside(one)]
@@ -305,5 +306,12 @@ class _Verification:
         notes = self._notes | {one.key: LATE if against.late else NO_GAIN}
         no_gain = NoGain(one.config, against)
         return dataclasses.replace(
-            choice, trial=trials[-1], judged=default, default=None, against=None, no_gain=no_gain, notes=notes
+            choice,
+            trial=trials[-1],
+            judged=default,
+            default=None,
+            against=None,
+            no_gain=no_gain,
+            notes=notes,
+            rate_alone=None,
         )

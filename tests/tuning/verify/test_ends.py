@@ -78,6 +78,47 @@ def test_both_ends_are_those_of_trainings_with_the_tasks_seed_until_nothing_impr
     assert not any(label.startswith(("validation", "test")) for label in table)  # one sample, shown once
 
 
+def test_the_rate_alone_is_trained_once_where_the_choice_changes_it(measured, formulas) -> None:
+    choice_config = dataclasses.replace(TWO_PARTS, learning_rate_scale=4.0)
+    rate = dataclasses.replace(DEFAULT, learning_rate_scale=4.0)
+    curves = {DEFAULT: rising(300, 0.5, 0.90), choice_config: rising(60, 0.5, 0.92), rate: rising(150, 0.5, 0.90)}
+    tune = measured(choice_config, executor=formulas(learning(curves)), **TIME)
+    choice = verify(tune.history, tune.runner)
+    assert choice.trial.measurement.config == choice_config
+    assert [one.config for one in tune.executor.whole].count(rate) == 1
+    target = tune.history.reference.target
+    expected = rising(150, 0.5, 0.90).first_reaching(target) / 10  # ten mini-batches per second, as the baseline
+    assert choice.rate_alone == (4.0, pytest.approx(expected))
+    result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
+    assert TunedConfig.read(result.folder).rate_alone == choice.rate_alone._asdict()
+    line = next(line for line in result.summary.table if line.label == "  lr x4 alone")
+    baseline_s = choice.default.figures.seconds_to_accuracy
+    assert line[2:] == (f"{expected:.3g} s", f"{baseline_s / expected:.2f}x, one training")
+
+
+def test_the_rate_alone_may_miss_the_target(measured, formulas) -> None:
+    choice_config = dataclasses.replace(TWO_PARTS, learning_rate_scale=4.0)
+    rate = dataclasses.replace(DEFAULT, learning_rate_scale=4.0)
+    curves = {DEFAULT: rising(300, 0.5, 0.90), choice_config: rising(60, 0.5, 0.92), rate: rising(150, 0.5, 0.60)}
+    tune = measured(choice_config, executor=formulas(learning(curves)), **TIME)
+    choice = verify(tune.history, tune.runner)
+    assert choice.rate_alone == (4.0, None)
+    summary = finish(tune.history, choice, SearchSummary("ei"), tune.runner).summary
+    line = next(line for line in summary.table if line.label == "  lr x4 alone")
+    assert line[2:] == ("not reached", "")
+
+
+@pytest.mark.parametrize(("scale", "priority"), [(1.0, "time"), (4.0, "throughput")])
+def test_the_rate_alone_is_not_trained_where_it_says_nothing(measured, formulas, scale: float, priority: str) -> None:
+    choice_config = dataclasses.replace(TWO_PARTS, learning_rate_scale=scale)
+    curves = {DEFAULT: rising(300, 0.5, 0.90), choice_config: rising(60, 0.5, 0.92)}
+    options = TIME | {"priority": Priority.parse(priority)}
+    tune = measured(choice_config, executor=formulas(learning(curves)), **options)
+    choice = verify(tune.history, tune.runner)
+    assert choice.trial.measurement.config == choice_config
+    assert choice.rate_alone is None
+
+
 def test_a_whole_training_ends_when_it_stops_improving_at_the_target(measured, formulas) -> None:
     curves = {DEFAULT: rising(1000, 0.5, 0.90), TWO_PARTS: rising(60, 0.5, 0.91)}
     tune = measured(TWO_PARTS, executor=formulas(learning(curves)), **TIME)
