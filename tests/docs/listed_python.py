@@ -18,13 +18,7 @@ data = graph.to_pyg()
 
 #: What a page's script begins with: what the page speaks of as given.
 GIVEN: dict[str, str] = {
-    "README.md": """\
-from a3gnn import Graph
-from torch_geometric.nn import GraphSAGE
-
-data = Graph.load("synthetic:nodes=4000").to_pyg()
-model = GraphSAGE(64, 8, num_layers=2, out_channels=4)
-""",
+    "README.md": "",
     "docs/research/accelerators.md": "",
     "docs/research/algorithms.md": "",
     "docs/design/caching.md": """\
@@ -83,6 +77,8 @@ rows, reference = space.sample(5, seed=0), Reference(1.0, 0.7, 0.69, False)
 """,
 }
 
+#: Blocks that begin with such a line are also written to the file that it names: other blocks import it.
+FILE = re.compile(r"# (\w+\.py)\n")
 _OF_SEVERAL = "a process of several: tests/examples/distributed_*.py, which tests run, have it"
 
 #: Blocks that are not run, by a line in them, with the reason.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.listed_python import GIVEN, NOT_RUN, SUBSTITUTIONS
+from tests.docs.listed_python import FILE, GIVEN, NOT_RUN, SUBSTITUTIONS
 from tests.docs.pages import PAGES, shown
 from tests.docs.running import run, server_if_asked, substituted
 
@@ -38,7 +38,8 @@ def test_every_page_with_python_is_listed() -> None:
 @pytest.mark.parametrize("block", BLOCKS, ids=[f"{block.page}-{at}" for at, block in enumerate(BLOCKS)])
 def test_what_it_imports_is_there(block) -> None:
     for node in ast.walk(ast.parse(block.text)):
-        if isinstance(node, ast.ImportFrom) and not left_out(block.text):
+        is_shown = isinstance(node, ast.ImportFrom) and f"# {node.module}.py\n" in "".join(one.text for one in BLOCKS)
+        if isinstance(node, ast.ImportFrom) and not left_out(block.text) and not is_shown:
             module = importlib.import_module(node.module)
             assert [name.name for name in node.names if not hasattr(module, name.name)] == []
 
@@ -53,7 +54,10 @@ def test_what_it_imports_is_there(block) -> None:
 )
 def test_a_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = [substituted(block.text, SUBSTITUTIONS) for block in shown(page, "python") if not left_out(block.text)]
-    script = "\n".join([GIVEN[page], *blocks])
+    for block, named in ((block, FILE.match(block)) for block in blocks):
+        if named:
+            (folder / named[1]).write_text(block, encoding="utf-8")
+    script = "\n".join([GIVEN[page], *(block for block in blocks if not FILE.match(block))])
     for place in re.findall(r'out="(runs/\w+)"', script):  # made by the page
         shutil.rmtree(folder / place, ignore_errors=True)
     with server_if_asked(script, folder) as asking:
