@@ -22,16 +22,16 @@ tune: $(VENV)/.installed  ## install, then tune on the built-in graph
 	$(BIN)/a3gnn tune --dataset synthetic: --memory-limit 1GiB --budget $(BUDGET)
 
 test: $(VENV)/.dev  ## run the tests, but for the slow ones
-	$(PYTEST) -m "not slow and not weekly"
+	$(PYTEST) -m "not slow and not weekly and not margin"
 
 test-slow: $(VENV)/.dev  ## run the tests that take more than about ten seconds each
-	$(PYTEST) -m "slow and not weekly"
+	$(PYTEST) -m "slow and not weekly and not margin"
 
 test-change: $(VENV)/.dev  ## run both of these at once, as .ci/run does: the slow ones first
-	$(PYTEST) -m "not weekly"
+	$(PYTEST) -m "not weekly and not margin"
 
-test-weekly: $(VENV)/.dev  ## run the notebooks, pages, sweeps and benchmarks that no change has to wait for
-	$(PYTEST) -m weekly
+test-weekly: $(VENV)/.dev  ## run the notebooks, pages, sweeps and benchmarks that no change has to wait for, and tests that decide by seconds
+	$(PYTEST) -m "weekly or margin"
 
 kernels: $(VENV)/.installed  ## compile what most tests need: each of the tests' processes would do so at its start
 	PYTHONPATH=.:surrogate:envs $(BIN)/python -m tests.kernels

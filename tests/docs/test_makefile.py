@@ -46,6 +46,24 @@ def test_the_docs_need_their_extra_and_what_the_parsers_import() -> None:
     assert installed == {name.partition(">=")[0] for name in extras["docs"]} | of_others
 
 
+def chosen(target: str, **marks: bool) -> bool:
+    """Returns whether `target` runs a test with these marks."""
+    expression = re.search(r"-m \"?([\w ]+)\"?$", would_run(target), re.MULTILINE)
+    assert expression is not None
+    return bool(eval(expression[1], {}, marks))
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("weekly", [False, True])
+@pytest.mark.parametrize("margin", [False, True])
+def test_a_test_that_no_change_runs_is_a_weekly_one(slow: bool, weekly: bool, margin: bool) -> None:
+    marks = {"slow": slow, "weekly": weekly, "margin": margin}
+    assert chosen("test-weekly", **marks) is (weekly or margin)
+    assert chosen("test-change", **marks) is not chosen("test-weekly", **marks)
+    both = chosen("test", **marks), chosen("test-slow", **marks)
+    assert both == ((not slow, slow) if chosen("test-change", **marks) else (False, False))
+
+
 @pytest.mark.parametrize("target", ["test", "test-slow", "test-change"])
 def test_the_tests_durations_are_kept(target: str) -> None:
     said = would_run(target)

@@ -253,8 +253,9 @@ def test_memory_stays_far_below_the_graph(source: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, spec, str(tmp_path / "graph")], capture_output=True, text=True, check=True
     )
-    assert int(done.stdout) < 90 * 1024
-    assert (tmp_path / "graph" / "x.npy").stat().st_size > 190 * 2**20
+    size = (tmp_path / "graph" / "x.npy").stat().st_size
+    assert size > 190 * 2**20
+    assert int(done.stdout) * 1024 < size / 2
     shutil.rmtree(tmp_path / "graph")  # pytest keeps the folders of its last runs
 
 

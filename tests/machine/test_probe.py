@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import cache_sizes, instruction_sets
 from a3gnn.machine.probe import device_context_bytes, kept_at, kept_hardware, moved, newer, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement, Metrics
-from a3gnn.process.worker import Worker
+from a3gnn.process.worker import Ended, Worker
 from a3gnn.threads.affinity import available_cores
 from tests.lines import everything
 
@@ -44,8 +45,10 @@ def test_constants_are_possible(probed: Hardware) -> None:
 
 
 def test_idle_memory_is_that_of_a_process_that_does_nothing(probed: Hardware, worker: Worker) -> None:
-    nothing = worker.run("chores:hold", {"bytes": 1, "seconds": 0.2}).peak.anonymous_bytes
-    assert abs(probed.profile.idle_host_bytes - nothing) < 4 * MIB
+    ended = worker.run("chores:idle", {})
+    assert ended.result is not None
+    # Compiling a kernel, or a matrix product, would add as much as an idle process takes.
+    assert abs(probed.profile.idle_host_bytes - ended.result["bytes"]) < ended.result["bytes"] / 2
 
 
 def test_what_was_probed_is_kept_for_whoever_measures_nothing(
@@ -62,7 +65,17 @@ def test_what_was_probed_is_kept_for_whoever_measures_nothing(
     assert kept_hardware(tmp_path) is None
 
 
-def test_constants_are_kept_and_idle_memory_is_measured_again(probed: Hardware, worker: Worker, cache: Path) -> None:
+def test_constants_are_kept_and_idle_memory_is_measured_again(
+    probed: Hardware, worker: Worker, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Ended] = []
+
+    def noted(entry: str, *arguments: Any, **options: Any) -> Ended:
+        ended = Worker.run(worker, entry, *arguments, **options)
+        found.extend([ended] if entry == "a3gnn.machine.probe:idle_memory" else [])
+        return ended
+
+    monkeypatch.setattr(worker, "run", noted)
     path = kept_at(probed, cache)
     fields = json.loads(path.read_text())
     # Constants that no check can find too low, and an idle memory that was measured while kernels were compiled.
@@ -71,7 +84,7 @@ def test_constants_are_kept_and_idle_memory_is_measured_again(probed: Hardware, 
     path.write_text(json.dumps(fields))
     again = probe_hardware(cache=cache, worker=worker)
     assert again.profile.spmm_bytes_per_s == 12.5
-    assert abs(again.profile.idle_host_bytes - probed.profile.idle_host_bytes) < 4 * MIB
+    assert [ended.result for ended in found] == [{"idle_host_bytes": again.profile.idle_host_bytes}]
     assert json.loads(path.read_text()) == json.loads(json.dumps(again.to_dict()))
 
 

@@ -1,8 +1,10 @@
 """Functions that tests run in processes of their own: `chores:NAME`."""
 
+import json
 import os
 import signal
 import time
+from pathlib import Path
 
 
 def echo(argument):
@@ -52,28 +54,57 @@ def optimize(argument):
     return {"imported": sorted(set(sys.modules) - modules), "before": before, "more": more}
 
 
+def own_bytes():
+    from a3gnn.process.memory import process_memory
+
+    return process_memory(os.getpid()).anonymous_bytes
+
+
+def until_seen(argument, step):
+    """Returns once whoever watches has looked at this process (`watched_chores` in test_worker.py)."""
+    if "folder" not in argument:
+        return
+    folder = Path(argument["folder"])
+    (folder / f"{step}.draft").write_text(str(os.getpid()))
+    (folder / f"{step}.draft").rename(folder / f"{step}.there")
+    while not (folder / f"{step}.seen").exists():
+        time.sleep(0.005)
+
+
 def hold_for_a_moment(argument):
     import mmap
 
-    time.sleep(0.3)  # until it is watched
+    until_seen(argument, "before")
+    before = own_bytes()
     mmap.mmap(-1, argument["bytes"], flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
-    time.sleep(argument["seconds"])
-    return {}
+    until_seen(argument, "after")
+    return {"before": before}
 
 
 def hold(argument):
+    before = own_bytes()
     held = bytearray(argument["bytes"])
     held[::4096] = b"1" * len(held[::4096])
-    time.sleep(argument["seconds"])
-    return {}
+    until_seen(argument, "held")
+    time.sleep(argument.get("seconds", 0))
+    return {"before": before, "held": own_bytes()}
 
 
 def hold_in_child(argument):
     if os.fork() == 0:
-        hold(argument)
+        (Path(argument["folder"]) / "result").write_text(json.dumps(hold(argument)))
         os._exit(0)
     os.wait()
+    return {"parent": own_bytes(), "child": json.loads((Path(argument["folder"]) / "result").read_text())}
+
+
+def sleep(argument):
+    time.sleep(argument["seconds"])
     return {}
+
+
+def idle(argument):
+    return {"bytes": own_bytes()}
 
 
 def sleep_after_telling(argument):

@@ -7,18 +7,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware
-from a3gnn.process.worker import Worker
+from a3gnn.process.worker import Ended, Worker
 from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 
-MIB = 1 << 20
 PIPES = {"stdout": subprocess.PIPE, "text": True}
 COLD = """
 from numba import njit
@@ -36,12 +36,22 @@ def tell(argument):
 """
 TRIALS = """
 import json, sys
+from a3gnn.process.worker import Worker
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.request import TrialRequest
 requests = [TrialRequest.from_dict(fields) for fields in json.load(sys.stdin)]
+run, compiling = Worker._run, []
+
+def noted(*args, **options):
+    ended = run(*args, **options)
+    compiling.extend([ended.peak.anonymous_bytes] if ended.compiled else [])
+    return ended
+
+Worker._run = noted
 with LocalExecutor() as executor:
     idle = executor.worker.run("a3gnn.machine.probe:idle_memory", {}).result["idle_host_bytes"]
-    print(json.dumps([idle, *(executor.run(request).to_dict()["peak_host_bytes"] for request in requests)]))
+    counted = [executor.run(request).to_dict()["peak_host_bytes"] for request in requests]
+    print(json.dumps({"counted": [idle, *counted], "compiling": max(compiling, default=0)}))
 """
 
 
@@ -66,12 +76,26 @@ def test_what_no_cache_keeps_is_compiled_in_the_process_that_counts(worker: Work
     assert (ended.result, told.read_text()) == ({"compiled": False}, "True False ")
 
 
-def test_compiling_passes_no_memory_limit(worker: Worker, chores: Path, told: Path) -> None:
-    (chores / "cold_two.py").write_text(COLD, encoding="utf-8")
-    idle = worker.run("a3gnn.machine.probe:idle_memory", {}).peak.anonymous_bytes
-    ended = worker.run("cold_two:tell", {"path": str(told)}, limit_bytes=idle + 16 * MIB)
-    assert (ended.killed, ended.result) == ("", {"compiled": False})
-    assert ended.peak.anonymous_bytes <= idle + 16 * MIB
+def test_compiling_passes_no_memory_limit(
+    worker: Worker, chores: Path, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[Ended] = []
+
+    def noted(*args: Any, **options: Any) -> Ended:
+        runs.append(Worker._run(worker, *args, **options))
+        return runs[-1]
+
+    monkeypatch.setattr(worker, "_run", noted)
+    for name in ("cold_two", "cold_three"):
+        (chores / f"{name}.py").write_text(COLD, encoding="utf-8")
+    worker.run("cold_two:tell", {"path": str(told)})
+    compiling, warm = (ended.peak.anonymous_bytes for ended in runs)
+    # What a process takes differs between machines: the limit lies between what it takes with and without compiling.
+    limit = (compiling + warm) // 2
+    ended = worker.run("cold_three:tell", {"path": str(told)}, limit_bytes=limit)
+    assert (ended.killed, ended.result, ended.limit_bytes) == ("", {"compiled": False}, limit)
+    assert ended.peak.anonymous_bytes <= limit
+    assert [(one.compiled, one.killed) for one in runs[2:]] == [(True, "memory"), (True, ""), (False, "")]
 
 
 @pytest.mark.weekly
@@ -94,4 +118,7 @@ def test_trials_take_no_more_where_every_kernel_was_cold(
         for _ in range(2)
     )
     assert list(tmp_path.rglob("*.nbi"))
-    assert [abs(one - other) < 8 * MIB for one, other in zip(cold, warm, strict=True)] == [True, True, True], cold
+    assert not warm["compiling"]
+    added = cold["compiling"] - max(cold["counted"])  # by what a process takes that compiles
+    differences = [abs(one - other) for one, other in zip(cold["counted"], warm["counted"], strict=True)]
+    assert max(differences) < added / 2, (cold, warm)

@@ -8,6 +8,8 @@ from a3gnn.process.heap import heap_bytes, kept_pages, map_blocks, trim_heap
 from a3gnn.process.memory_guard import host_bytes
 
 MIB = 1 << 20
+#: Bytes of a block; verdicts are its halves, because other threads of this process take and free memory, too.
+TAKEN = 64 * MIB
 
 
 def has_glibc() -> bool:
@@ -15,9 +17,9 @@ def has_glibc() -> bool:
 
 
 def growth() -> int:
-    """Returns the bytes by which memory grows as a block of 64 MiB is taken and freed."""
+    """Returns the bytes by which memory grows as a block of `TAKEN` bytes is taken and freed."""
     before = host_bytes()
-    np.ones(64 * MIB // 8)
+    np.ones(TAKEN // 8)
     return host_bytes() - before
 
 
@@ -33,8 +35,8 @@ def test_blocks_count_while_they_are_in_use() -> None:
     assert before is not None
     assert during is not None
     assert after is not None
-    assert during - before > 18 * MIB
-    assert after - before < 2 * MIB
+    assert during - before > 10 * MIB
+    assert after - before < 10 * MIB
 
 
 def test_free_blocks_go_back_to_the_system() -> None:
@@ -49,25 +51,25 @@ def test_free_blocks_go_back_to_the_system() -> None:
 
 def test_pages_of_freed_blocks_are_kept_until_they_go_back() -> None:
     trim_heap()
-    assert growth() < 8 * MIB
+    assert growth() < TAKEN / 2
     with kept_pages(), kept_pages():
-        assert growth() > 56 * MIB
-        assert growth() < 8 * MIB
+        assert growth() > TAKEN / 2
+        assert growth() < TAKEN / 2
         trim_heap()
-        assert growth() > 56 * MIB
+        assert growth() > TAKEN / 2
     trim_heap()
-    assert growth() < 8 * MIB
+    assert growth() < TAKEN / 2
 
 
 def test_mapped_blocks_go_back_once_they_are_freed() -> None:
     trim_heap()
     with kept_pages():
         map_blocks(True)
-        assert growth() < 8 * MIB
+        assert growth() < TAKEN / 2
         map_blocks(False)
-        assert growth() > 56 * MIB
+        assert growth() > TAKEN / 2
     trim_heap()
-    assert growth() < 8 * MIB
+    assert growth() < TAKEN / 2
 
 
 def test_without_glibc_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,12 +50,14 @@ class Server:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "a3gnn", "serve", "--folder", str(self.folder), "--port", self._port]
+        begun = time.monotonic()
         self.process = subprocess.Popen(
             [*command, *self._options], stderr=subprocess.PIPE, text=True, cwd=ROOT, env=self._environment
         )
         assert self.process.stderr is not None
         said = self.process.stderr.readline()
         assert "serves at http://" in said, said + self.process.stderr.read()
+        self.started_s = time.monotonic() - begun  # how fast this machine is at present
         self._serves(said)
 
     def begin(self, command: list[str], log: Path) -> None:

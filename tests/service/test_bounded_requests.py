@@ -21,14 +21,15 @@ DEEP = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
 
 
 def test_wrong_measurements_are_refused_at_the_first_faults(idle: Server) -> None:
-    process = psutil.Process(idle.process.pid)
+    process, sent = psutil.Process(idle.process.pid), b'{"a":1}\n' * 250_000
     before = process.memory_full_info().uss
-    status, detail = problem(idle, "POST", "/profiles", b'{"a":1}\n' * 250_000)
+    status, detail = problem(idle, "POST", "/profiles", sent)
     assert status == 422
     assert "line 1: must have the field" in detail
     assert "and there are more faults" in detail
     assert len(detail) < 4000
-    assert process.memory_full_info().uss - before < 20 * MIB
+    # A fault's message takes a hundred bytes, and a line of what was sent eight.
+    assert process.memory_full_info().uss - before < 10 * len(sent)
 
 
 def test_a_measurement_that_is_nested_deeply_is_a_fault_of_its_line(idle: Server) -> None:
@@ -57,9 +58,18 @@ MANY = {
 
 
 @pytest.mark.parametrize("body", MANY.values(), ids=MANY)
+def test_a_request_with_many_faults_is_refused_by_its_first_ones(idle: Server, body: object) -> None:
+    sent = json.dumps(body).encode()
+    assert len(sent) < MIB
+    status, detail = problem(idle, "POST", "/studies", sent, JSON)
+    assert status in (400, 422)
+    assert len(detail) < 2000
+
+
+@pytest.mark.margin
+@pytest.mark.parametrize("body", MANY.values(), ids=MANY)
 def test_a_request_with_many_faults_keeps_nobody_waiting(idle: Server, body: object) -> None:
     sent, waits, ended = json.dumps(body).encode(), [], threading.Event()
-    assert len(sent) < MIB
 
     def look() -> None:
         while not ended.is_set():
@@ -71,13 +81,11 @@ def test_a_request_with_many_faults_keeps_nobody_waiting(idle: Server, body: obj
     thread.start()
     time.sleep(0.2)
     try:
-        status, detail = problem(idle, "POST", "/studies", sent, JSON)
+        problem(idle, "POST", "/studies", sent, JSON)
     finally:
         ended.set()
         thread.join()
-    assert status in (400, 422)
-    assert len(detail) < 2000
-    assert max(waits) < 2.0  # 4 s were usual; no figure, because the test's machine may be busy
+    assert max(waits) < 2.0  # 4 s were usual
 
 
 def test_a_told_trial_with_many_faults_is_refused_by_its_first_ones(idle: Server) -> None:

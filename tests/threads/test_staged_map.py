@@ -7,7 +7,7 @@ import pytest
 
 from a3gnn.threads.ordered_map import staged_map
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def test_millions_are_counted_sampled_and_have_neighbors_without_a_grid(space: S
     np.testing.assert_array_equal(left.canonical(rows), rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 2**20 * 4
+    assert peak < space.size  # a grid takes several bytes per configuration
 
 
 def test_neighbors_differ_in_one_knob_by_a_step(space: SearchSpace) -> None:

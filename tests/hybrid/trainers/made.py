@@ -36,7 +36,7 @@ def hybrid(graph: Graph, config: TrainConfig, task: Task, shares: tuple[int, ...
 
 def all_have_ended() -> bool:
     """Returns whether the threads that trainers have started end soon."""
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + PATIENCE_S
     while threads_of_trainers() and time.monotonic() < deadline:
         time.sleep(0.02)
     return not threads_of_trainers()

@@ -79,7 +79,7 @@ def test_a_trial_runs_as_it_does_here(
         assert isinstance(found, Metrics), found
         assert isinstance(here, Metrics), here
         assert found.curve == here.curve
-        assert found.peak_host_bytes == pytest.approx(here.peak_host_bytes, rel=0.15)
+        assert found.peak_host_bytes == pytest.approx(here.peak_host_bytes, rel=0.5)  # of two processes
         # Limits hold there.
         failed = executor.run(ask(executor, timed_seconds=2.0, host_limit_bytes=MIB))  # for long enough to be seen
         assert isinstance(failed, Failure)
