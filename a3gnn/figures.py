@@ -109,7 +109,12 @@ class Reference:
 
     @classmethod
     def of(
-        cls, metrics: Metrics, curve: LearningCurve, max_drop: float, target_accuracy: float | None = None
+        cls,
+        metrics: Metrics,
+        curve: LearningCurve,
+        max_drop: float,
+        target_accuracy: float | None = None,
+        longest: LearningCurve | None = None,
     ) -> Self | None:
         """Returns the reference from the default's `metrics` and `curve`, or None if the curve is empty.
 
@@ -118,10 +123,11 @@ class Reference:
             curve: Its learning curve.
             max_drop: Accuracy that may be lost, as a share of 1.
             target_accuracy: Accuracy to reach, in [0, 1]; by default that of the default less `max_drop`.
+            longest: The longest known continuation of `curve`, which the default reaches `target` by, too.
         """
         if not curve.batches:
             return None
-        best = curve.best_held()
+        best = curve.best_held_in(longest or curve)
         return cls(
             budget_s=metrics.pace.seconds(curve.trained),
             val_accuracy=best,

@@ -20,7 +20,7 @@ from a3gnn._imports import optional
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.figures import Figures
-from a3gnn.limits import Breach
+from a3gnn.limits import Breach, Limits
 from a3gnn.measurement import METRICS
 from a3gnn.metric import Metric
 from a3gnn.objectives import PRESETS, Objectives, Priority
@@ -62,6 +62,7 @@ class MeasuredConfig(NamedTuple):
         note: Why it lost.
         in_play_off: Whether its speed was measured in the verification.
         outside: Whether it may not be chosen.
+        limits: Its limits, if they are not those of all.
     """
 
     config: TrainConfig
@@ -70,6 +71,7 @@ class MeasuredConfig(NamedTuple):
     note: str = ""
     in_play_off: bool = False
     outside: bool = False
+    limits: Limits | None = None
 
     @property
     def may_compare(self) -> bool:
@@ -120,7 +122,8 @@ class Front(FrontRows):
                 labels no configuration that is later.
             no_gain: The configuration that lost to the default for lack of a measurable gain, or None.
         """
-        broken = [() if one.config == chosen else objectives.limits.broken_by(one.figures) for one in measured]
+        limits = objectives.limits
+        broken = [() if one.config == chosen else (one.limits or limits).broken_by(one.figures) for one in measured]
         lucky = _lucky(measured, objectives, chosen, no_gain)
         compared = [not broken[i] and not lucky[i] and one.may_compare for i, one in enumerate(measured)]
         on_front = np.zeros(len(measured), dtype=np.bool_)
@@ -140,7 +143,6 @@ class Front(FrontRows):
             row = FrontRow(config, figures, predicted, *flags, labels, broken[i], notes[i], in_play_off, compared[i])
             rows.append(row)
         order = np.argsort(objectives.measured_costs([row.measured for row in rows])[:, 0], kind="stable")
-        limits = objectives.limits
         return cls(
             rows=tuple(rows[i] for i in order),
             memory=objectives.memory,

@@ -184,7 +184,7 @@ def _introduced(tune: ToldTune) -> Iterator[str]:
     limit = request.memory_limit
     most = "the baseline's memory" if isinstance(limit, str) else "" if limit is None else format_size(limit)
     limited = f" within {most}" if most else ""
-    took = f"{count(tune.trials, 'trial')} in {format_duration(tune.seconds)}"
+    took = f"{count(tune.trials, 'trial')}, {format_duration(tune.seconds)} in all"
     yield from wrapped(f"{tune.folder}{'' if tune.finished else ' (not finished)'}", f"{tune.letter:<3}", "   ")
     yield from wrapped(
         f"{setting.task.model} on {setting.graph.name}, for {describe_priority(request.priority)}{limited}, at most "

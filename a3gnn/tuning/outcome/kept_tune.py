@@ -256,8 +256,8 @@ def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
 
 def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
     """Returns the limits of `candidate`, which may be the default that sets the memory limit."""
-    memory = memory_limits(asked, candidate.trial.measurement.config)
-    limits = asked.objectives.limits
+    config = candidate.trial.measurement.config
+    memory, limits = memory_limits(asked, config), asked.limits(config)
     return dataclasses.replace(memory, least_accuracy=limits.least_accuracy, metric=limits.metric)
 
 

@@ -176,6 +176,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
             _note(tune, asked, one, latest_s),
             _key(one) in tune.played_off,
             asked.row(one.trial.measurement.config) is None,
+            asked.limits(one.trial.measurement.config),
         )
         for one in found
     ]
@@ -203,7 +204,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
-    drift = tune.history.drift if tune.played_off else 1.0
+    drift = 1.0 if tune.tuned is None else tune.tuned.drift or tune.history.drift
     if tune.tuned is not None and config == tune.tuned.config:
         return dataclasses.replace(tune.tuned, **judged, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None

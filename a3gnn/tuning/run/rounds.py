@@ -266,8 +266,4 @@ def measure_smallest(beliefs: Beliefs, runner: Runner) -> History:
     smallest = smallest_memory(beliefs.surrogate, history)
     if smallest is None:
         return history
-    runner.notify(
-        "nothing fits: measuring the configuration with the least predicted memory above the limit, to find the "
-        "smallest limit that would do"
-    )
     return runner.measure_beyond(Proposal("smallest", smallest), beliefs)

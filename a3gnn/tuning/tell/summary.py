@@ -222,16 +222,12 @@ def _answer(
 
 
 def _verified(against: Comparison | None, baseline: FrontRow | None, trials: int | None, seconds: float | None) -> str:
-    """Returns what was run: `25 trials in 5 min, then 14 runs of both in turns, 2 seeds, with ranges`."""
-    parts = []
-    if trials is not None and seconds is not None:
-        parts.append(f"{count(trials, 'trial')} in {format_duration(seconds)}")
+    """Returns what was run: `25 trials, then 14 runs of both in turns with 2 seeds; 5 min in all`."""
+    parts = [] if trials is None else [count(trials, "trial")]
     if against is not None:
         seeds = 1 if baseline is None else baseline.measured.seeds
-        runs = count(against.throughput.repeats, "run")
-        ranges = ", with ranges" if against.throughput.repeats > 1 else ""
-        parts.append(f"{runs} of both in turns, {count(seeds, 'seed')}{ranges}")
-    return ", then ".join(parts)
+        parts.append(f"{count(against.throughput.repeats, 'run')} of both in turns with {count(seeds, 'seed')}")
+    return ", then ".join(parts) + ("" if seconds is None else f"; {format_duration(seconds)} in all")
 
 
 def _figures(
