@@ -145,7 +145,7 @@ def _describe_unsettled(history: History) -> str:
     trained = format_seconds(reference.budget_s)
     return (
         f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}; "
-        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
+        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} settles half of such tunes)"
     )
 
 

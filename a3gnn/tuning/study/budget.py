@@ -89,10 +89,8 @@ class Budget:
         """Returns as text why the budget affords no further trial; arguments as in `affords`."""
         if self.in_trials or self.left_s <= 0:
             return "the budget is spent"
-        return (
-            f"{self.describe()}, {format_duration(reserve_s)} of it for verification, and another trial may take "
-            f"{format_duration(trial_s)}"
-        )
+        left_s = format_duration(max(self.left_s - reserve_s, 0))
+        return f"{left_s} left beside the verification, and another trial may take {format_duration(trial_s)}"
 
 
 class StopAsked(KeyboardInterrupt):

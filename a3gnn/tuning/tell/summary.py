@@ -19,12 +19,9 @@ from a3gnn.report.text import describe_config, show_quality, show_seconds, wrapp
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import STOPPED, NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, SEEDS_OF_A_GAIN, Comparison
+from a3gnn.tuning.study.comparison import DISTURBED, LEAST_PAIRS, SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count, format_duration, format_size
 
-#: Share of disturbed runs in the pairs above which the ratios are called doubtful. One disturbed run of the
-#: two disturbs a pair, so beyond a quarter of the runs, half of the ratios and their median may be disturbed.
-MANY_DISTURBED = 1 / 4
 #: Warnings and other good configurations that the short form shows.
 _WARNINGS, _OTHERS = 2, 2
 #: Width of a label, and of the text before the first figure.
@@ -307,8 +304,7 @@ def _sooner(against: Comparison | None, metric: Metric) -> str:
     if ratio is None:
         return missed.removeprefix(", ")
     at_least = "at least " if against.time_at_least else ""
-    words = "x sooner" if ratio.median > 1 else "x as fast"
-    return f"{at_least}{ratio.describe(unit=words)}{missed}"
+    return f"{at_least}{ratio.sooner()}{missed}"
 
 
 def _percent(ratio: float) -> str:
@@ -351,7 +347,7 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
     reached = None if measured is None or not measured.complete else measured.val_accuracy
     if target is not None and reached is not None and reached < target:
         yield "the first training reached the target, this one did not: equal trainings differ by as much"
-    if against is not None and against.disturbed > MANY_DISTURBED and not against.left_out:
+    if against is not None and DISTURBED in against.doubts:
         yield (
             f"other programs disturbed {against.disturbed:.0%} of these timings; on a quiet machine, {more} "
             "measures them again"
