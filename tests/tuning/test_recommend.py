@@ -280,7 +280,7 @@ def test_a_surrogate_is_fitted_once(
     lines: list[str] = []
     first = quick(notify=lines.append)
     assert len(fits) == 1
-    (fitted,) = (line for line in lines if "fitting the surrogate to 45 measurements" in line)
+    (fitted,) = (line for line in lines if "fitting the surrogate to 45 measurements (" in line)
     assert fitted.endswith("kept for tunes of other graphs with seed=0)")
     lines.clear()
     assert quick(notify=lines.append, priority="time").to_dict() == first.to_dict()
