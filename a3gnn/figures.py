@@ -44,12 +44,26 @@ class Spread(NamedTuple):
         return cls(statistics.median(found), min(found), max(found), len(found)) if found else None
 
     def describe(self, form: str = ".2f", unit: str = "") -> str:
-        """Returns `1.48 (1.39 to 1.73)`, each number in `form`; a single measurement without a range.
+        """Returns `1.48 (1.39 to 1.73)`, each number in `form`; without a range if it is one measurement or one value.
 
         `unit` follows the median, as in `1.48x (1.39 to 1.73)`.
         """
         median = f"{format(self.median, form)}{unit}"
-        return median if self.repeats == 1 else f"{median} ({format(self.low, form)} to {format(self.high, form)})"
+        if self.repeats == 1 or self.low == self.high:
+            return median
+        return f"{median} ({format(self.low, form)} to {format(self.high, form)})"
+
+    def sooner(self, form: str = ".2f") -> str:
+        """Returns a ratio of the baseline's seconds to others in words: `1.48x sooner (1.39 to 1.73)`, or `x as fast`.
+
+        Larger is better, as in all ratios of speed that are shown.
+        """
+        return self.describe(form, "x sooner" if self.median > 1 else "x as fast")
+
+    def over(self, other: Spread) -> Spread:
+        """Returns the ratio to `other`, with the least and the largest ratio of two measurements."""
+        repeats = max(self.repeats, other.repeats)
+        return Spread(self.median / other.median, self.low / other.high, self.high / other.low, repeats)
 
     def widened(self, factor: float) -> Self:
         """Returns the spread with a range that reaches at least from the median over `factor` to `factor` medians.
@@ -109,7 +123,12 @@ class Reference:
 
     @classmethod
     def of(
-        cls, metrics: Metrics, curve: LearningCurve, max_drop: float, target_accuracy: float | None = None
+        cls,
+        metrics: Metrics,
+        curve: LearningCurve,
+        max_drop: float,
+        target_accuracy: float | None = None,
+        longest: LearningCurve | None = None,
     ) -> Self | None:
         """Returns the reference from the default's `metrics` and `curve`, or None if the curve is empty.
 
@@ -118,10 +137,11 @@ class Reference:
             curve: Its learning curve.
             max_drop: Accuracy that may be lost, as a share of 1.
             target_accuracy: Accuracy to reach, in [0, 1]; by default that of the default less `max_drop`.
+            longest: The longest known continuation of `curve`, which the default reaches `target` by, too.
         """
         if not curve.batches:
             return None
-        best = curve.best_held()
+        best = curve.best_held_in(longest or curve)
         return cls(
             budget_s=metrics.pace.seconds(curve.trained),
             val_accuracy=best,
@@ -206,6 +226,12 @@ class Figures:
         """Whether the target is reached after more than `latest_s` seconds, or never; None sets no limit."""
         reached = self.seconds_to_accuracy
         return latest_s is not None and (reached is None or reached > latest_s)
+
+    @property
+    def throughput(self) -> Spread:
+        """The epochs per second with the range of the replicates; one value counts as one measurement."""
+        low, high = self.throughput_low, self.throughput_high
+        return Spread(self.throughput_epochs_per_s, low, high, 1 if low == high else 2)
 
     @property
     def seconds(self) -> Spread | None:

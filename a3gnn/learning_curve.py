@@ -115,6 +115,17 @@ class LearningCurve:
         """
         return max(self.held(), default=-math.inf)
 
+    def best_held_in(self, longer: Self) -> float:
+        """Returns the highest accuracy that a point of this curve keeps, however far `longer` is known.
+
+        A curve that ends at a spike keeps it, because nothing follows. `longer` continues this curve, so it has the
+        next points; its beginnings in between count, too. Minus infinity without points.
+        """
+        points = len(self.batches)
+        known = range(points, min(len(longer.batches), points + FOLLOWING) + 1)
+        held = (self.held(), *(longer.first(end).held() for end in known))
+        return max(map(min, zip(*held, strict=False)), default=-math.inf)
+
     def first_reaching(self, accuracy: float) -> int | None:
         """Returns the mini-batches after which validation first is at least `accuracy` and stays there.
 

@@ -205,6 +205,11 @@ class Objectives:
         """Returns the score of measured `figures`, float64, shape (n,); minus infinity if the target is missed."""
         return self._score(self.measured_costs(figures))
 
+    def loses(self, own: Figures, other: Figures) -> bool:
+        """Returns whether `own` scores less than `other` by the figures that decide alone (`Priority.deciding`)."""
+        scores = self.priority.score(self.measured_costs([own, other]) * self.priority.deciding)
+        return bool(scores[0] < scores[1])
+
     def score_spread(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the standard deviation of each score, float64, shape (n_configs,).
 

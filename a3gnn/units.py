@@ -89,9 +89,9 @@ def format_size(size: float) -> str:
 
 def format_duration(seconds: float) -> str:
     """Returns `seconds` for people: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`."""
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
-    if seconds < 60:
+    if seconds < 59.5:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

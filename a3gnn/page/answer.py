@@ -9,11 +9,9 @@ from a3gnn.figures import Spread
 from a3gnn.page.rows import knob_text
 from a3gnn.page.stored_study import Measured
 from a3gnn.tuning.study.choice import NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison
-from a3gnn.tuning.tell.summary import MANY_DISTURBED
+from a3gnn.tuning.study.comparison import DISTURBED, Comparison
 
 UNPROVEN = "gain not established"
-DISTURBED = "disturbed timings"
 SINGLE = "not verified"
 
 
@@ -65,10 +63,7 @@ def change_views(measured: Measured) -> list[dict[str, Any]]:
 def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:
     """Returns the gains of a verification."""
     front, found = measured.front, []
-    runs = against.throughput.repeats
-    badges = [f"{runs} of {LEAST_PAIRS} runs"] if runs < LEAST_PAIRS else []
-    if against.disturbed > MANY_DISTURBED and not against.left_out:
-        badges.append(DISTURBED)
+    badges = list(against.doubts)
     if against.time is not None and front.target is not None:
         words = "sooner" if against.time.median > 1 else "as fast"
         label, at_least = f"{words} at {front.metric.show(front.target)}", "at least " if against.time_at_least else ""
@@ -99,13 +94,7 @@ def _so_far(measured: Measured) -> list[dict[str, Any]]:
         words = "sooner" if ratio > 1 else "as fast"
         label = f"{words} at {front.metric.show(front.target)}"
         found.append(_ratio("time", label, Spread(ratio, ratio, ratio, 1), badges))
-    speeds = Spread(
-        own.throughput_epochs_per_s / other.throughput_epochs_per_s,
-        own.throughput_low / other.throughput_high,
-        own.throughput_high / other.throughput_low,
-        2,
-    )
-    found.append(_ratio("throughput", "epochs per second", speeds, badges))
+    found.append(_ratio("throughput", "epochs per second", own.throughput.over(other.throughput), badges))
     found.append(_memory(getattr(own, front.memory) / getattr(other, front.memory), None))
     return found
 

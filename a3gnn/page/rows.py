@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from a3gnn.checks import Size
-from a3gnn.config import KNOBS
+from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.knobs import TASKS, Knob
 from a3gnn.learning_curve import FOLLOWING
 from a3gnn.measurement import Failure
@@ -119,7 +119,7 @@ def law_view(measured: Measured) -> dict[str, Any]:
     """Returns the study's priority, limits and choice, the law's constants, and the candidates; sizes are in bytes."""
     tune, history = measured.tune, measured.history
     wanted, reference, request = history.objectives, history.reference, history.study.request
-    chosen = None if tune.tuned is None else tune.tuned.config.key()
+    beside = history.reference_trial
     found = [_candidate(measured, index, one) for index, one in measured.candidates.items()]
     return {
         "priority": dataclasses.asdict(wanted.priority),
@@ -135,9 +135,16 @@ def law_view(measured: Measured) -> dict[str, Any]:
         "may_be_late": [dataclasses.asdict(Priority.parse(name)) for name in MAY_BE_LATE],
         "following": FOLLOWING,
         "reference": _reference(measured),
-        "choice": next((i for i in measured.candidates if measured.trials[i].measurement.config.key() == chosen), None),
+        "sets_target": _of(measured, None if beside is None else beside.measurement.config),
+        "target_was_asked": history.study.target is not None,
+        "choice": _of(measured, None if tune.tuned is None else tune.tuned.config),
         "candidates": found,
     }
+
+
+def _of(measured: Measured, config: TrainConfig | None) -> int | None:
+    """Returns the index of the candidate with `config`."""
+    return next((i for i in measured.candidates if measured.trials[i].measurement.config == config), None)
 
 
 def _reference(measured: Measured) -> int | None:

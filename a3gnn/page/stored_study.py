@@ -75,7 +75,7 @@ class Measured:
         row = dataclasses.replace(row, on_front=False, compared=False, labels=())
         if row.in_play_off:
             return row
-        broken = self.history.objectives.limits.broken_by(figures)
+        broken = self.history.limits(row.config).broken_by(figures)
         return dataclasses.replace(row, measured=figures, feasible=not broken, broken=broken)
 
     @cached_property

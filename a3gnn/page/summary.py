@@ -83,7 +83,7 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
     if measured is None:
         return {"default": None, "best": None, "gains": [], "changes": [], "answer": None}
     tuned, front = measured.tune.tuned, measured.front
-    answer = None if tuned is None else summary(tuned, front, measured.history.tried)
+    answer = None if tuned is None else summary(tuned, front, measured.history.tried, measured.tune.state.elapsed_s)
     described = {
         name: None
         if index is None

@@ -20,7 +20,7 @@ from a3gnn._imports import optional
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.figures import Figures
-from a3gnn.limits import Breach
+from a3gnn.limits import Breach, Limits
 from a3gnn.measurement import METRICS
 from a3gnn.metric import Metric
 from a3gnn.objectives import PRESETS, Objectives, Priority
@@ -62,6 +62,7 @@ class MeasuredConfig(NamedTuple):
         note: Why it lost.
         in_play_off: Whether its speed was measured in the verification.
         outside: Whether it may not be chosen.
+        limits: Its limits, if they are not those of all.
     """
 
     config: TrainConfig
@@ -70,6 +71,7 @@ class MeasuredConfig(NamedTuple):
     note: str = ""
     in_play_off: bool = False
     outside: bool = False
+    limits: Limits | None = None
 
     @property
     def may_compare(self) -> bool:
@@ -120,14 +122,16 @@ class Front(FrontRows):
                 labels no configuration that is later.
             no_gain: The configuration that lost to the default for lack of a measurable gain, or None.
         """
-        broken = [() if one.config == chosen else objectives.limits.broken_by(one.figures) for one in measured]
+        limits = objectives.limits
+        broken = [() if one.config == chosen else (one.limits or limits).broken_by(one.figures) for one in measured]
         lucky = _lucky(measured, objectives, chosen, no_gain)
         compared = [not broken[i] and not lucky[i] and one.may_compare for i, one in enumerate(measured)]
         on_front = np.zeros(len(measured), dtype=np.bool_)
         kept = [i for i, takes_part in enumerate(compared) if takes_part]
         feasible = [measured[i].figures for i in kept]
         own = next((at for at, i in enumerate(kept) if measured[i].config == chosen), None)
-        best = {kept[i]: names for i, names in _picks(feasible, objectives, own, reference_s).items()}
+        base = next((at for at, i in enumerate(kept) if measured[i].config == TrainConfig().canonical()), None)
+        best = {kept[i]: names for i, names in _picks(feasible, objectives, own, base, reference_s).items()}
         if kept:
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
         notes = _notes(measured, broken, lucky, objectives, chosen, no_gain)
@@ -140,7 +144,6 @@ class Front(FrontRows):
             row = FrontRow(config, figures, predicted, *flags, labels, broken[i], notes[i], in_play_off, compared[i])
             rows.append(row)
         order = np.argsort(objectives.measured_costs([row.measured for row in rows])[:, 0], kind="stable")
-        limits = objectives.limits
         return cls(
             rows=tuple(rows[i] for i in order),
             memory=objectives.memory,
@@ -258,9 +261,16 @@ def _lucky(
 
 
 def _picks(
-    feasible: Sequence[Figures], objectives: Objectives, chosen: int | None, reference_s: float | None
+    feasible: Sequence[Figures],
+    objectives: Objectives,
+    chosen: int | None,
+    baseline: int | None,
+    reference_s: float | None,
 ) -> dict[int, list[str]]:
-    """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`."""
+    """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`.
+
+    The `baseline` takes the place of one that loses to it by the figures that decide.
+    """
     best: dict[int, list[str]] = {}
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
     for pick in PRESETS:
@@ -269,7 +279,10 @@ def _picks(
         kept = [i for i, figures in enumerate(feasible) if not figures.later_than(latest_s)]
         if not kept or (priority.time and not reached):
             continue
-        index = kept[dataclasses.replace(objectives, priority=priority).best_index([feasible[i] for i in kept])]
+        judged = dataclasses.replace(objectives, priority=priority)
+        index = kept[judged.best_index([feasible[i] for i in kept])]
+        if baseline in kept and baseline is not None and judged.loses(feasible[index], feasible[baseline]):
+            index = baseline
         own = chosen is not None and pick == objectives.priority.name
         best.setdefault(chosen if own and chosen is not None else index, []).append(pick)
     return best

@@ -133,7 +133,7 @@ class TunedConfig:
             found += f" and may end at {median}, or between {low} and {high}"
         if self.settling_budget_s is None:  # files of older versions
             return f"{found} (a larger {option('budget')} compares later)"
-        return f"{found} ({option('budget', short_duration(self.settling_budget_s))} would settle it)"
+        return f"{found} ({option('budget', short_duration(self.settling_budget_s))} settles half of such tunes)"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of tuned.json, with `trained`, which readers need not derive from the curve."""

@@ -236,7 +236,7 @@ def tune_study(history: History, runner: Runner, engine: Engine | None = None) -
 def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History, Choice, SearchSummary]:
     """Measures references, trials and the verification; returns history, choice and statistics of the search."""
     first = kept_surrogate(dataclasses.replace(history, trials=(), timings=()), runner.notify)
-    if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware):
+    if reason := why_infeasible(history.objectives.limits, history.study.setting.hardware, remedy=False):
         runner.notify(reason)
         explored = Explored(beliefs_after(history, first), SearchSummary(history.study.request.engine))
     else:

@@ -51,7 +51,7 @@ def test_a_tune_says_at_the_start_that_the_baseline_takes_longer_and_carries_it_
     assert lines.index(said) < next(i for i, line in enumerate(lines) if line.startswith("#1"))
     tuned = result.tuned
     assert said.startswith("the baseline was still improving after 5")
-    assert f"(budget='{math.ceil(tuned.settling_budget_s / 60)}min' would settle it)" in said
+    assert f"(budget='{math.ceil(tuned.settling_budget_s / 60)}min' settles half of such tunes)" in said
     # An eighth is 30 s, and a third 80 s: it can't stop improving within them once it improved for two thirds of them.
     assert 53 < tuned.default_budget_s < 58
     assert tuned.still_rising
@@ -218,4 +218,4 @@ def test_train_says_what_a_tune_did_not_settle(real: tuple[TuneResult, list[str]
         train(tuned, epochs=1, out=tmp_path / str(expected), notify=lines.append)
         said = f"the tune {short.unsettled}"
         assert (said in lines) is expected
-    assert "budget='5min' would settle it" in short.unsettled
+    assert "budget='5min' settles half of such tunes" in short.unsettled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning import recommend as module
 from a3gnn.tuning.beliefs import kept_surrogate
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.beliefs.recommendation import Recommendation
+from a3gnn.tuning.beliefs.recommendation import Interval, Recommendation
 from a3gnn.tuning.engines.simplified import WORTH
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.study.history import History
@@ -107,6 +108,22 @@ def test_it_is_the_simplest_of_the_best_of_all_that_probably_keep_the_limits(
             back = configs.index(simpler)
             as_probable = probable[back] and probability[back] >= probability[best] - WORTH
             assert not (as_probable and score[back] >= score[best] - WORTH), f"{name} is turned for nothing"
+
+
+def test_every_ratio_of_speed_is_larger_where_it_is_better(quick: Recommend) -> None:
+    found = quick(fix={"parallel_mode": "mode1"}, max_accuracy_drop=20.0, memory_limit="1GiB")
+    for seconds, said in (
+        ((0.388, 0.093, 1.62), "2.58x sooner (0.617 to 10.8)"),
+        ((2.0, 1.0, 4.0), "0.5x as fast (0.25 to 1)"),
+    ):
+        best = dataclasses.replace(found.best, seconds_over_default=Interval(*seconds))
+        told = "\n".join(recommendation_lines(dataclasses.replace(found, best=best)))
+        assert re.search(rf"^time to accuracy +{re.escape(said)} +1x$", told, re.M)
+        assert f" {seconds[0]:.3g} (" not in told
+    assert found.best.seconds_over_default.to_dict() == found.to_dict()["predicted"]["seconds_over_default"]
+    ratio = found.best.throughput_over_default
+    assert f"over the baseline     {ratio.mean:.3g}x ({ratio.low:.3g} to {ratio.high:.3g})" in told
+    assert "unknown" not in told.split("Uncertain")[0]
 
 
 def test_the_default_is_shown_beside_it(quick: Recommend) -> None:
@@ -263,7 +280,7 @@ def test_a_surrogate_is_fitted_once(
     lines: list[str] = []
     first = quick(notify=lines.append)
     assert len(fits) == 1
-    (fitted,) = (line for line in lines if "fitting the surrogate to 45 measurements" in line)
+    (fitted,) = (line for line in lines if "fitting the surrogate to 45 measurements (" in line)
     assert fitted.endswith("kept for tunes of other graphs with seed=0)")
     lines.clear()
     assert quick(notify=lines.append, priority="time").to_dict() == first.to_dict()

@@ -113,3 +113,14 @@ def test_no_curve_stops_before_its_soonest_stop(accuracies: list[float]) -> None
 def test_ends_are_text_in_files() -> None:
     curve = LearningCurve((1, 2), (0.5, 0.6), CurveEnd.PLATEAU)
     assert LearningCurve.from_dict(curve.to_dict()) == curve
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 30))
+def test_what_a_beginning_keeps_however_far_it_goes_on_is_kept_at_every_length(found: list[float], points: int) -> None:
+    longer = curve_of(*found)
+    cut = longer.first(points)
+    kept = cut.best_held_in(longer)
+    assert kept <= cut.best_held()
+    for end in range(points, len(found) + 1):
+        assert longer.first(end).first_reaching(kept) is not None
+    assert cut.best_held_in(cut) == cut.best_held()

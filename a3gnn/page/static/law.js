@@ -53,10 +53,15 @@ function costs(candidate, asked, law) {
   return [speed, Math.log2(candidate[law.memory]), -(candidate.quality ?? 0)];
 }
 
-/** Returns the priority's score of a candidate: weighted doublings of speed, halvings of memory, and quality. */
-function score(candidate, asked, law) {
+/**
+ * Returns the priority's score of a candidate: weighted doublings of speed, halvings of memory, and quality.
+ *
+ * Figures that weigh less than `least` count nothing.
+ */
+function score(candidate, asked, law, least = 0) {
   const found = costs(candidate, asked, law);
-  const weights = [asked.priority.throughput, asked.priority.memory, asked.priority.accuracy];
+  const given = [asked.priority.throughput, asked.priority.memory, asked.priority.accuracy];
+  const weights = given.map((weight) => (weight < least ? 0 : weight));
   const qualityIsLimitAlone = weights[2] < law.min_weight && asked.least !== null;
   if (qualityIsLimitAlone) found[2] = Math.max(found[2], -asked.least);
   return -found.reduce((sum, cost, i) => sum + (weights[i] === 0 ? 0 : cost * weights[i] * law.doublings[i]), 0);
@@ -67,7 +72,8 @@ function keeps(candidate, asked, law) {
   const limits = asked.memory === "own" ? candidate.limits : limitsOf(asked.memory, law);
   if (limits.host_bytes !== null && candidate.peak_host_bytes > limits.host_bytes) return false;
   if (limits.device_bytes !== null && candidate.peak_device_bytes > limits.device_bytes) return false;
-  if (asked.least === null) return true;
+  const isOwnTarget = candidate.index === law.sets_target && !(law.target_was_asked && asked.least === law.least);
+  if (asked.least === null || isOwnTarget) return true;
   if (candidate.quality === null && !law.larger_is_better) return false;
   return (candidate.quality ?? 0) >= asked.least;
 }
@@ -113,7 +119,9 @@ function pick(law, asked) {
   if (!candidate) {
     const scores = kept.map((one) => score(one, asked, law));
     const best = scores.reduce((at, value, i) => (at < 0 || value > scores[at] ? i : at), -1);
-    candidate = kept[best];
+    const reference = kept.find((one) => one.index === law.reference);
+    const decided = (one) => score(one, asked, law, law.min_weight);
+    candidate = reference && decided(kept[best]) < decided(reference) ? reference : kept[best];
   }
   return { candidate, kept };
 }

@@ -126,10 +126,15 @@ def line_hash(line: str) -> str:
 
 def describe_machine(hardware: Hardware) -> str:
     """Describes a machine in a line that begins with its fingerprint."""
+    return f"{hardware.fingerprint} {machine_words(hardware)}"
+
+
+def machine_words(hardware: Hardware) -> str:
+    """Describes a machine in a line."""
     device = f"{hardware.num_devices} x {hardware.device}" if hardware.has_device else "no GPU"
     label = f", labeled {hardware.label}" if hardware.label else ""
     return (
-        f"{hardware.fingerprint} {hardware.cpu}, {count(hardware.num_cores, 'core')}, "
+        f"{hardware.cpu}, {count(hardware.num_cores, 'core')}, "
         f"{format_size(hardware.host_memory_bytes)}, {device}{label}"
     )
 

@@ -47,7 +47,10 @@ def kept_surrogate(history: History, notify: Callable[[str], None]) -> Surrogate
     if kept is not None:
         return kept
     rows = history.study.corpus
-    notify(f"fitting the surrogate to {count(len(rows), 'measurement')} (seconds; kept for {_kept_for(history)})")
+    failed = sum(row.metrics is None for row in rows)
+    failures = f" and {count(failed, 'failure')}" if failed else ""
+    measured = f"{count(len(rows) - failed, 'measurement')}{failures}"
+    notify(f"fitting the surrogate to {measured} (seconds; kept for {_kept_for(history)})")
     fitted = fit_surrogate(history)
     try:
         with replacing(folder) as draft:

@@ -12,7 +12,7 @@ from typing import Any
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
 from a3gnn.figures import Figures, Spread
-from a3gnn.profiling.store.provenance import describe_machine
+from a3gnn.profiling.store.provenance import describe_machine, machine_words
 from a3gnn.report.text import WIDTH, configuration, show_quality, show_seconds, show_throughput, wrapped
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
@@ -96,16 +96,18 @@ class Compared:
                 lambda tune: tune.setting.metric.label,
                 "metrics: do not compare accuracies and targets",
             ),
-            (
-                lambda tune: tune.version,
-                lambda tune: tune.version,
-                "versions: a3gnn or its measurements may have changed",
-            ),
         )
         for key, name, words in by:
             if len({key(tune) for tune in self.tunes}) > 1:
                 said = "; ".join(f"{tune.letter} {name(tune)}" for tune in self.tunes)
                 yield f"Other {words} ({said})."
+        # An unfinished tune does not know the version of a3gnn.
+        if any(
+            len({one for one in versions if one}) > 1
+            for versions in zip(*(t.versions for t in self.tunes), strict=True)
+        ):
+            said = "; ".join(f"{tune.letter} {tune.version}" for tune in self.tunes)
+            yield f"Other versions: a3gnn or its measurements may have changed ({said})."
         yield from self._of_one_metric()
 
     def _of_one_metric(self) -> Iterator[str]:
@@ -115,6 +117,9 @@ class Compared:
         if unfinished := [tune.letter for tune in self.tunes if not tune.finished]:
             which = f"{', '.join(unfinished)} {'has' if len(unfinished) == 1 else 'have'}"
             yield f"{which} not finished: the table shows the best trial so far, without a comparison in turns."
+        for tune in self.tunes:
+            if tune.differs and tune.against is not None and tune.against.doubts:
+                yield f"The gain of {tune.letter} is not settled: {', '.join(tune.against.doubts)}."
         settings: dict[object, list[ToldTune]] = {}
         for tune in self.tunes:
             if tune.default is not None and tune.finished:
@@ -184,11 +189,11 @@ def _introduced(tune: ToldTune) -> Iterator[str]:
     limit = request.memory_limit
     most = "the baseline's memory" if isinstance(limit, str) else "" if limit is None else format_size(limit)
     limited = f" within {most}" if most else ""
-    took = f"{count(tune.trials, 'trial')} in {format_duration(tune.seconds)}"
+    took = f"{count(tune.trials, 'trial')}, {format_duration(tune.seconds)} in all"
     yield from wrapped(f"{tune.folder}{'' if tune.finished else ' (not finished)'}", f"{tune.letter:<3}", "   ")
     yield from wrapped(
         f"{setting.task.model} on {setting.graph.name}, for {describe_priority(request.priority)}{limited}, at most "
-        f"{_points(request.max_accuracy_drop)} below the baseline; {took}; {describe_machine(setting.hardware)}",
+        f"{_points(request.max_accuracy_drop)} below the baseline; {took}; {machine_words(setting.hardware)}",
         "   ",
         "   ",
     )
@@ -276,6 +281,8 @@ def _ratio(spread: Spread) -> str:
 def _verdict(tune: ToldTune) -> str:
     if tune.differs is None:
         return "-"
+    if tune.differs and tune.against is not None and tune.against.doubts:
+        return "not settled"
     return f"yes, by {' and '.join(tune.better_by)}" if tune.differs else "no"
 
 

@@ -124,7 +124,7 @@ class ToldTune:
         finished: Whether it has chosen.
         trials: Number of trials after the default.
         seconds: Its elapsed seconds.
-        version: The versions of a3gnn, if known, and of the measurements.
+        versions: The versions of a3gnn, "" if unknown, and of the measurements.
     """
 
     letter: str
@@ -138,7 +138,7 @@ class ToldTune:
     finished: bool
     trials: int
     seconds: float
-    version: str
+    versions: tuple[str, int]
 
     @classmethod
     def read(cls, folder: str | Path, place: int) -> Self:
@@ -151,10 +151,9 @@ class ToldTune:
         tune = KeptTune.read(folder)
         best = tune.history.best()
         config = None if best is None else best.trial.measurement.config
-        measured = f"measurements of version {tune.history.trials[0].measurement.version}"
         if tune.tuned is not None:
             config = tune.tuned.config
-            measured = f"a3gnn {tune.tuned.versions.get('a3gnn', 'of an unknown version')}, {measured}"
+        own = "" if tune.tuned is None else tune.tuned.versions.get("a3gnn", "")
         ratios, no_gain = (None, None) if tune.tuned is None else (tune.tuned.against_default, tune.tuned.no_gain)
         return cls(
             letter=_letter(place),
@@ -168,8 +167,14 @@ class ToldTune:
             finished=tune.tuned is not None,
             trials=tune.history.tried,
             seconds=tune.state.elapsed_s,
-            version=measured,
+            versions=(own, tune.history.trials[0].measurement.version),
         )
+
+    @property
+    def version(self) -> str:
+        """The versions as text."""
+        own, measured = self.versions
+        return f"{f'a3gnn {own}, ' if own else ''}measurements of version {measured}"
 
     @property
     def trained(self) -> str:
@@ -256,8 +261,8 @@ def candidates(tune: KeptTune, asked: History) -> list[JudgedTrial]:
 
 def limits_of(asked: History, candidate: JudgedTrial) -> Limits:
     """Returns the limits of `candidate`, which may be the default that sets the memory limit."""
-    memory = memory_limits(asked, candidate.trial.measurement.config)
-    limits = asked.objectives.limits
+    config = candidate.trial.measurement.config
+    memory, limits = memory_limits(asked, config), asked.limits(config)
     return dataclasses.replace(memory, least_accuracy=limits.least_accuracy, metric=limits.metric)
 
 

@@ -16,7 +16,7 @@ from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of
+from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of, reference_among
 from a3gnn.tuning.outcome.picked import Pick
 from a3gnn.tuning.study.arguments import parsed_limit
 from a3gnn.tuning.study.history import History
@@ -43,9 +43,10 @@ def pick(
     """Returns the best measured configuration of a tune by a new request; runs and writes nothing.
 
     The rule is the tune's own: the best score of the priority among the configurations in the searched space that keep
-    every limit as measured. A configuration of the verification has its figures from there. Others have the figures of
-    their trial, converted to the machine's speed in the verification. If the new request only narrows the tune's, and
-    the tune's choice still keeps it, that is the answer, because the choice was measured again. Configurations that the
+    every limit as measured, if it does not lose to the baseline by the figures that the priority weighs enough to
+    decide. A configuration of the verification has its figures from there. Others have the figures of their trial,
+    converted to the machine's speed in the verification. If the new request only narrows the tune's, and the tune's
+    choice still keeps it, that is the answer, because the choice was measured again. Configurations that the
     verification rejected are left out.
 
     Args:
@@ -79,7 +80,7 @@ def pick(
     if not eligible:
         raise _nothing(tune, history, found)
     stands = _standing(tune, history, eligible)
-    best = stands or history.by_score(eligible)[0]
+    best = stands or _best(tune, history, found, eligible)
     return _picked(tune, history, found, best, stands is not None)
 
 
@@ -149,6 +150,14 @@ def _standing(tune: KeptTune, asked: History, eligible: Sequence[JudgedTrial]) -
     return next((one for one in eligible if _key(one) == _choice(tune)), None)
 
 
+def _best(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], eligible: Sequence[JudgedTrial]) -> JudgedTrial:
+    """Returns the best of `eligible`, or the reference among them if that is better by the figures that decide."""
+    best, reference = asked.by_score(eligible)[0], reference_among(tune, asked, found)
+    if reference is None or not any(reference is one for one in eligible):
+        return best
+    return reference if asked.objectives.loses(best.figures, reference.figures) else best
+
+
 def _choice(tune: KeptTune) -> str | None:
     return None if tune.tuned is None else tune.tuned.config.key()
 
@@ -176,6 +185,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
             _note(tune, asked, one, latest_s),
             _key(one) in tune.played_off,
             asked.row(one.trial.measurement.config) is None,
+            asked.limits(one.trial.measurement.config),
         )
         for one in found
     ]
@@ -203,7 +213,7 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
-    drift = tune.history.drift if tune.played_off else 1.0
+    drift = 1.0 if tune.tuned is None else tune.tuned.drift or tune.history.drift
     if tune.tuned is not None and config == tune.tuned.config:
         return dataclasses.replace(tune.tuned, **judged, rate_alone=None, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None

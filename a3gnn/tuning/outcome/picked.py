@@ -86,16 +86,8 @@ class Pick:
         """
         if self.against is not None:
             return self.against.throughput
-        own, default = self.row.measured, self.default_row
-        if default is None:
-            return None
-        other = default.measured
-        return Spread(
-            own.throughput_epochs_per_s / other.throughput_epochs_per_s,
-            own.throughput_low / other.throughput_high,
-            own.throughput_high / other.throughput_low,
-            2,
-        )
+        default = self.default_row
+        return None if default is None else self.row.measured.throughput.over(default.measured.throughput)
 
     @property
     def time(self) -> Spread | None:
@@ -103,9 +95,7 @@ class Pick:
         if self.against is not None:
             return self.against.time
         own, default = self.seconds
-        if own is None or default is None:
-            return None
-        return Spread(default.median / own.median, default.low / own.high, default.high / own.low, 2)
+        return None if own is None or default is None else default.over(own)
 
     @property
     def seconds(self) -> tuple[Spread | None, Spread | None]:
@@ -230,14 +220,14 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
     speed = "epochs/s", show_throughput(own), "" if default is None else show_throughput(default)
     if not front.by_seconds:
         yield speed
-        yield from _over(throughput)
+        yield from _over(throughput and throughput.describe(".3g", "x"))
     if front.times_accuracy:
         yield front.seconds_heading, *_seconds(found)
-        at_least = against is not None and against.time_at_least
-        yield from _over(time, "  sooner than the baseline", "at least " if at_least else "")
+        at_least = "at least " if against is not None and against.time_at_least else ""
+        yield from _over(time and f"{at_least}{time.sooner('.3g')}")
     if front.by_seconds:
         yield speed
-        yield from _over(throughput)
+        yield from _over(throughput and throughput.describe(".3g", "x"))
     for name, field in _MEMORY.items():
         if getattr(own, field):
             yield from _memory(found, MEMORY_NAMES[name], field, own, default)
@@ -266,6 +256,6 @@ def _seconds(found: Pick) -> tuple[str, str]:
     return own, default
 
 
-def _over(ratio: Spread | None, label: str = "  over the baseline", at_least: str = "") -> Iterator[tuple[str, ...]]:
+def _over(ratio: str | None) -> Iterator[tuple[str, ...]]:
     if ratio is not None:
-        yield label, f"{at_least}{ratio.describe('.3g')}x", ""
+        yield "  over the baseline", ratio, ""

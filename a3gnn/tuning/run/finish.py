@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from a3gnn.figures import THROUGHPUT_AGAIN, Reference
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.notify import detail
 from a3gnn.threads import wait_policy
@@ -32,7 +33,8 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
     """
     request, setting, objectives = history.study.request, history.study.setting, history.objectives
     config, budget = choice.trial.measurement.config, runner.budget
-    reference = choice.reference or history.reference
+    budget.end()
+    reference = _at_verified_speed(history, choice)
     seconds = choice.judged.figures.seconds
     tuned = TunedConfig(
         config=config,
@@ -48,7 +50,7 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
         target_accuracy=objectives.limits.least_accuracy,
         seconds_to_accuracy=seconds.to_dict() if seconds else None,
         default_budget_s=reference.budget_s if reference else None,
-        drift=history.drift if choice.reference else 1.0,
+        drift=history.reference.budget_s / reference.budget_s if history.reference and reference else 1.0,
         still_rising=history.still_rising,
         settling_budget_s=history.settling_budget_s,
         expected_final=None if (end := history.expected_final) is None else end._asdict(),
@@ -58,12 +60,51 @@ def finish(history: History, choice: Choice, search: SearchSummary, runner: Runn
         left_out=choice.left_out,
         no_gain=choice.no_gain.to_dict() if choice.no_gain else None,
     )
+    if line := _two_clocks(history, choice):
+        runner.notify(line)
     result = TuneResult(runner.folder, tuned, measured_front(history, choice), search, budget.trials, budget.elapsed_s)
     write_result(result, runner.notify)
     runner.state = dataclasses.replace(runner.state, finished_budget=request.budget)
     if search.evaluations:
         runner.notify(detail(_describe(search)))
     return result
+
+
+def _again(history: History, choice: Choice) -> Judged | None:
+    """Returns the baseline's results in the verification; None if it was not measured there."""
+    trial = history.reference_trial
+    if choice.default is not None or trial is None or choice.reference is None or not history.has_default_reference:
+        return choice.default
+    return choice.judged if trial.measurement.config == choice.trial.measurement.config else None
+
+
+def _at_verified_speed(history: History, choice: Choice) -> Reference | None:
+    """Returns the reference in the seconds of the baseline's runs in the verification, as all its other figures are."""
+    again, trained = _again(history, choice), history.reference_metrics
+    reference = choice.reference or history.reference
+    if reference is None or again is None or trained is None or trained.curve is None:
+        return reference
+    return dataclasses.replace(reference, budget_s=again.metrics.pace.seconds(trained.curve.trained))
+
+
+def _two_clocks(history: History, choice: Choice) -> str:
+    """Returns that the baseline was faster or slower in its trial than in the verification; "" if it was not."""
+    again, before = _again(history, choice), history.reference_figures
+    if again is None or before is None:
+        return ""
+    now = again.figures
+    shown = now.throughput_epochs_per_s, before.throughput_epochs_per_s
+    form = "{:.3g} epochs/s"
+    if history.objectives.priority.time:
+        if now.seconds_to_accuracy is None or before.seconds_to_accuracy is None:
+            return ""
+        shown, form = (now.seconds_to_accuracy, before.seconds_to_accuracy), "{:.3g} s"
+    if 1 / THROUGHPUT_AGAIN < shown[0] / shown[1] < THROUGHPUT_AGAIN:
+        return ""
+    return (
+        f"baseline: {form.format(shown[1])} in its single trial above, {form.format(shown[0])} in the verification "
+        "below, which measured it again, in turns with the others"
+    )
 
 
 def _of_default(history: History, choice: Choice) -> Metrics | Failure | None:

@@ -145,7 +145,7 @@ def _describe_unsettled(history: History) -> str:
     trained = format_seconds(reference.budget_s)
     return (
         f"the baseline was still improving after {trained} of training, and may take {format_duration(settling_s)}; "
-        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} would settle it)"
+        f"trials are compared after {trained} ({option('budget', short_duration(budget_s))} settles half of such tunes)"
     )
 
 
@@ -266,8 +266,4 @@ def measure_smallest(beliefs: Beliefs, runner: Runner) -> History:
     smallest = smallest_memory(beliefs.surrogate, history)
     if smallest is None:
         return history
-    runner.notify(
-        "nothing fits: measuring the configuration with the least predicted memory above the limit, to find the "
-        "smallest limit that would do"
-    )
     return runner.measure_beyond(Proposal("smallest", smallest), beliefs)

@@ -31,6 +31,7 @@ from a3gnn.tuning.study.trial import (
 )
 from a3gnn.tuning.tell.events import BeganEvent, PhaseEvent
 from a3gnn.tuning.tell.trial_lines import trial_message
+from a3gnn.units import format_size
 
 
 class Runner:
@@ -83,6 +84,12 @@ class Runner:
         """As `measure`, but with limits above the tune's, to find the needed memory if nothing fits."""
         history = beliefs.history
         plan = beyond_limits(trial_plan(proposal, history, drift=history.drift), _predicted(proposal, beliefs))
+        most = plan.device_limit_bytes if history.objectives.has_device else plan.host_limit_bytes
+        self.notify(
+            "nothing fits: measuring the configuration with the least predicted memory"
+            f"{'' if most is None else f', with a limit of {format_size(most)} for this trial'}, to find the smallest "
+            "limit that would do"
+        )
         return self._repeated(proposal, plan, beliefs)
 
     def measure_again(self, proposal: Proposal, beliefs: Beliefs) -> History:

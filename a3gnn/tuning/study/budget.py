@@ -38,6 +38,7 @@ class Budget:
         self.trials = 0
         self._start = (time.monotonic() if started is None else started) - spent_s
         self._waited_s = seconds_waited()
+        self._took_s: float | None = None
 
     @property
     def in_trials(self) -> bool:
@@ -47,7 +48,13 @@ class Budget:
     @property
     def elapsed_s(self) -> float:
         """Seconds since the tune started, including earlier runs, without seconds of waiting for other trials."""
+        if self._took_s is not None:
+            return self._took_s
         return time.monotonic() - self._start - (seconds_waited() - self._waited_s)
+
+    def end(self) -> None:
+        """Stops the clock: the result is known, and all views of it show the same seconds."""
+        self._took_s = self.elapsed_s
 
     @property
     def left_s(self) -> float:
@@ -82,10 +89,8 @@ class Budget:
         """Returns as text why the budget affords no further trial; arguments as in `affords`."""
         if self.in_trials or self.left_s <= 0:
             return "the budget is spent"
-        return (
-            f"{self.describe()}, {format_duration(reserve_s)} of it for verification, and another trial may take "
-            f"{format_duration(trial_s)}"
-        )
+        left_s = format_duration(max(self.left_s - reserve_s, 0))
+        return f"{left_s} left beside the verification, and another trial may take {format_duration(trial_s)}"
 
 
 class StopAsked(KeyboardInterrupt):

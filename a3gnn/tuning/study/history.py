@@ -15,7 +15,7 @@ from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.figures import SECONDS_AGAIN, THROUGHPUT_AGAIN, Figures, Reference
 from a3gnn.learning_curve import CurveEnd, LearningCurve, next_point
-from a3gnn.limits import Breach
+from a3gnn.limits import Breach, Limits
 from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.known import failed_partitioning
@@ -89,6 +89,20 @@ class History:
         least_accuracy = self.reference.target if self.reference else self.study.target
         return self.study.objectives(least_accuracy, self.default_bytes)
 
+    def limits(self, config: TrainConfig) -> Limits:
+        """Returns the limits of `config`. The reference has no least accuracy, unless one was requested.
+
+        Its own training gives the target. Its repetitions and its other seeds may miss it by chance.
+        """
+        limits, reference = self.objectives.limits, self.reference_trial
+        if self.study.target is None and reference is not None and reference.measurement.config == config:
+            return dataclasses.replace(limits, least_accuracy=None)
+        return limits
+
+    def broken_by(self, trial: Trial, figures: Figures) -> tuple[Breach, ...]:
+        """Returns the limits that `trial` breaks with `figures`."""
+        return self.limits(trial.measurement.config).broken_by(figures)
+
     @property
     def default_bytes(self) -> int | None:
         """The limit in bytes of `--memory-limit default`: the largest peak of its trials, plus `DEFAULT_TOLERANCE`.
@@ -138,10 +152,11 @@ class History:
     @cached_property
     def reference(self) -> Reference | None:
         """The reference's budget and target, from its metrics and curve; None before it is measured."""
-        metrics = self.reference_metrics
-        if metrics is None or metrics.curve is None:
+        metrics, trial = self.reference_metrics, self.reference_trial
+        if metrics is None or metrics.curve is None or trial is None:
             return None
-        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target)
+        longest = self.curve(trial.measurement.config)
+        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target, longest)
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:
@@ -297,7 +312,7 @@ class History:
 
     def feasible(self) -> list[JudgedTrial]:
         """Returns the trials that keep every limit as measured."""
-        return [one for one in self.measured() if not self.objectives.limits.broken_by(one.figures)]
+        return [one for one in self.measured() if not self.broken_by(one.trial, one.figures)]
 
     def inside(self) -> list[JudgedTrial]:
         """Returns the measured trials inside the space; fixed or restricted knobs may leave the default outside."""
@@ -330,7 +345,7 @@ class History:
         if trial is None or figures is None or not self.has_default_reference:
             return False
         in_space = self.row(trial.measurement.config) is not None
-        return in_space and not self.objectives.limits.broken_by(figures)
+        return in_space and not self.broken_by(trial, figures)
 
     def breaches(self, one: JudgedTrial) -> tuple[Breach, ...]:
         """Returns the limits that a trial is known to break.
@@ -338,7 +353,7 @@ class History:
         A trial that ended because others are quicker, or before its first evaluation, may still reach the least
         accuracy.
         """
-        found, curve = self.objectives.limits.broken_by(one.figures), one.metrics.curve
+        found, curve = self.broken_by(one.trial, one.figures), one.metrics.curve
         slower = curve is not None and curve.ended is CurveEnd.SLOWER and not one.figures.complete
         if slower or one.figures.val_accuracy is None:
             return tuple(breach for breach in found if breach.limit != "least_accuracy")
@@ -377,8 +392,7 @@ class History:
             return None
 
     def _keeping_limits(self) -> list[JudgedTrial]:
-        limits = self.objectives.limits
-        return [one for one in self.inside() if not limits.broken_by(one.figures)]
+        return [one for one in self.inside() if not self.broken_by(one.trial, one.figures)]
 
     def _best_first(self, judged: Iterable[JudgedTrial]) -> list[JudgedTrial]:
         """Returns the last trial of each configuration in `judged`, the best by the priority first."""

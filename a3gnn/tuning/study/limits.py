@@ -21,8 +21,8 @@ from a3gnn.tuning.study.study import DEFAULT_PEAK
 from a3gnn.tuning.study.trial import Predicted, Trial
 from a3gnn.units import format_size
 
-#: If nothing fits, one trial may use so many times its limit or its predicted memory. Guess: enough to find the
-#: smallest limit that would do, and too little for a leaking model to fill the machine's memory.
+#: If nothing fits, one trial may use so many times its limit or its predicted memory, if that is more. Guess: enough to
+#: find the smallest limit that would do, and too little for a leaking model to fill the machine's memory.
 BEYOND = 1.5
 #: Up to this quality the error suggests no looser limit: no target may be as low, and a curve without a point counts as
 #: 0.
@@ -77,17 +77,24 @@ def training_limits(history: History, config: TrainConfig, figures: Figures) -> 
     return dataclasses.replace(limits, **more)
 
 
-def why_infeasible(limits: Limits, hardware: Hardware) -> str:
-    """Returns why no training can keep the memory limits, or "" if one might."""
+def why_infeasible(limits: Limits, hardware: Hardware, remedy: bool = True) -> str:
+    """Returns why no training can keep the memory limits, or "" if one might.
+
+    Args:
+        limits: The limits on memory.
+        hardware: The machine.
+        remedy: Whether to name the least limit that a training might keep. A tune measures one, and names that.
+    """
     for kind, limit, idle in (
         ("host", limits.host_bytes, hardware.profile.idle_host_bytes),
         ("device", limits.device_bytes, hardware.profile.idle_device_bytes),
     ):
         if limit is not None and limit <= idle:
             name = "host_memory_limit" if kind == "host" and hardware.has_device else "memory_limit"
+            give = f"; give {option(name, f'{idle // 2**20 + 1}MiB')} or more" if remedy else ""
             return (
                 f"the {kind} memory limit must exceed the {format_size(idle)} that a process takes before it trains "
-                f"anything, got {format_size(limit)}; give {option(name, f'{idle // 2**20 + 1}MiB')} or more"
+                f"anything, got {format_size(limit)}{give}"
             )
     return ""
 
@@ -180,8 +187,7 @@ def _judged(
     history: History, refused: Mapping[str, Failure | tuple[Breach, ...]]
 ) -> tuple[list[_Broken], list[_FailedAgain]]:
     """Returns the trials inside the space that break limits, and those that failed when they were measured again."""
-    limits = history.objectives.limits
-    found = [(t, f, refused.get(t.measurement.config.key(), limits.broken_by(f))) for t, _, f in history.inside()]
+    found = [(t, f, refused.get(t.measurement.config.key(), history.broken_by(t, f))) for t, _, f in history.inside()]
     broken = [_Broken(trial, why) for trial, _, why in found if not isinstance(why, Failure) and why]
     return broken, [_FailedAgain(figures, why) for _, figures, why in found if isinstance(why, Failure)]
 

@@ -52,6 +52,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
                 note=notes.get(key, why or (LATE if is_late else "")),
                 in_play_off=key in figures,
                 outside=outside,
+                limits=history.limits(config),
             )
         )
     chosen = choice.trial.measurement.config if choice else None

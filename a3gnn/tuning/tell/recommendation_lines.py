@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from a3gnn.figures import Spread
 from a3gnn.report.text import configuration, row, wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.tuning.beliefs.recommendation import Interval, Recommendation
@@ -49,8 +50,9 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
         *(_points(one.accuracy_beside_default) for one in pair),
     )
     yield f"  loses at most {found.request.max_accuracy_drop:g}", *_kept(found, "least_accuracy")
-    yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
-    yield "  over the baseline", *(_times(one.seconds_over_default) for one in pair)
+    if found.best.seconds_to_accuracy is not None:
+        yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
+    yield f"time to {label}", *(_sooner(one.seconds_over_default) for one in pair)
 
 
 def _within(found: Recommendation, limit: str) -> Iterator[tuple[str, ...]]:
@@ -73,7 +75,13 @@ def _interval(interval: Interval, unit: str = "") -> str:
 
 
 def _times(interval: Interval) -> str:
-    return _interval(interval, "x")
+    return Spread(*interval, 2).describe(".3g", "x")
+
+
+def _sooner(interval: Interval) -> str:
+    """Returns the ratio of the baseline's seconds to its own, as all commands show it; `interval` is the inverse."""
+    mean, low, high = interval
+    return "1x" if mean == 1 else Spread(1 / mean, 1 / high, 1 / low, 2).sooner(".3g")
 
 
 def _seconds(interval: Interval | None) -> str:

@@ -19,12 +19,9 @@ from a3gnn.report.text import describe_config, show_quality, show_seconds, wrapp
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import STOPPED, NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, SEEDS_OF_A_GAIN, Comparison
+from a3gnn.tuning.study.comparison import DISTURBED, LEAST_PAIRS, SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count, format_duration, format_size
 
-#: Share of disturbed runs in the pairs above which the ratios are called doubtful. One disturbed run of the
-#: two disturbs a pair, so beyond a quarter of the runs, half of the ratios and their median may be disturbed.
-MANY_DISTURBED = 1 / 4
 #: Warnings and other good configurations that the short form shows.
 _WARNINGS, _OTHERS = 2, 2
 #: Width of a label, and of the text before the first figure.
@@ -222,16 +219,12 @@ def _answer(
 
 
 def _verified(against: Comparison | None, baseline: FrontRow | None, trials: int | None, seconds: float | None) -> str:
-    """Returns what was run: `25 trials in 5 min, then 14 runs of both in turns, 2 seeds, with ranges`."""
-    parts = []
-    if trials is not None and seconds is not None:
-        parts.append(f"{count(trials, 'trial')} in {format_duration(seconds)}")
+    """Returns what was run: `25 trials, then 14 runs of both in turns with 2 seeds; 5 min in all`."""
+    parts = [] if trials is None else [count(trials, "trial")]
     if against is not None:
         seeds = 1 if baseline is None else baseline.measured.seeds
-        runs = count(against.throughput.repeats, "run")
-        ranges = ", with ranges" if against.throughput.repeats > 1 else ""
-        parts.append(f"{runs} of both in turns, {count(seeds, 'seed')}{ranges}")
-    return ", then ".join(parts)
+        parts.append(f"{count(against.throughput.repeats, 'run')} of both in turns with {count(seeds, 'seed')}")
+    return ", then ".join(parts) + ("" if seconds is None else f"; {format_duration(seconds)} in all")
 
 
 def _figures(
@@ -320,8 +313,7 @@ def _sooner(against: Comparison | None, metric: Metric) -> str:
     if ratio is None:
         return missed.removeprefix(", ")
     at_least = "at least " if against.time_at_least else ""
-    words = "x sooner" if ratio.median > 1 else "x as fast"
-    return f"{at_least}{ratio.describe(unit=words)}{missed}"
+    return f"{at_least}{ratio.sooner()}{missed}"
 
 
 def _percent(ratio: float) -> str:
@@ -364,7 +356,7 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
     reached = None if measured is None or not measured.complete else measured.val_accuracy
     if target is not None and reached is not None and reached < target:
         yield "the first training reached the target, this one did not: equal trainings differ by as much"
-    if against is not None and against.disturbed > MANY_DISTURBED and not against.left_out:
+    if against is not None and DISTURBED in against.doubts:
         yield (
             f"other programs disturbed {against.disturbed:.0%} of these timings; on a quiet machine, {more} "
             "measures them again"

@@ -145,10 +145,9 @@ class Beside(NamedTuple):
         if self.against is None:
             return f"{self.choice.figures.throughput_epochs_per_s:.3g} epochs/s"
         of_time = self.against.time_again if priority.time else None
-        ratio = of_time or self.against.throughput_again
-        at_least = "at least " if of_time is not None and self.against.time_at_least else ""
-        words = "the epochs per second" if of_time is None else "sooner" if ratio.median > 1 else "as fast"
-        return f"{at_least}{ratio.describe(unit=f'x {words}')}"
+        if of_time is None:
+            return self.against.throughput_again.describe(unit="x the epochs per second")
+        return f"{'at least ' if self.against.time_at_least else ''}{of_time.sooner()}"
 
 
 def judged_beside(

@@ -13,6 +13,8 @@ from a3gnn.tuning.outcome.compare import compare, compare_lines
 from a3gnn.tuning.study.comparison import Comparison
 
 Kept = Callable[[str], Path]
+#: The ratio of a single pair of runs.
+ONE = {"median": 1.77, "low": 1.77, "high": 1.77, "repeats": 1}
 
 
 def test_a_tune_beside_itself_differs_in_nothing(kept: Kept) -> None:
@@ -54,6 +56,18 @@ def test_other_graphs_machines_metrics_and_versions_are_said_not_to_compare(kept
         *("Other graphs", "Other machines", "Other tasks", "Other metrics", "Other versions"),
     ]
     assert "a3gnn 0.0.1" in caveats[4]
+
+
+def test_a_tune_without_a_version_is_not_of_another_one(kept: Kept) -> None:
+    """A journal has the version of its measurements, and only a finished tune that of a3gnn."""
+    mine, running = kept("memory"), kept("time")
+    state = json.loads((running / "state.json").read_text())
+    (running / "state.json").write_text(json.dumps(state | {"finished_budget": None}))
+    found = compare([mine, running])
+    assert [tune.finished for tune in found.tunes] == [True, False]
+    assert not any("version" in line for line in found.caveats)
+    assert found.tunes[1].to_dict()["version"] == found.tunes[0].version.split(", ")[1]
+    assert not any(found.tunes[0].setting.hardware.fingerprint in line for line in compare_lines(found))
 
 
 def test_an_unfinished_tune_is_shown_so_far(kept: Kept) -> None:
@@ -107,6 +121,13 @@ def test_one_tune_is_refused(kept: Kept) -> None:
         ("time", {"time": {"median": 0.897, "low": 0.824, "high": 1.46, "repeats": 15}}, "no"),
         ("time", {"throughput": {"median": 4.39, "low": 1.24, "high": 7.53, "repeats": 2}}, "no"),
         ("time", {"differs": False}, "no"),
+        ("time", {"disturbed": 1.0}, "not settled"),
+        ("time", {"disturbed": 1.0, "left_out": 3}, "yes, by seconds"),  # those that disturbed do not count
+        (
+            "time",
+            {"throughput": ONE, "time": ONE, "disturbed": 1.0, "memory_most": 1.0},
+            "not settled",
+        ),
     ],
 )
 def test_the_verdict_follows_from_the_figures_above_it(kept: Kept, name: str, changes: dict, verdict: str) -> None:
@@ -117,7 +138,12 @@ def test_the_verdict_follows_from_the_figures_above_it(kept: Kept, name: str, ch
     found = compare([file.parent, kept("unfinished")])
     (line,) = (line for line in compare_lines(found) if "measurable gain" in line)
     assert line.split("gain")[1].strip().split("  ")[0] == verdict
-    differs = verdict != "no"
+    differs, runs = verdict != "no", found.tunes[0].against.throughput.repeats
+    told = [line for line in found.caveats if line.startswith("The gain of A is not settled: ")]
+    assert len(told) == (verdict == "not settled")
+    assert all(
+        ("disturbed timings" in line, "1 of 5 runs" in line) == ("disturbed" in changes, runs < 5) for line in told
+    )
     assert found.tunes[0].to_dict()["over_default"]["differs"] is differs
     assert next(csv.DictReader(io.StringIO(found.csv())))["differs"] == str(differs)
 

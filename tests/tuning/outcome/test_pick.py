@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -241,3 +242,47 @@ def test_where_no_gain_could_be_measured_nothing_is_said_to_be_no_better(without
     assert (found.is_choice, found.config) == (True, TrainConfig().canonical())
     assert "No measurable gain over the baseline was found." in words
     assert "No trial beats" not in words
+
+
+@pytest.mark.parametrize("more", [-0.05, 0.02])
+def test_a_pick_for_memory_does_not_take_more_of_it_than_the_baseline(kept: Kept, more: float) -> None:
+    """Speed weighs 5% there: three times the speed would outweigh 2% of the memory."""
+    folder = kept("time")
+    fields = json.loads((folder / "front.json").read_text())
+    baseline = next(row for row in fields["rows"] if "default" in row["labels"])
+    for row in fields["rows"]:
+        if row is not baseline:
+            row["measured"]["peak_host_bytes"] = 4 * baseline["measured"]["peak_host_bytes"]
+    other = next(row for row in fields["rows"] if "chosen" in row["labels"])
+    other["measured"]["peak_host_bytes"] = round((1 + more) * baseline["measured"]["peak_host_bytes"])
+    for name in ("throughput_epochs_per_s", "throughput_low", "throughput_high"):
+        other["measured"][name] = 3 * baseline["measured"][name]
+    fields["rows"] = [baseline, other]
+    (folder / "front.json").write_text(json.dumps(fields))
+    lines = (folder / "probes.jsonl").read_text().splitlines()
+    measured = [row["config"] for row in fields["rows"]]
+    lines = [line for line in lines if json.loads(line)["measurement"]["config"] in measured]
+    (folder / "probes.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    found = pick(folder, priority="memory")
+    assert (found.config == TrainConfig().canonical()) is (more > 0)
+    row = next(row for row in found.front.rows if "memory" in row.labels)
+    assert row.config == found.config
+    assert all(row.measured.peak_host_bytes <= one.measured.peak_host_bytes for one in found.front.rows)
+    assert ("No trial beats the baseline" in "\n".join(pick_lines(found))) is (more > 0)
+
+
+def test_a_single_measurement_has_no_range(kept: Kept) -> None:
+    folder = kept("time")
+    fields = json.loads((folder / "front.json").read_text())
+    for row in fields["rows"]:
+        own = row["measured"]
+        own |= {"throughput_low": own["throughput_epochs_per_s"], "throughput_high": own["throughput_epochs_per_s"]}
+        own |= {"seconds_low": own["seconds_to_accuracy"], "seconds_high": own["seconds_to_accuracy"]}
+        own["seconds_repeats"] = 1
+    (folder / "front.json").write_text(json.dumps(fields))
+    found = pick(folder, priority="throughput", max_accuracy_drop=0.9)  # its comparison is for another target
+    assert found.default_row is not None
+    assert found.throughput.repeats == 1
+    shown = "\n".join(pick_lines(found))
+    assert re.search(r"^epochs/s +[\d.]+ +[\d.]+\n  over the baseline +[\d.]+x$", shown, re.M)
+    assert re.search(r"^  over the baseline +[\d.]+x sooner", shown, re.M)

@@ -161,7 +161,9 @@ def test_a_budget_of_seconds_keeps_up_to_a_third_for_the_verification() -> None:
     assert budget.affords(59, 30.0)
     assert not budget.affords(61, 30.0)
     assert budget.affords(61, 28.0)  # a verification that takes less
-    assert budget.describe_end(61, 30.0).endswith(", 30 s of it for verification, and another trial may take 1 min 1 s")
+    assert budget.describe_end(61, 30.0) == "1 min left beside the verification, and another trial may take 1 min 1 s"
+    assert budget.describe_end(12, 85.0) == "5.0 s left beside the verification, and another trial may take 12 s"
+    assert budget.describe_end(12, 95.0) == "0.0 s left beside the verification, and another trial may take 12 s"
     later = Budget(90.0, spent_s=59.0)  # of a tune that goes on
     assert later.affords(0.5, 30.0)
     assert not later.affords(1.0, 30.0)

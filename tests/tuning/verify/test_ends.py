@@ -171,7 +171,7 @@ def test_a_short_budget_leaves_the_ends_out_and_says_what_would_settle_it(measur
     assert tuned.still_rising
     assert tuned.settling_budget_s == tune.history.settling_budget_s > 90.0
     assert tuned.unsettled.startswith(f"compared after {tuned.default_budget_s:.3g} s of training; the baseline was")
-    assert tuned.unsettled.endswith("would settle it)")
+    assert tuned.unsettled.endswith("settles half of such tunes)")
     assert tuned.unsettled in result.summary.warnings
     labels = [line.label for line in result.summary.table]
     assert "validation accuracy" in labels
