@@ -85,7 +85,7 @@ class Commands(click.Group):
         name, command, words = super().resolve_command(ctx, args)
         if command is not None:
             long = {one.name: [flag for flag in one.opts if flag.startswith("--")] for one in command.params}
-            name_as_typed({name: flags for name, flags in long.items() if name}, words)
+            name_as_typed({name: flags for name, flags in long.items() if name}, words, name or "")
         return name, command, words
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -21,7 +21,7 @@ from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
-from a3gnn.option_names import call, options
+from a3gnn.option_names import again, call, options
 from a3gnn.profiling.executor import TrialExecutor
 from a3gnn.profiling.executor_choice import opened_executor
 from a3gnn.storage.claim import claimed, claimed_next
@@ -191,6 +191,7 @@ def tune(
             except KeyboardInterrupt as interrupt:
                 raise KeyboardInterrupt(
                     f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
+                    f"{again(out=folder, resume=True)}"
                 ) from interrupt
             finally:
                 forget_stop(folder)

@@ -159,12 +159,7 @@ def _describe_early(history: History) -> str:
     required_s = None if figures is None else figures.seconds_to_accuracy
     if reference is None or required_s is None or required_s >= around_s:
         return ""
-    return (
-        f"the baseline reaches {history.study.setting.metric.show(reference.target)} after "
-        f"{format_seconds(required_s)} of training, and a trial takes {format_seconds(around_s)} beside its training, "
-        f"so it costs more than one training can save; {option('priority', 'throughput')} or "
-        f"{option('priority', 'memory')} may be worth more"
-    )
+    return f"one training takes {format_seconds(required_s)}: a tune pays only for many (recommend needs no trial)"
 
 
 def _describe_limit(history: History) -> str:
