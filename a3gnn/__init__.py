@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from a3gnn._imports import need_linux
 from a3gnn.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -18,20 +19,24 @@ if TYPE_CHECKING:
     from a3gnn.graphs.graph import Graph
     from a3gnn.loader.loader import Loader
     from a3gnn.page.views import write_report
+    from a3gnn.report.front import Front
     from a3gnn.service.client import Client
     from a3gnn.task import Task
     from a3gnn.training.tuned import TunedConfig
+    from a3gnn.tuning.outcome.pick import pick
     from a3gnn.tuning.recommend import recommend
     from a3gnn.tuning.tune import tune
 
 __all__ = [
     "Client",
+    "Front",
     "Graph",
     "Loader",
     "Task",
     "TrainConfig",
     "TunedConfig",
     "accelerate",
+    "pick",
     "predict",
     "recommend",
     "train",
@@ -41,12 +46,14 @@ __all__ = [
 
 _MODULE_OF = {
     "Client": "a3gnn.service.client",
+    "Front": "a3gnn.report.front",
     "Graph": "a3gnn.graphs.graph",
     "Loader": "a3gnn.loader.loader",
     "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",
     "TunedConfig": "a3gnn.training.tuned",
     "accelerate": "a3gnn.acceleration.accelerate",
+    "pick": "a3gnn.tuning.outcome.pick",
     "predict": "a3gnn.apply.predict",
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.apply.train",
@@ -58,6 +65,7 @@ _MODULE_OF = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'a3gnn' has no attribute {name!r}; it has {', '.join(__all__)}")
+    need_linux()
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value

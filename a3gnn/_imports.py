@@ -1,13 +1,30 @@
-"""Imports optional packages; the error for a missing one contains the command that installs it."""
+"""Imports of optional packages, and the system that a3gnn needs; each error contains the remedy."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import platform
+import sys
 from pathlib import Path
 from types import ModuleType
 
-from a3gnn.errors import MissingDependencyError
+from a3gnn.errors import A3GNNError, MissingDependencyError
+
+
+def other_system() -> str:
+    """Returns the error text for a system other than Linux, with the remedy; "" on Linux."""
+    system = platform.system() if sys.platform == "linux" else sys.platform
+    if system == "Linux":
+        return ""
+    name = {"darwin": "macOS", "Darwin": "macOS", "win32": "Windows"}.get(system, system or "unknown")
+    return f"a3gnn runs on Linux only, this system is {name}; use {'WSL' if name == 'Windows' else 'a Linux container'}"
+
+
+def need_linux() -> None:
+    """Raises an `A3GNNError` on other systems, which lack the locks and memory figures that a3gnn needs."""
+    if reason := other_system():
+        raise A3GNNError(reason)
 
 
 def optional(module: str, extra: str, purpose: str) -> ModuleType:

@@ -1,6 +1,6 @@
 """`Figures`: the numbers by which a study judges a trial at equal training time; derived, never stored.
 
-`Spread` and `median_interval` summarize repeated measurements of one figure.
+`Spread` and `median_interval` summarize repeated measurements of one figure; `doubts` judges a gain.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, NamedTuple, Self
 
+from a3gnn.launch import QUICK
 from a3gnn.learning_curve import ROUNDING, CurveEnd, LearningCurve, Pace, next_point
 from a3gnn.measurement import Metrics
 
@@ -20,6 +21,11 @@ from a3gnn.measurement import Metrics
 #: each graph held out, the ranges of `Spread.widened` held 30 of the 32 ratios of either kind. The intervals of the
 #: medians held 12 and 7, whatever the number of runs (docs/design/trials.md, Promises).
 THROUGHPUT_AGAIN, SECONDS_AGAIN = 1.22, 1.75
+#: Pairs of runs of a choice and the default that a ratio needs: the least number whose median has a 90 % interval.
+LEAST_PAIRS = 1 if QUICK else 5
+#: Share of disturbed runs in the pairs above which the ratios are called doubtful. One disturbed run of the
+#: two disturbs a pair, so beyond a quarter of the runs, half of the ratios and their median may be disturbed.
+MANY_DISTURBED, DISTURBED = 1 / 4, "disturbed"
 
 
 class Spread(NamedTuple):
@@ -94,6 +100,25 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     while 20 * sum(comb(count, below) for below in range(left_out + 2)) <= 2**count:
         left_out += 1
     return ordered[left_out], ordered[count - 1 - left_out]
+
+
+def doubts(gain: Spread | None, runs: int, disturbed: float = 0.0, none: float = 1.0) -> tuple[str, ...]:
+    """Returns why a gain over the baseline is not settled, in words; empty if it is.
+
+    It is settled if its printed range excludes `none`, at least `LEAST_PAIRS` runs count, and few were disturbed.
+
+    Args:
+        gain: The ratio or difference, with the range that is printed; None leaves its range out.
+        runs: Number of runs of both in turns that count.
+        disturbed: Share of these that other programs disturbed, in [0, 1].
+        none: The value of no gain: 1 for ratios, 0 for differences.
+    """
+    found = ["not settled"] if gain is not None and gain.repeats > 1 and gain.low <= none <= gain.high else []
+    if runs < LEAST_PAIRS:
+        found.append("one run" if runs == 1 else f"{runs} of {LEAST_PAIRS} runs")
+    if disturbed > MANY_DISTURBED:
+        found.append(DISTURBED)
+    return tuple(found)
 
 
 def differs(drift: float) -> bool:

@@ -13,6 +13,7 @@ from a3gnn._fields import SCHEMA_VERSION, check_names, check_version, from_field
 from a3gnn.checks import OneOf, Whole
 from a3gnn.errors import ConfigError, unknown_name
 from a3gnn.metric import METRIC_NAMES, MetricName
+from a3gnn.units import count
 
 ModelName = Literal["sage", "gcn", "gat", "gin", "gatv2", "transformer"]
 MODELS: tuple[ModelName, ...] = get_args(ModelName)
@@ -24,6 +25,14 @@ MODEL_LABELS = {
     "gin": "GIN",
     "gatv2": "GATv2",
     "transformer": "graph transformer",
+}
+#: Sizes and rates of a task, by their names as options of commands and fields of requests.
+NUMBER_OPTIONS = {
+    "hidden": "hidden_channels",
+    "lr": "learning_rate",
+    "dropout": "dropout",
+    "weight_decay": "weight_decay",
+    "heads": "heads",
 }
 #: Models that learn the weights of in-neighbors' rows, head by head.
 ATTENTION: tuple[ModelName, ...] = ("gat", "gatv2", "transformer")
@@ -245,6 +254,26 @@ class Task:
                     f"{name} must be left out for a model of your own, got {getattr(self, name)} for {self.model}; "
                     "its factory decides that"
                 )
+
+    def describe(self) -> str:
+        """Returns the model and its training in words: `GraphSAGE, 2 layers of 256, fanouts 25,10, Adam 0.003, ...`."""
+        width = "" if self.is_own or self.num_layers == 1 else f" of {self.hidden_channels}"
+        parts = [
+            MODEL_LABELS.get(self.model, self.model),
+            f"{count(self.num_layers, 'layer')}{width}",
+            f"fanouts {','.join(map(str, self.fanouts))}",
+            f"Adam {self.learning_rate:g}",
+        ]
+        if not self.is_own:
+            parts.append(f"dropout {self.dropout:g}")
+        parts += [f"{self.heads} heads"] if self.model in ATTENTION else []
+        parts += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
+        parts += [f"{self.norm} norm"] if self.norm != "none" else []
+        parts += ["residual"] if self.residual else []
+        if self.lr_epochs is not None:
+            parts.append(f"{self.lr_schedule} schedule of {count(self.lr_epochs, 'epoch')}")
+        parts += ["balanced class weights"] if self.class_weights != "none" else []
+        return ", ".join(parts)
 
     @property
     def is_own(self) -> bool:

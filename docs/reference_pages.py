@@ -24,7 +24,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "a3gnn.Task": ("with_model", "num_layers", "to_dict", "from_dict"),
     "a3gnn.TrainConfig": ("replace", "fanouts", "to_dict", "from_dict"),
     "a3gnn.TunedConfig": ("read", "write", "to_dict", "from_dict"),
-    "a3gnn.report.front.Front": ("read", "records", "csv", "to_dataframe", "plot", "to_dict"),
+    "a3gnn.Front": ("read", "records", "csv", "to_dataframe", "plot", "to_dict"),
     "a3gnn.training.saved_model.SavedModel": ("read", "write"),
 }
 #: The names of the page, by task.
@@ -34,8 +34,8 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.recommend",
         "a3gnn.tuning.outcome.result.TuneResult",
         "a3gnn.tuning.beliefs.recommendation.Recommendation",
-        "a3gnn.report.front.Front",
-        "a3gnn.tuning.outcome.pick.pick",
+        "a3gnn.Front",
+        "a3gnn.pick",
         "a3gnn.write_report",
     ),
     "Your graph": ("a3gnn.Graph", "a3gnn.graphs.convert.convert"),

@@ -40,6 +40,8 @@ _METHODS = {
     "propagate",
     "update",
 }
+#: Hooks of all modules, by their names in `torch.nn.modules.module`. torch 2.5 has no function for that.
+_GLOBAL_HOOKS = tuple(f"_global{hooks}" for hooks in _HOOKS)
 _MESSAGE_HOOKS = [
     f"_{part}_forward{kind}hooks"
     for part in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
@@ -237,7 +239,7 @@ def _replaced_parts(conv: Accelerated) -> Iterator[str]:
     for name in _MESSAGE_HOOKS:
         if mine[name]:
             yield "hooks of message passing"
-    if torch_module._has_any_global_hook():  # type: ignore[no-untyped-call]
+    if any(getattr(torch_module, hooks) for hooks in _GLOBAL_HOOKS):
         yield "global hooks of modules"
     for name in conv.linear_names:
         lin = getattr(conv, name, None)

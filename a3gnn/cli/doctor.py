@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from a3gnn._imports import install_line
+from a3gnn._imports import install_line, other_system
 from a3gnn.cli.help import Command
 from a3gnn.cli.output import QUIET, progress, show
 from a3gnn.machine.host import cache_sizes, cpu_name, instruction_sets
@@ -66,15 +66,15 @@ _LABEL = 14
 def doctor(probe: bool, quiet: bool, as_json: bool) -> None:
     """Show this machine's hardware and packages, and how to install missing packages.
 
-    Exits with 1 if a required package is missing.
+    Exits with 1 if a required package is missing, or the system is not Linux.
     """
     found = _examine()
-    found["probe"] = _probe(quiet) if probe else None
+    found["probe"] = _probe(quiet) if probe and not found["unsupported"] else None
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
         _print(found)
-    if any(p["version"] is None and p["required"] for p in found["packages"]):
+    if found["unsupported"] or any(p["version"] is None and p["required"] for p in found["packages"]):
         raise SystemExit(1)
 
 
@@ -83,6 +83,7 @@ def _examine() -> dict[str, Any]:
         "a3gnn": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "unsupported": other_system(),
         "cpu": cpu_name(),
         "cores": available_cores(),
         "instruction_sets": instruction_sets(),
@@ -162,7 +163,9 @@ def _print(found: dict[str, Any]) -> None:
             alike = [p for p in missing if p["install"] == line]
             show(f"  {', '.join(p['name'] for p in alike)}, for {alike[0]['purpose']}:")
             click.echo(f"      {line}")
-    if not missing:
+    if found["unsupported"]:
+        show(f"\n{found['unsupported']}")
+    elif not missing:
         show("\nAll packages are installed.")
     if found["probe"] is not None:
         _print_probe(found["probe"])

@@ -7,7 +7,10 @@ from typing import Any
 import click
 
 #: Options that say what is trained.
-_MODEL = ("model", "layers", "fanouts", "hidden", "norm", "residual", "lr_schedule", "lr_epochs", "loss")
+_MODEL = (
+    *("model", "layers", "fanouts", "hidden", "heads", "dropout", "norm", "residual"),
+    *("lr", "weight_decay", "lr_schedule", "lr_epochs", "loss"),
+)
 _TRIALS = ("executor", "ray_address", "machines")
 _OTHER = ("Other options", ("as_json", "help"))
 #: Options of a command: a heading, and the options in order. A command without groups has one list.
@@ -38,7 +41,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
             "Common options",
             ("epochs", "patience", "until_target", "auto", "out", "resume", "path", "dataset", "verbose", "quiet"),
         ),
-        ("Model", ("model", "layers", "fanouts", "norm", "residual", "lr_schedule", "lr_epochs", "loss", "seed")),
+        ("Model", (*_MODEL, "seed")),
         ("Accuracy", ("target_accuracy", "metric", "class_weights", "split", "split_seed")),
         ("Memory", ("host_memory_limit", "adapt")),
         ("Several processes", ("ranks", "algorithm")),

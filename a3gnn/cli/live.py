@@ -109,7 +109,8 @@ class _Drawing:
         running = self._running  # another thread may end it meanwhile
         if running is not None:
             began, since = running
-            text = f"{began.name:<9} running, {format_duration(time.monotonic() - since)}: {began.what}"
+            what = "" if began.name == "baseline" else f": {began.what}"
+            text = f"{began.name:<9} running, {format_duration(time.monotonic() - since)}{what}"
             yield Text(text, style="cyan", no_wrap=True, overflow="ellipsis")
 
     def _phase_line(self, phase: str, mark: str, runs: bool) -> RenderableType:

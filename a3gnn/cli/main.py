@@ -10,6 +10,7 @@ import sys
 
 import click
 
+from a3gnn._imports import need_linux
 from a3gnn.cli.output import say
 from a3gnn.errors import A3GNNError, ExitCode, UsageError, unknown_name
 from a3gnn.launch import by_torchrun, launch
@@ -66,6 +67,8 @@ class Commands(click.Group):
         """Returns the command; the error for an unknown name suggests the nearest one."""
         if cmd_name not in COMMANDS:
             raise click.UsageError(str(unknown_name("the command", cmd_name, COMMANDS)))
+        if cmd_name != "doctor":  # it reports the system
+            need_linux()
         started = launch() if cmd_name != "train" and by_torchrun() else None
         if started is not None:
             raise UsageError(
@@ -82,7 +85,7 @@ class Commands(click.Group):
         name, command, words = super().resolve_command(ctx, args)
         if command is not None:
             long = {one.name: [flag for flag in one.opts if flag.startswith("--")] for one in command.params}
-            name_as_typed({name: flags for name, flags in long.items() if name}, words)
+            name_as_typed({name: flags for name, flags in long.items() if name}, words, name or "")
         return name, command, words
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

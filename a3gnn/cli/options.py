@@ -13,7 +13,17 @@ from a3gnn.checks import checked_limit
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.metric import AUTO, METRIC_NAMES
 from a3gnn.option_names import option
-from a3gnn.task import CLASS_WEIGHTS, LOSSES, MODELS, NORMS, SCHEDULES, names_factory, usual_fanouts
+from a3gnn.task import (
+    CLASS_WEIGHTS,
+    LOSSES,
+    MODELS,
+    NORMS,
+    NUMBER_OPTIONS,
+    SCHEDULES,
+    Task,
+    names_factory,
+    usual_fanouts,
+)
 from a3gnn.units import parse_budget, parse_duration, parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +44,14 @@ MODELS_HELP = f"Model: {', '.join(MODELS)}, or your own as package.module:functi
 FANOUTS_HELP = "Neighbors to sample per node, one number per layer."
 LAYERS = click.IntRange(1)
 LAYERS_HELP = "Number of layers."
+#: Type and help of each of `NUMBER_OPTIONS`.
+_NUMBERS: dict[str, tuple[click.ParamType[Any], str]] = {
+    "hidden": (click.IntRange(1), "Width of the hidden layers."),
+    "lr": (click.FloatRange(0, min_open=True), "Learning rate of Adam."),
+    "dropout": (click.FloatRange(0, 1, max_open=True), "Probability of dropping an activation between layers."),
+    "weight_decay": (click.FloatRange(0), "L2 penalty of Adam."),
+    "heads": (click.IntRange(1), "Attention heads of gat, gatv2 and transformer."),
+}
 
 
 class SizeType(click.ParamType[int]):
@@ -193,6 +211,26 @@ def split_options(command: F) -> F:
         "--split-seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of --split."
     )(command)
     return click.option("--split", type=SharesType(), metavar="TRAIN,VAL,TEST", help=shares)(command)
+
+
+def number_options(default: str = "") -> list[Callable[[F], F]]:
+    """Returns the decorators of the options `NUMBER_OPTIONS`; `take_numbers` reads them.
+
+    Args:
+        default: The default in words, for commands where it is not the task's; such options are None if left out.
+    """
+    usual, made = Task(), []
+    for name, (kind, help) in _NUMBERS.items():
+        known = None if default else getattr(usual, NUMBER_OPTIONS[name])
+        text = f"{help} Default: {default}." if default else help
+        flag = f"--{name.replace('_', '-')}"
+        made.append(click.option(flag, name, type=kind, default=known, show_default=not default, help=text))
+    return made
+
+
+def take_numbers(options: dict[str, Any]) -> dict[str, Any]:
+    """Removes the options `NUMBER_OPTIONS` from `options`; returns them as fields of a task."""
+    return {field: options.pop(name) for name, field in NUMBER_OPTIONS.items()}
 
 
 def added(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from a3gnn.notify import Message, shown, with_details
-from a3gnn.tuning.tell.events import HeadingEvent, TrialEvent
+from a3gnn.notify import shown, with_details
+from a3gnn.option_names import program
 
 #: Minimum width: narrower terminals count as this wide.
 _LEAST_COLUMNS = 80
@@ -24,22 +24,21 @@ VERBOSE = click.option("--verbose", "-v", is_flag=True, help="Print all figures 
 def progress(quiet: bool = False, verbose: bool = False) -> Callable[[str], None]:
     """Returns a function that writes progress to stderr, or does nothing if `quiet`.
 
-    It breaks lines to fit a terminal. In a file or a pipe, it breaks rows of trials at 80 columns. Any other message
-    stays on one line there, so that programs can find it.
+    It breaks lines to fit a terminal, and at 80 columns in a file or a pipe. Errors stay on one line there (`say`), so
+    that programs can find them; rows of trials are shorter.
     """
-    return _silent if quiet else with_details(partial(say, verbose=verbose))
+    return _silent if quiet else with_details(partial(say, verbose=verbose, width=_LEAST_COLUMNS))
 
 
-def say(line: str, verbose: bool = False) -> None:
-    """Writes `line` to stderr, with its details if `verbose`."""
-    is_row = isinstance(line, Message) and isinstance(line.event, (TrialEvent, HeadingEvent))
+def say(line: str, verbose: bool = False, width: int | None = None) -> None:
+    """Writes `line` to stderr, with its details if `verbose`; a file or a pipe gets lines of `width`, if given."""
     line = shown(line, verbose)
     if not line:
         return
     if sys.stderr.isatty():
         line = "\n".join(fitted(line, max(_LEAST_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns)))
-    elif is_row:
-        line = "\n".join(fitted(line))
+    elif width is not None:
+        line = "\n".join(fitted(line, width))
     click.echo(line, err=True)
 
 
@@ -51,7 +50,7 @@ def show(line: str) -> None:
 def show_written(file: str | Path, config: str | Path) -> None:
     """Prints the saved `file`, and the command that trains with `config` as one line to copy to a shell."""
     click.echo(f"\n{'Saved':<11}{file}")
-    click.echo(f"{'Next':<11}a3gnn train {shlex.quote(str(config))}")
+    click.echo(f"{'Next':<11}{program()} train {shlex.quote(str(config))}")
 
 
 def fitted(text: str, width: int = _LEAST_COLUMNS) -> Iterator[str]:

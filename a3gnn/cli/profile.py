@@ -20,6 +20,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
 from a3gnn.limits import Limits
 from a3gnn.measurement import Failure, FailureKind, Measurement
+from a3gnn.option_names import program
 from a3gnn.profiling.store.existing import DEFAULT_STORE
 from a3gnn.units import count
 
@@ -137,6 +138,7 @@ def profile(
             evaluation_bytes=room if task.is_own else None,
         )
         setting = Setting(task, described, hardware)
+        say(f"model     {task.describe()}")
         for line in model_lines(setting, graph, room):
             say(line)
         chosen = space_filling(SearchSpace.of(setting), configs, seed)
@@ -206,5 +208,5 @@ def _text(summary: dict[str, Any]) -> str:
         f"Stored before   {summary['skipped']}\n"
         f"Failed          {failed or 'none'}\n"
         f"Saved           {summary['store']}\n"
-        f"Next            a3gnn profiles list --store {shlex.quote(summary['store'])}"
+        f"Next            {program()} profiles list --store {shlex.quote(summary['store'])}"
     )

@@ -9,6 +9,7 @@ import click
 
 from a3gnn.cli.help import Command
 from a3gnn.cli.output import QUIET, progress
+from a3gnn.option_names import program
 from a3gnn.units import count
 
 
@@ -31,4 +32,4 @@ def pull(url: str, number: int, folder: Path, dataset: str | None, token: str | 
     Client(url, token).study(number).save(folder, dataset, progress(quiet))
     trials = len(KeptTune.read(folder).history.trials)
     click.echo(f"{'Saved':<11}{folder}, {count(trials, 'trial')}")
-    click.echo(f"{'Next':<11}a3gnn front {shlex.quote(str(folder))}")
+    click.echo(f"{'Next':<11}{program()} front {shlex.quote(str(folder))}")

@@ -31,7 +31,9 @@ from a3gnn.cli.options import (
     WEIGHTS,
     WEIGHTS_HELP,
     asked_fanouts,
+    number_options,
     split_options,
+    take_numbers,
 )
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
@@ -47,9 +49,7 @@ _OPTIONS = (
     click.option("--model", type=MODEL, metavar="MODEL", default="sage", show_default=True, help=MODELS_HELP),
     click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: 2."),
     click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: 25,10 for 2 layers."),
-    click.option(
-        "--hidden", type=click.IntRange(1), default=256, show_default=True, help="Width of the hidden layers."
-    ),
+    *number_options(),
     click.option("--norm", type=NORM, default="none", show_default=True, help=NORM_HELP),
     click.option("--residual", is_flag=True, help=RESIDUAL_HELP),
     click.option("--lr-schedule", type=SCHEDULE, default="constant", show_default=True, help=SCHEDULE_HELP),
@@ -153,7 +153,6 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
     return Task(
         model=options.pop("model"),
         fanouts=asked_fanouts(options.pop("layers"), options.pop("fanouts")) or Task().fanouts,
-        hidden_channels=options.pop("hidden"),
         norm=options.pop("norm"),
         residual=options.pop("residual"),
         lr_schedule=options.pop("lr_schedule"),
@@ -161,4 +160,5 @@ def take_task(options: dict[str, Any], seed: int) -> Task:
         seed=seed,
         class_weights=options.pop("class_weights"),
         loss=options.pop("loss"),
+        **take_numbers(options),
     )

@@ -38,9 +38,12 @@ from a3gnn.cli.options import (
     SIZE_LIMIT,
     WEIGHTS,
     WEIGHTS_HELP,
+    added,
     asked_fanouts,
     import_from_here,
+    number_options,
     split_options,
+    take_numbers,
 )
 from a3gnn.cli.output import QUIET, VERBOSE
 from a3gnn.cli.output import progress as lines
@@ -52,13 +55,14 @@ from a3gnn.hybrid.schedule import STALL_S, TRAINER_SAMPLINGS, TrainerSampling
 from a3gnn.launch import launch
 from a3gnn.metric import AUTO
 from a3gnn.option_names import option
-from a3gnn.task import Task
+from a3gnn.task import NUMBER_OPTIONS, Task
 
 #: Epochs over which the learning rate falls if neither --lr-epochs nor --epochs is given. Guess.
 _FALLING_EPOCHS = 50
 #: Options that --auto takes.
 _OF_AUTO = {
     *("auto", "dataset", "split", "split_seed", "model", "layers", "fanouts", "norm", "residual", "lr_schedule"),
+    *NUMBER_OPTIONS,
     *("lr_epochs", "seed", "loss", "class_weights", "metric", "epochs", "patience", "host_memory_limit", "out"),
     *("resume", "quiet", "verbose", "as_json"),
 }
@@ -83,6 +87,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 )
 @click.option("--layers", type=LAYERS, help=f"{LAYERS_HELP} Default: the tune's, or 2.")
 @click.option("--fanouts", type=FANOUTS, help=f"{FANOUTS_HELP} Default: the tune's, or 25,10 for 2 layers.")
+@added(*number_options("the tune's"))
 @click.option("--norm", type=NORM, help=f"{NORM_HELP} Default: the tune's.")
 @click.option("--residual/--no-residual", default=None, help=f"{RESIDUAL_HELP} Default: the tune's.")
 @click.option("--lr-schedule", type=SCHEDULE, help=f"{SCHEDULE_HELP} Default: the tune's.")
@@ -221,6 +226,7 @@ def train(
     quiet: bool,
     verbose: bool,
     as_json: bool,
+    **numbers: Any,
 ) -> None:
     """Train with the configuration in DIR, the folder of a tune or a recommendation.
 
@@ -258,6 +264,7 @@ def train(
         layers = None  # keeps the tune's own fanouts
     asked = {"seed": seed, "fanouts": asked_fanouts(layers, fanouts), "class_weights": class_weights, "loss": loss}
     asked |= {"norm": norm, "residual": residual, "lr_schedule": lr_schedule, "lr_epochs": lr_epochs}
+    asked |= take_numbers(numbers)
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if lr_schedule == "constant":
         changed.setdefault("lr_epochs", None)

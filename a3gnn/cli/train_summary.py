@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from a3gnn.option_names import program
 from a3gnn.report.text import wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.units import count, format_duration, format_seconds, format_size
@@ -55,9 +56,11 @@ def summary_lines(
     for label, text in _details(result, verbose):
         yield from wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
     yield f"{'Saved':<{_LABEL}}{result.folder}/model.pt, metrics.jsonl, result.json"
+    from a3gnn.graphs.split import Split
+
     spec = dataset or (promised.spec if promised is not None else "") or "GRAPH"
-    words = ["a3gnn", "predict", str(result.folder), "--dataset", spec, "--out", "predictions.npy"]
-    yield f"{'Next':<{_LABEL}}{shlex.join(words)}"
+    words = ["predict", str(result.folder), "--dataset", Split.in_spec(spec)[1], "--out", "predictions.npy"]
+    yield f"{'Next':<{_LABEL}}{program()} {shlex.join(words)}"
 
 
 def _table(rows: list[Row]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ from a3gnn.cli.options import BUDGET, LIMIT
 from a3gnn.cli.output import QUIET, VERBOSE, progress
 from a3gnn.cli.study_options import as_arguments, study_options
 from a3gnn.errors import UsageError
+from a3gnn.option_names import again, option
 from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.units import short_duration
 
 if TYPE_CHECKING:
     from a3gnn.tuning.outcome.result import TuneResult
@@ -90,12 +92,23 @@ def tune(quiet: bool, verbose: bool, as_json: bool, server: str | None, token: s
 
     if not quiet:
         click.echo(err=True)
-    for line in summary_lines(result.summary, result.folder, everything=verbose):
+    found = result.summary
+    more = [] if server is not None else longer(result.folder, options["budget"], found.warnings)
+    for line in summary_lines(found, result.folder, verbose, more):
         click.echo(line)
     if verbose:
         click.echo()
         for line in front_lines(result.front):
             click.echo(line)
+
+
+def longer(folder: Path, budget: float | int, warnings: Sequence[str]) -> list[str]:
+    """Returns the command that goes on with the tune under twice its budget, if a warning advises to resume."""
+    if not any(option("resume", True) in warning for warning in warnings):
+        return []
+    doubled = 2 * budget
+    larger = doubled if isinstance(budget, int) else short_duration(doubled)
+    return [again(out=folder, resume=True, budget=larger).strip()]
 
 
 def tune_machines(

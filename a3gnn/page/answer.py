@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.figures import Spread
+from a3gnn.figures import DISTURBED, Spread
 from a3gnn.page.rows import knob_text
 from a3gnn.page.stored_study import Measured
 from a3gnn.tuning.study.choice import NoGain
-from a3gnn.tuning.study.comparison import DISTURBED, Comparison
+from a3gnn.tuning.study.comparison import Comparison
 
 UNPROVEN = "gain not established"
 SINGLE = "not verified"
@@ -63,7 +63,7 @@ def change_views(measured: Measured) -> list[dict[str, Any]]:
 def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:
     """Returns the gains of a verification."""
     front, found = measured.front, []
-    badges = list(against.doubts)
+    badges = list(against.doubts())
     if against.time is not None and front.target is not None:
         words = "sooner" if against.time.median > 1 else "as fast"
         label, at_least = f"{words} at {front.metric.show(front.target)}", "at least " if against.time_at_least else ""

@@ -11,6 +11,8 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from a3gnn.page.snippets import PICK
+
 #: Parts of the script, in the order in which they are put together; each uses names of those before it.
 _SCRIPTS = (
     *("dom", "chart", "law", "front", "curves", "parallel", "table", "picker", "head", "log", "summary"),
@@ -135,4 +137,6 @@ def read_part(name: str) -> str:
 def _script(names: tuple[str, ...]) -> str:
     """Returns the script: its parts in one function, so that their names stay private."""
     parts = "\n".join(read_part(f"{name}.js") for name in names)
+    if "picker" in names:
+        parts = f"const PICK_SNIPPETS = {json.dumps(PICK)};\n{parts}"
     return f'(() => {{\n"use strict";\n{parts}\n}})();\n'

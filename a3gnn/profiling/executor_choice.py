@@ -13,7 +13,7 @@ from a3gnn.option_names import option
 from a3gnn.profiling.cluster.connection import ALL
 
 if TYPE_CHECKING:
-    from a3gnn.profiling.executor import MachineExecutor
+    from a3gnn.profiling.executor import MachineExecutor, TrialExecutor
 
 LOCAL, RAY = "local", "ray"
 EXECUTORS = (LOCAL, RAY)
@@ -85,3 +85,26 @@ class ExecutorChoice:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON types."""
         return dataclasses.asdict(self)
+
+
+@contextmanager
+def opened_executor(
+    executor: TrialExecutor | str | None, notify: Callable[[str], None]
+) -> Iterator[TrialExecutor | None]:
+    """Yields `executor`, opened if it is one of `EXECUTORS`; None for processes of this machine.
+
+    Raises:
+        UsageError: It is neither such a name nor an object that runs trials.
+        A3GNNError: As in `ExecutorChoice.opened`.
+    """
+    if isinstance(executor, str):
+        with ExecutorChoice(executor).opened(notify) as opened:
+            yield opened
+        return
+    methods = [getattr(executor, name, None) for name in ("run", "close")]
+    if executor is not None and (isinstance(executor, type) or not all(map(callable, methods))):
+        raise UsageError(
+            f"executor must be {' or '.join(map(repr, EXECUTORS))}, or an object with the methods run and close, got "
+            f"{executor!r}"
+        )
+    yield executor

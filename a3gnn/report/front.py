@@ -50,6 +50,8 @@ _TIMED_BEFORE = "Rows measured once ran before the verification; they are shown 
 _PALE = ' style="opacity:0.5"'
 _ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:normal;min-width:8em"}
 _INDENT = " " * 4
+#: Mark of rows on the front.
+_MARK = "*"
 
 
 class MeasuredConfig(NamedTuple):
@@ -318,6 +320,7 @@ class FrontCells(NamedTuple):
         headings: One per column: what a row is, its figures, its configuration, and why it was not chosen.
         rows: One text per column.
         feasible: Whether each row keeps the limits.
+        on_front: Whether each row is on the front.
         footnote: Footnote below the table, or None.
     """
 
@@ -325,6 +328,7 @@ class FrontCells(NamedTuple):
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     feasible: tuple[bool, ...]
+    on_front: tuple[bool, ...]
     footnote: str | None
 
     @property
@@ -354,6 +358,7 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
         headings=("", *(heading for heading, _ in columns), "configuration", "why not"),
         rows=tuple(rows),
         feasible=tuple(row.feasible for row in shown),
+        on_front=tuple(row.on_front for row in shown),
         footnote=_footnote(mixed, seldom),
     )
 
@@ -389,14 +394,18 @@ def _title(front: Front) -> str:
     best = sum(row.on_front for row in front.rows)
     limit = f", limit {format_size(front.limit_bytes)}" if front.limit_bytes else ""
     kind = "device memory" if front.memory == "peak_device_bytes" else "host memory"
-    return f"Pareto front: {best} of {len(front.rows)} measured configurations ({kind}{limit})"
+    return f"Pareto front ({_MARK}): {best} of {len(front.rows)} measured configurations ({kind}{limit})"
 
 
 def front_html(front: Front, everything: bool = False) -> str:
     """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
     cells = front_cells(front, everything)
     head = _html_row("th", cells, cells.headings)
-    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(cells.rows, cells.feasible, strict=True)]
+    marked = [
+        (" ".join(filter(None, (_MARK * best, row[0]))), *row[1:])
+        for row, best in zip(cells.rows, cells.on_front, strict=True)
+    ]
+    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(marked, cells.feasible, strict=True)]
     note = "" if cells.footnote is None else f"<p><small>{escape(cells.footnote)}</small></p>"
     body = "\n".join(rows)
     return (
@@ -419,9 +428,9 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
     yield from wrapped(cells.title)
     yield ""
     yield _aligned(headings, widths)
-    for row, figures in zip(cells.rows, numbers, strict=True):
+    for row, figures, best in zip(cells.rows, numbers, cells.on_front, strict=True):
         label, *_, words, why = row
-        yield _aligned(figures, widths)
+        yield _aligned(figures, widths, _MARK if best else "")
         words = "" if words == BASELINE_WORDS else words  # the label says so
         yield from wrapped(": ".join(filter(None, (label, words))), _INDENT, _INDENT * 2)
         if why:
@@ -431,8 +440,8 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
         yield from wrapped(cells.footnote)
 
 
-def _aligned(texts: list[str], widths: list[int]) -> str:
-    return "  " + "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
+def _aligned(texts: list[str], widths: list[int], mark: str = "") -> str:
+    return f"{mark:<2}" + "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

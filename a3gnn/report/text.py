@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from a3gnn.checks import OneOf, Size
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import Figures
-from a3gnn.knobs import Knob
+from a3gnn.knobs import TASKS, Knob
 from a3gnn.limits import Breach
 from a3gnn.metric import Metric
+from a3gnn.task import Task
 from a3gnn.units import format_size
 
 #: Columns of a line in a terminal.
@@ -41,6 +42,64 @@ def describe_knob(knob: Knob, value: Any) -> str:
         case OneOf(choices) if knob.show.names:
             value = knob.show.names[choices.index(value)]
     return knob.show.words.format(value)
+
+
+class Change(NamedTuple):
+    """A knob in which a configuration differs from the baseline: its name, both values, and how lines print the new."""
+
+    name: str
+    before: str
+    now: str
+    words: str
+
+
+def changes_of(config: TrainConfig, task: Task) -> tuple[Change, ...]:
+    """Returns the knobs in which `config` differs from the baseline, in the order of `describe_config`."""
+    own, baseline = config.canonical().to_dict(), TrainConfig().canonical().to_dict()
+    found = []
+    for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
+        value, before = own[knob.name], baseline[knob.name]
+        if value != before:
+            shown = (show_value(knob, one, task) for one in (before, value))
+            words = describe_knob(knob, value).strip(" ()") if _has_words(knob) else ""
+            found.append(Change(knob.name, *shown, words))
+    return tuple(found)
+
+
+def change_lines(changes: Sequence[Change]) -> Iterator[str]:
+    """Yields a line per change, in columns: `batch_size  1024 -> 256`."""
+    widths = [max((len(change[i]) for change in changes), default=0) for i in range(2)]
+    for name, before, now, words in changes:
+        yield f"{name:<{widths[0]}}  {before:>{widths[1]}} -> {now}{f'  ({words})' if words else ''}"
+
+
+def show_value(knob: Knob, value: Any, task: Task | None = None) -> str:
+    """Returns a knob's value as --fix takes it; None, the task's fanout, as its number if `task` is given."""
+    if value is None:
+        seed, *deep = ("", "") if task is None else task.fanouts
+        return TASKS if task is None else str(seed) if knob.name == "seed_fanout" else ",".join(map(str, deep))
+    if isinstance(knob.domain, Size):
+        return format_size(value).replace(" ", "") if value else "0"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def printed_as(knob: Knob) -> str:
+    """Returns how lines print a knob that differs from the baseline: `batch N`, or the words of each other choice."""
+    choices = knob.domain.choices if isinstance(knob.domain, OneOf) else ()
+    others = [choice for choice in choices if choice != knob.default]
+    if choices and "{}" in knob.show.words:
+        texts = [describe_knob(knob, one) for one in others] if knob.show.names or len(others) == 1 else ["NAME"]
+        if texts == ["NAME"]:
+            texts = [knob.show.words.format("NAME")]
+    else:
+        number = "SIZE" if isinstance(knob.domain, Size) else "N"
+        texts = [knob.show.words.replace("{:g}", number).replace("{}", number)]
+    return ", ".join(text.strip() for text in texts)
+
+
+def _has_words(knob: Knob) -> bool:
+    """Whether the knob's words say more than its name and value."""
+    return bool(knob.show.names) or "{:g}" in knob.show.words
 
 
 def _continues(knob: Knob) -> bool:

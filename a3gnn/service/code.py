@@ -12,13 +12,13 @@ from a3gnn.config import KNOBS
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.orders import StudyOrder
-from a3gnn.task import Task
+from a3gnn.task import NUMBER_OPTIONS, Task
 
 _JSON = "-H 'Content-Type: application/json'"
 _SIZES = {knob.name for knob in KNOBS if isinstance(knob.domain, Size)}
 #: Fields of a request whose names differ from those of the task.
 _TASK_FIELDS = {
-    "hidden_channels": "hidden",
+    **{field: name for name, field in NUMBER_OPTIONS.items()},
     **{name: name for name in ("model", "norm", "residual", "lr_schedule", "lr_epochs", "loss", "class_weights")},
 }
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from a3gnn.errors import UsageError
 from a3gnn.metric import AUTO, checked_metric
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.task import MODELS, Task, names_factory, usual_fanouts
+from a3gnn.task import MODELS, NUMBER_OPTIONS, Task, names_factory, usual_fanouts
 from a3gnn.tuning.study.arguments import make_request
 
 #: The largest number of a job or a graph, which is an integer column in both databases.
@@ -120,6 +120,10 @@ class Question(_Order):
         None
     )
     hidden: Annotated[int, Field(ge=1, le=65_536)] = 256
+    lr: Annotated[float, Field(gt=0, le=1e15, description="Learning rate of Adam.")] = 0.003
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    weight_decay: Annotated[float, Field(ge=0, le=1e15)] = 0.0
+    heads: Annotated[int, Field(ge=1, le=65_536, description="Attention heads.")] = 4
     norm: Word = "none"
     residual: bool = False
     lr_schedule: Word = "constant"
@@ -148,7 +152,6 @@ class Question(_Order):
         return Task(
             model=self.model,
             fanouts=fanouts,
-            hidden_channels=self.hidden,
             norm=self.norm,  # type: ignore[arg-type]  # checked by Task
             residual=self.residual,
             lr_schedule=self.lr_schedule,  # type: ignore[arg-type]
@@ -156,6 +159,7 @@ class Question(_Order):
             seed=self.seed,
             class_weights=self.class_weights,  # type: ignore[arg-type]
             loss=self.loss,  # type: ignore[arg-type]
+            **{field: getattr(self, name) for name, field in NUMBER_OPTIONS.items()},
         )
 
     def arguments(self, settings: ServiceSettings) -> dict[str, Any]:

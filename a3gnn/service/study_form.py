@@ -16,7 +16,7 @@ from a3gnn.metric import AUTO, METRIC_LABELS
 from a3gnn.service.faults import named_faults
 from a3gnn.service.frame import for_people
 from a3gnn.service.orders import Question, StudyOrder
-from a3gnn.task import LOSSES, MODELS, NORMS
+from a3gnn.task import LOSSES, MODELS, NORMS, NUMBER_OPTIONS
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.units import parse_size
 
@@ -125,6 +125,8 @@ _MODEL = Group(
             "Sampled neighbors per layer, from the seeds outward: 25, 10. -1 takes all. Empty takes the usual ones.",
         ),
         Field("layers", "Layers", "Empty: as many as fanouts.", inputmode="numeric"),
+        Field("heads", "Attention heads", "Of gat, gatv2 and transformer.", "4", inputmode="numeric"),
+        Field("dropout", "Dropout", "Probability of dropping an activation.", "0.5", inputmode="decimal"),
         Field("norm", "Normalization", "Between layers.", "none", _same(*NORMS)),
         Field("residual", "Residual connections", "", "no", (("no", "no"), ("yes", "yes"))),
     ),
@@ -144,9 +146,11 @@ _TRAINING = Group(
         Field(
             "class_weights", "Class weights", "Balanced: rare classes count more.", "none", _same("none", "balanced")
         ),
+        Field("lr", "Learning rate", "Of Adam.", "0.003", inputmode="decimal"),
+        Field("weight_decay", "Weight decay", "L2 penalty of Adam.", "0", inputmode="decimal"),
         Field(
             "lr_schedule",
-            "Learning rate",
+            "Schedule of the learning rate",
             "How it changes over the epochs.",
             "constant",
             _same("constant", "linear", "cosine"),
@@ -182,7 +186,7 @@ _NAME = Group("Study", (Field("name", "Name", "Name of the study. Default: the g
 GROUPS = (_GOAL, _LIMITS, _MODEL, _TRAINING, _SEARCH, _NAME)
 FIELDS = {field.name: field for group in GROUPS for field in group.fields}
 #: Names in errors that are fields under another name.
-_OTHER_NAMES = {"hidden_channels": "hidden", "fixed": "fix"}
+_OTHER_NAMES = {"fixed": "fix", **{field: name for name, field in NUMBER_OPTIONS.items() if field != name}}
 _FIRST_WORD = re.compile(r"\s*(?:a |an |the )?([a-z_]+)(?:\.[a-z_0-9.]+)?(?:=\S+)?(:|\b)")
 _PARTS = re.compile(r"[,;\s]+")
 
@@ -302,8 +306,8 @@ def _value(knob: str, text: str) -> Any:
 
 
 _TYPES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("graph", "layers", "hidden", "lr_epochs", "seed", "accuracy_epochs"), int),
-    **dict.fromkeys(("max_accuracy_drop", "target_accuracy"), float),
+    **dict.fromkeys(("graph", "layers", "hidden", "heads", "lr_epochs", "seed", "accuracy_epochs"), int),
+    **dict.fromkeys(("max_accuracy_drop", "target_accuracy", "lr", "dropout", "weight_decay"), float),
     "fanouts": _whole_numbers,
     "residual": {"yes": True, "no": False}.__getitem__,
     "fix": _fixed,

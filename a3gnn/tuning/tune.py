@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
+from a3gnn.errors import UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
@@ -20,8 +21,9 @@ from a3gnn.metric import AUTO, MetricName, checked_metric
 from a3gnn.models.own.factory import model_name
 from a3gnn.notify import listener
 from a3gnn.objectives import Priority
-from a3gnn.option_names import call, options
+from a3gnn.option_names import again, call, options
 from a3gnn.profiling.executor import TrialExecutor
+from a3gnn.profiling.executor_choice import opened_executor
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead
@@ -74,7 +76,7 @@ def tune(
     store: str | Path | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    executor: TrialExecutor | None = None,
+    executor: TrialExecutor | str | None = None,
     hardware: Hardware | None = None,
     split: str | Sequence[float] | None = None,
     split_seed: int = 0,
@@ -119,10 +121,10 @@ def tune(
         out: A new folder; runs/GRAPH by default.
         resume: Whether to continue the tune in `out`: an interrupted one, or a finished one under a larger budget.
             Under the same budget, a finished tune is returned as it is.
-        executor: Where trials run; in processes of this machine by default. Any object with the two methods of
-            `a3gnn.profiling.executor.TrialExecutor` will do, such as `a3gnn.profiling.replay.Replay` over stored
-            measurements, or `a3gnn.profiling.cluster.executor.RayExecutor` on another machine. The tune does not close
-            it.
+        executor: Where trials run: "local" for processes of this machine (None is the same), "ray" for the Ray cluster
+            of this machine, or an object with the two methods of `a3gnn.profiling.executor.TrialExecutor`, such as
+            `a3gnn.profiling.replay.Replay` over stored measurements, or
+            `a3gnn.profiling.cluster.executor.RayExecutor` on another machine. The tune does not close an object.
         hardware: The machine on which `executor` runs trials; by default the executor's own, or else this machine,
             probed.
         split: Shares of train, validation and test nodes, such as "0.6,0.2,0.2". Labeled nodes are then split at
@@ -133,6 +135,7 @@ def tune(
     Raises:
         InfeasibleError: Nothing keeps the limits; the message contains the smallest memory limit that would do.
         UsageError: An option has a wrong value, or another run writes `out`. Nothing was written.
+        MissingDependencyError: Ray is not installed. Nothing was written.
         ModelError: A model of your own can't be built or called, or the default configuration can't train it.
         GraphError: The graph can't be used.
         KeyboardInterrupt: By Ctrl-C; the message explains how to resume.
@@ -154,7 +157,10 @@ def tune(
         target_accuracy=target_accuracy,
     )
     check_places(out, store, resume)
+    if hardware is not None and not isinstance(hardware, Hardware):
+        raise UsageError(f"hardware must be a Hardware, got {hardware!r}; leave it out to probe the machine")
     with ExitStack() as stack:
+        executor = stack.enter_context(opened_executor(executor, notify))
         if out is not None:
             stack.enter_context(claimed(Path(out), notify))
         if executor is None:
@@ -185,6 +191,7 @@ def tune(
             except KeyboardInterrupt as interrupt:
                 raise KeyboardInterrupt(
                     f"what was measured is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
+                    f"{again(out=folder, resume=True)}"
                 ) from interrupt
             finally:
                 forget_stop(folder)

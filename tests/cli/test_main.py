@@ -30,6 +30,17 @@ def test_every_command_has_help(command: str) -> None:
     assert "Usage: a3gnn" in run.stdout
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_another_system_is_named_in_one_line(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+    run = a3gnn(command) if command == "doctor" else a3gnn(command, "--help")
+    said = run.stdout if command == "doctor" else run.stderr
+    assert run.returncode == 1
+    assert "a3gnn runs on Linux only, this system is Windows; use WSL\n" in said
+    assert "All packages are installed" not in said
+    assert command == "doctor" or len(said.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

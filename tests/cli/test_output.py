@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from a3gnn.cli.main import COMMANDS, main
-from a3gnn.cli.output import fitted, say
+from a3gnn.cli.output import fitted, progress
 from a3gnn.notify import Message
+from a3gnn.option_names import program
 from a3gnn.profiling.store.jsonl import shipped_profiles
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.tell.trial_lines import heading, trial_message
@@ -112,8 +113,10 @@ def test_results_fit_however_long_paths_are(
     lines = capsys.readouterr().out.splitlines()
     assert any("deepdeep" in line for line in lines)
     # A command stays a line, which a shell takes as it is.
-    commands = [shlex.split(line)[1:] for line in lines if line.startswith("Next ")]
-    assert commands == [["a3gnn", "train", str(far / "memory" / "picked.json")]] * (arguments[0] == "pick")
+    commands = [shlex.split(line.removeprefix("Next ")) for line in lines if line.startswith("Next ")]
+    assert commands == [[*shlex.split(program()), "train", str(far / "memory" / "picked.json")]] * (
+        arguments[0] == "pick"
+    )
     long = [
         line for line in lines if len(line) > 80 and len(line.split()) > 1 and not line.startswith(("Saved ", "Next "))
     ]
@@ -140,7 +143,7 @@ def test_a_longer_line_is_broken_further_in() -> None:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_progress_is_a_line_per_message_but_on_a_terminal(terminal: bool) -> None:
+def test_an_error_is_one_line_but_on_a_terminal(terminal: bool) -> None:
     code = "from a3gnn.cli.output import say; say('word ' * 40)"
     reader, writer = pty.openpty() if terminal else os.pipe()
     subprocess.run([sys.executable, "-c", code], stderr=writer, check=True, cwd=ROOT)
@@ -157,21 +160,21 @@ def test_progress_is_a_line_per_message_but_on_a_terminal(terminal: bool) -> Non
     assert " ".join(lines).split() == ["word"] * 40
 
 
-def test_rows_of_trials_fit_80_columns_in_a_pipe(measured, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_fits_80_columns_in_a_pipe_and_a_trial_has_one_line(
+    measured, capsys: pytest.CaptureFixture[str]
+) -> None:
     wide = dataclasses.replace(
         TWO_PARTS, batch_size=8192, seed_fanout=5, compute_dtype="bfloat16", cache_bytes=2**20, cache_policy="fifo"
     ).canonical()
     history = measured(wide).history
     row = trial_message(history.trials[-1], history, Budget(240.0))
-    assert len(row) > 80
-    for message in (heading(history), row, Message(" ".join(["word"] * 40))):
-        say(message)
-    first, *rest = capsys.readouterr().err.splitlines()
-    assert first == heading(history)
-    *of_row, one = rest
-    assert max(map(len, [first, *of_row])) <= 80
-    assert " ".join(" ".join(of_row).split()) == " ".join(row.split())
-    assert one == " ".join(["word"] * 40)
+    notify, told = progress(), Message(" ".join(["word"] * 40))
+    for message in (heading(history), row, told):
+        notify(message)
+    first, second, *rest = capsys.readouterr().err.splitlines()
+    assert (first, second) == (heading(history), row)
+    assert max(map(len, [first, second, *rest])) <= 80
+    assert " ".join(" ".join(rest).split()) == told
 
 
 @pytest.mark.parametrize(
@@ -242,7 +245,7 @@ def test_a_quiet_tune_prints_its_summary(here: Path) -> None:
     lines = found.splitlines()
     assert lines[0].startswith("Tuned GraphSAGE on ")
     assert any(line.split() == ["baseline", "tuned"] or line.split()[:1] == ["baseline"] for line in lines)
-    assert len(lines) <= 20
+    assert len(lines) <= 30
     fields = json.loads(Path("tuned", "tuned.json").read_text(encoding="utf-8"))
     assert ("no measurable gain" in found) == (fields["no_gain"] is not None)
     assert ("in turns" in found) == (fields["no_gain"] is not None or fields["against_default"] is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from a3gnn.cli.main import main
 from a3gnn.cli.study_options import take_task, task_options
 from a3gnn.errors import ConfigError, UsageError
-from a3gnn.task import Task, usual_fanouts
+from a3gnn.task import NUMBER_OPTIONS, Task, usual_fanouts
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 
@@ -33,6 +34,37 @@ def task_of(*arguments: str) -> Task:
 
 def test_without_options_the_task_is_the_default():
     assert task_of() == Task(seed=7)
+
+
+def test_sizes_and_rates():
+    given = ("--hidden", "64", "--lr", "0.01", "--dropout", "0", "--weight-decay", "5e-4", "--heads", "8")
+    expected = Task(hidden_channels=64, learning_rate=0.01, dropout=0.0, weight_decay=5e-4, heads=8, seed=7)
+    assert task_of(*given) == expected
+    assert set(NUMBER_OPTIONS.values()) <= {field.name for field in dataclasses.fields(Task)}
+    with pytest.raises(ConfigError, match="hidden_channels must be a multiple of heads, got 256 and 3"):
+        task_of("--model", "gat", "--heads", "3")
+    with pytest.raises(ConfigError, match="learning_rate must be positive, got nan"):
+        task_of("--lr", "nan")
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (Task(), "GraphSAGE, 2 layers of 256, fanouts 25,10, Adam 0.003, dropout 0.5"),
+        (
+            Task(model="gat", weight_decay=5e-4, norm="batch", residual=True, dropout=0.0),
+            "GAT, 2 layers of 256, fanouts 25,10, Adam 0.003, dropout 0, 4 heads, weight decay 0.0005, batch norm, "
+            "residual",
+        ),
+        (
+            Task(model="mine:make", fanouts=(5,), learning_rate=0.01, lr_schedule="cosine", lr_epochs=30),
+            "mine:make, 1 layer, fanouts 5, Adam 0.01, cosine schedule of 30 epochs",
+        ),
+    ],
+    ids=["default", "attention", "own"],
+)
+def test_a_task_in_words_names_what_its_options_set(task: Task, words: str) -> None:
+    assert task.describe() == words
 
 
 def test_norms_and_residuals():
@@ -68,11 +100,12 @@ def test_a_training_takes_layers_norms_and_residuals_and_goes_on_only_with_them(
             main(given)
         return int(ended.value.code or 0)
 
-    kind = ["--layers", "3", "--norm", "layer", "--residual"]
+    kind = ["--layers", "3", "--norm", "layer", "--residual", "--hidden", "32", "--lr", "0.01", "--dropout", "0.2"]
     assert train(*kind, "--epochs", "1") == 0
     task = json.loads((tmp_path / "run" / "result.json").read_text())["task"]
     assert (task["fanouts"], task["norm"], task["residual"]) == ([15, 10, 5], "layer", True)
-    assert train(*kind[:4], "--epochs", "2", "--resume") == 2
+    assert (task["hidden_channels"], task["learning_rate"], task["dropout"]) == (32, 0.01, 0.2)
+    assert train(*kind[:4], *kind[5:], "--epochs", "2", "--resume") == 2
     assert "residual was True and is False" in capsys.readouterr().err
     assert train(*kind, "--epochs", "2", "--resume") == 0
 

@@ -21,6 +21,7 @@ from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.limits import Limits
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.measurement import Metrics, StageSeconds
+from a3gnn.option_names import program
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
@@ -51,7 +52,7 @@ def test_trains_and_compares_with_the_tune(tuned, tmp_path, capsys):
     out, err = capsys.readouterr()
     out = " ".join(out.split())
     assert re.search(r"test accuracy [0-9.]+% at epoch \d of 3, the best by validation validation accuracy", out)
-    assert f"Next a3gnn predict {tmp_path / 'run'} --dataset {SPEC} --out predictions.npy" in out
+    assert f"Next {program()} predict {tmp_path / 'run'} --dataset {SPEC} --out predictions.npy" in out
     assert "NVTPS" not in out
     assert "the tune measured 25" in out
     assert "the tune measured 300 MiB" in out

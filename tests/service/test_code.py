@@ -1,8 +1,11 @@
 """The code that pages show does what it says: each language starts the same study again."""
 
 import ast
+import dataclasses
 import json
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,17 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from a3gnn.cli.study_options import as_arguments
 from a3gnn.cli.tune import tune
+from a3gnn.service.client import Client, RemoteStudy
 from a3gnn.service.code import study_code
 from a3gnn.service.graph_shelf import KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.orders import StudyOrder
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.task import Task
+from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.arguments import make_request
+from tests.commands import a3gnn
+from tests.service.servers import Server
 
 GRAPH = KnownGraph(7, "people", "upload", "my people.npz", "", "", None, 0.0, {})
 
@@ -65,3 +72,42 @@ def test_each_language_starts_the_same_study(asked: dict[str, Any], tmp_path: Pa
     made = make_request(**{**asked_by, "task": Task.from_dict(arguments["task"])})
     assert make_request(**{name: given[name] for name in asked_by}) == made
     assert given["metric"] == arguments["metric"]
+
+
+def test_the_code_of_a_study_runs(
+    idle: Server, kept: RemoteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state, client = kept.state(), Client(idle.url)
+    times = (None, 0, None, None, None)
+    job = Job(
+        kept.id,
+        "study",
+        "it's mine",
+        state["graph"],
+        None,
+        state["arguments"],
+        "stopped",
+        False,
+        *times,
+        {"chosen": ""},
+    )
+    graph = dataclasses.replace(GRAPH, id=state["graph"])
+    command, python, curl = (one.text for one in study_code(job, graph, idle.url, False))
+    before = {one["id"] for one in client.studies()}
+    exec(compile(python, "the page", "exec"), {})
+    folder = tmp_path / "runs" / f"study-{kept.id}"
+    assert (folder / "tuned.json").exists()
+    shutil.rmtree(folder)
+    for line in command.splitlines()[:2]:  # `train` and `tune` need the server's graph on this machine
+        assert a3gnn(*shlex.split(line)[1:]).returncode == 0, line
+    if has_curl := shutil.which("curl") is not None:
+        for line in curl.splitlines():
+            subprocess.run(["bash", "-c", line.replace("curl ", "curl -sSf ", 1)], check=True, cwd=tmp_path)
+        file = tmp_path / f"study-{kept.id}-tuned.json"
+        assert TunedConfig.read(file).config == kept.tuned().config
+    started = [one for one in client.studies() if one["id"] not in before]
+    assert [one["name"] for one in started] == ["it's mine"] * (1 + has_curl)
+    for one in started:
+        client.study(one["id"]).stop()
+        client.study(one["id"]).delete(forever=True)

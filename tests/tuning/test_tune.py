@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from a3gnn import TrainConfig, train, tune
-from a3gnn.errors import ExitCode, InfeasibleError, UsageError
+from a3gnn.errors import A3GNNError, ExitCode, InfeasibleError, UsageError
 from a3gnn.measurement import Metrics
+from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
@@ -80,3 +82,28 @@ def test_where_nothing_fits_the_smallest_limit_is_said(tmp_path: Path, result: T
     with pytest.raises(InfeasibleError, match="the smallest limit that would") as caught:
         tune(SPEC, memory_limit=idle + 2**20, budget=1, out=tmp_path / "run", **OPTIONS)
     assert caught.value.smallest_limit_bytes > idle + 2**20
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"executor": "rays"}, "executor must be one of local, ray, got 'rays'; did you mean 'ray'"),
+        ({"executor": 5}, "executor must be 'local' or 'ray', or an object with the methods run and close, got 5"),
+        ({"executor": LocalExecutor}, "or an object with the methods run and close, got <class"),
+        ({"hardware": "gpu"}, "hardware must be a Hardware, got 'gpu'"),
+    ],
+)
+def test_what_runs_trials_is_checked_before_anything_is_written(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        tune(SPEC, budget=1, out=tmp_path / "out", **options, **OPTIONS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ray_is_an_executor_by_name(tmp_path: Path) -> None:
+    """Without a cluster it is refused before anything is written; test_ray has one with a cluster."""
+    pytest.importorskip("ray", reason="the extra [ray] is not installed")
+    with pytest.raises(A3GNNError, match="Ray cluster"):
+        tune(SPEC, budget=1, out=tmp_path / "out", executor="ray", **OPTIONS)
+    assert not list(tmp_path.iterdir())

@@ -1,10 +1,11 @@
+import shlex
 from pathlib import Path
 
 import pytest
 
 from a3gnn.cli.main import main
 from a3gnn.errors import ExitCode
-from a3gnn.option_names import as_flags, as_keywords, call, name_as_typed, option, options
+from a3gnn.option_names import again, as_flags, as_keywords, call, name_as_typed, option, options, program
 from a3gnn.tuning.tune import tune
 
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
@@ -52,3 +53,43 @@ def test_an_option_with_two_flags_is_named_as_it_was_typed() -> None:
         assert option("memory_limit") == "--memory-limit"
     with as_flags():
         assert option("ranges") == "--ranges"
+
+
+def test_a_program_is_named_by_its_path_where_path_does_not_lead_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts, other = tmp_path / ".venv" / "bin", tmp_path / "other"
+    for folder in (scripts, other):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr("sys.executable", str(scripts / "python"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(other))
+    assert program() == f"{scripts}/python -m a3gnn"
+    (scripts / "a3gnn").touch(mode=0o755)
+    assert program() == ".venv/bin/a3gnn"
+    monkeypatch.chdir(other)
+    assert program() == str(scripts / "a3gnn")
+    (other / "a3gnn").touch(mode=0o755)  # of another environment
+    assert program() == str(scripts / "a3gnn")
+    monkeypatch.setenv("PATH", str(scripts))
+    assert program() == "a3gnn"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--dataset", "my graph.npz", "--fix", "batch_size=64"],
+        ["--dataset", "my graph.npz", "--budget", "1min", "--fix", "batch_size=64"],
+        ["--budget=1min", "--out", "runs/x", "--dataset", "my graph.npz", "--resume", "--fix", "batch_size=64"],
+    ],
+)
+def test_a_command_is_repeated_with_other_values(words: list[str]) -> None:
+    with as_flags():
+        assert again(resume=True) == ""
+        flags = {name: [f"--{name}"] for name in ("dataset", "budget", "out", "resume", "fix")}
+        name_as_typed(flags, words, "tune")
+        command = shlex.split(again(out=Path("runs/a b"), resume=True, budget="2min"))
+    start = len(shlex.split(program()))
+    expected = ["tune", "--dataset", "my graph.npz", "--fix", "batch_size=64"]
+    assert command[start:] == [*expected, "--out", "runs/a b", "--resume", "--budget", "2min"]
+    assert again(resume=True) == ""

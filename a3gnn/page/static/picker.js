@@ -55,24 +55,32 @@ function changesOf(views, asked) {
   return changes;
 }
 
-/** Returns the command that picks the same, and the same in Python and, of a study on a server, by curl. */
+/** Returns `template` with its {parts}. */
+const filled = (template, parts) => template.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
+
+/** Returns the code that picks the same, by language: `PICK_SNIPPETS` of a3gnn/page/snippets.py with its parts. */
 function codeOf(views, asked) {
   const changes = Object.entries(changesOf(views, asked));
   const live = document.body.dataset.live;
-  const place = live ? `${window.location.origin}${live}` : views.folder;
+  const { origin } = window.location;
   const flags = { memory_limit: "max-memory" };
-  const options = changes.map(([name, value]) => `--${flags[name] ?? name.replaceAll("_", "-")} ${value}`);
-  const command = ["a3gnn pick", quoted(place), ...options].join(" ");
-  const named = changes.map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-  if (!live) return { "Command line": command, Python: `a3gnn.pick(${[JSON.stringify(place), ...named].join(", ")})` };
+  const size = (name, value) => (name === "memory_limit" && typeof value === "number" ? `${value}B` : value);
+  const named = changes.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ");
   const hasToken = document.querySelector("form[action='/logout']") !== null;
-  const curl = hasToken ? 'curl -H "Authorization: Bearer $A3GNN_TOKEN"' : "curl";
-  const client = `a3gnn.Client(${JSON.stringify(window.location.origin)}${hasToken ? ', os.environ["A3GNN_TOKEN"]' : ""})`;
-  return {
-    "Command line": command,
-    Python: `${client}.study(${live.split("/").at(-1)}).pick(${named.join(", ")})`,
-    curl: `${curl} -OJ ${place}/pick -H 'Content-Type: application/json' -d ${quoted(JSON.stringify(Object.fromEntries(changes)))}`,
+  const parts = {
+    place: quoted(live ? `${origin}${live}` : views.folder),
+    flags: changes.map(([name, value]) => ` --${flags[name] ?? name.replaceAll("_", "-")} ${size(name, value)}`).join(""),
+    folder: JSON.stringify(views.folder),
+    arguments: live || !named ? named : `, ${named}`,
+    origin: JSON.stringify(origin),
+    number: (live ?? "").split("/").at(-1),
+    body: quoted(JSON.stringify(Object.fromEntries(changes))),
+    imports: hasToken ? "os, " : "",
+    token: hasToken ? ', os.environ["A3GNN_TOKEN"]' : "",
+    header: hasToken ? ' -H "Authorization: Bearer $A3GNN_TOKEN"' : "",
   };
+  const templates = Object.entries(PICK_SNIPPETS[live ? "live" : "file"]);
+  return Object.fromEntries(templates.map(([language, template]) => [language, filled(template, parts)]));
 }
 
 /** The elements with the code of a pick. */

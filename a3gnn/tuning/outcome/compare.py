@@ -118,8 +118,8 @@ class Compared:
             which = f"{', '.join(unfinished)} {'has' if len(unfinished) == 1 else 'have'}"
             yield f"{which} not finished: the table shows the best trial so far, without a comparison in turns."
         for tune in self.tunes:
-            if tune.differs and tune.against is not None and tune.against.doubts:
-                yield f"The gain of {tune.letter} is not settled: {', '.join(tune.against.doubts)}."
+            if tune.differs and tune.against is not None and tune.against.doubts():
+                yield f"The gain of {tune.letter} is not settled: {', '.join(tune.against.doubts())}."
         settings: dict[object, list[ToldTune]] = {}
         for tune in self.tunes:
             if tune.default is not None and tune.finished:
@@ -281,7 +281,7 @@ def _ratio(spread: Spread) -> str:
 def _verdict(tune: ToldTune) -> str:
     if tune.differs is None:
         return "-"
-    if tune.differs and tune.against is not None and tune.against.doubts:
+    if tune.differs and tune.against is not None and tune.against.doubts():
         return "not settled"
     return f"yes, by {' and '.join(tune.better_by)}" if tune.differs else "no"
 

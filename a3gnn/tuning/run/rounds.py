@@ -49,14 +49,18 @@ class Explored(NamedTuple):
 
 def warn_of_short_budget(history: History, runner: Runner) -> bool:
     """Returns whether the default's trial and a whole training, which every tune runs, may exceed the budget; warns."""
-    required_s, left_s = expected_required_s(history), runner.budget.left_s
-    if required_s > left_s:
+    required_s, budget = expected_required_s(history), runner.budget
+    is_short = required_s > budget.left_s
+    if is_short:
+        trials = 1 if history.default else 2
+        least_s = budget.elapsed_s + required_s * (1 + 1 / trials)  # with one more trial
         runner.notify(
-            f"the budget is short: {format_duration(max(left_s, 0))} left, and "
-            f"{'' if history.default else 'the baseline and '}the choice's whole training may take "
-            f"{format_duration(required_s)}; the tune continues"
+            f"the budget is short: a tune with one trial needs about "
+            f"{option('budget', short_duration(least_s))} here. "
+            f"{'' if history.default else 'The baseline and '}the choice's whole training run anyway and may take "
+            f"{format_duration(required_s)}"
         )
-    return required_s > left_s
+    return is_short
 
 
 def measure_references(history: History, surrogate: Surrogate, runner: Runner) -> History:
@@ -155,12 +159,7 @@ def _describe_early(history: History) -> str:
     required_s = None if figures is None else figures.seconds_to_accuracy
     if reference is None or required_s is None or required_s >= around_s:
         return ""
-    return (
-        f"the baseline reaches {history.study.setting.metric.show(reference.target)} after "
-        f"{format_seconds(required_s)} of training, and a trial takes {format_seconds(around_s)} beside its training, "
-        f"so it costs more than one training can save; {option('priority', 'throughput')} or "
-        f"{option('priority', 'memory')} may be worth more"
-    )
+    return f"one training takes {format_seconds(required_s)}: a tune pays only for many (recommend needs no trial)"
 
 
 def _describe_limit(history: History) -> str:

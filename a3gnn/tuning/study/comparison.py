@@ -11,20 +11,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from a3gnn.figures import SECONDS_AGAIN, THROUGHPUT_AGAIN, Spread, median_interval
-from a3gnn.launch import QUICK
+from a3gnn.figures import LEAST_PAIRS as LEAST_PAIRS
+from a3gnn.figures import SECONDS_AGAIN, THROUGHPUT_AGAIN, Spread, doubts, median_interval
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import MIN_GAIN, Priority
 
-#: Pairs of runs of the choice and the default that a ratio needs: the least number whose median has a 90 % interval.
-LEAST_PAIRS = 1 if QUICK else 5
 #: Divisor of a ratio from fewer than `LEAST_PAIRS` pairs. Measured in ten tunes of two graphs: one pair's ratio was
 #: 1.51 times the median of its tune; the largest deviation in the other nine tunes was 1.26 times.
 _ONE_PAIR = 1.5
-#: Share of disturbed runs in the pairs above which the ratios are called doubtful, and its words. One disturbed
-#: run of two disturbs a pair, so beyond a quarter of the runs, half of the ratios and their median may be disturbed.
-MANY_DISTURBED, DISTURBED = 1 / 4, "disturbed timings"
 #: A gain of accuracy needs so many seeds: a single one may be lucky.
 SEEDS_OF_A_GAIN = 2
 
@@ -162,15 +157,12 @@ class Comparison:
             return Spread(self.time.median, self.time.median, self.time.median, 1)
         return self.time.widened(SECONDS_AGAIN)
 
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """Reasons to doubt the ratios, each in a few words."""
-        runs, found = self.throughput.repeats, []
-        if runs < LEAST_PAIRS:
-            found.append(f"{runs} of {LEAST_PAIRS} runs")
-        if self.disturbed > MANY_DISTURBED and not self.left_out:
-            found.append(DISTURBED)
-        return tuple(found)
+    def doubts(self, gain: Spread | None = None, none: float = 1.0) -> tuple[str, ...]:
+        """Returns why `gain`, one of its ratios or differences as printed, is not settled (`a3gnn.figures.doubts`).
+
+        Without a gain, the reasons that hold for all of them.
+        """
+        return doubts(gain, self.throughput.repeats, 0.0 if self.left_out else self.disturbed, none)
 
     def describe_time(self, number_format: str = ".2f") -> str:
         """Returns `time_again` as text, after `at least` if it is a lower bound; "" if there is none."""

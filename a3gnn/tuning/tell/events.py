@@ -34,9 +34,25 @@ class TrialRow(NamedTuple):
     @property
     def columns(self) -> str:
         """The trial in columns."""
+        return self.within(None)
+
+    def within(self, width: int | None) -> str:
+        """Returns the trial in columns, in at most `width` characters if that is given.
+
+        Changed knobs that do not fit are counted; the reason why it can't be the choice is cut last.
+        """
         ended = f" ({self.ended})" if self.ended else ""
         figures = f"{self.name:<{NAME}}{BEST if self.best else ' '} {self.speed:>{SPEED}}{self.gain:>{GAIN}}"
-        return f"{figures}  {self.memory:>{SIZE}}  {self.changed}{ended}"
+        figures = f"{figures}  {self.memory:>{SIZE}}  "
+        line = f"{figures}{self.changed}{ended}"
+        if width is None or len(line) <= width:
+            return line
+        knobs = self.changed.split(", ")
+        for kept in range(len(knobs) - 1, -1, -1):
+            line = f"{figures}{', '.join([*knobs[:kept], f'+{len(knobs) - kept} more'])}{ended}"
+            if len(line) <= width:
+                return line
+        return f"{line[: width - 3]}..."
 
 
 class TrialEvent(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from a3gnn.search_values import gains_by_bfloat16, has_a_small_table
 from a3gnn.setting import Setting
-from a3gnn.task import MODEL_LABELS, OwnModel, Task
+from a3gnn.task import OwnModel, Task
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.units import count, format_duration, format_size
 
@@ -44,9 +44,9 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
 def place(setting: Setting) -> Iterator[str]:
     """Yields lines about the graph, the model and the machine."""
     graph, hardware, task = setting.graph, setting.hardware, setting.task
-    model = f"{MODEL_LABELS.get(task.model, task.model)}, {count(task.num_layers, 'layer')}"
     yield _line("graph", f"{graph.name}, {count(graph.num_nodes, 'node')}, {count(graph.num_edges, 'edge')}")
-    yield _line("", f"{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train node')}; {model}")
+    yield _line("", f"{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train node')}")
+    yield _line("model", task.describe())
     device = f"{hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else "no GPU"
     label = f"{hardware.label}: " if hardware.label else ""
     memory = format_size(hardware.host_memory_bytes)

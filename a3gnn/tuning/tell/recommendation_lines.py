@@ -17,6 +17,7 @@ def recommendation_lines(found: Recommendation) -> Iterator[str]:
     model = MODEL_LABELS.get(setting.task.model, setting.task.model)
     yield from wrapped(f"Predicted for {model} on {setting.graph.name}, without a trial")
     yield ""
+    yield from wrapped(setting.task.describe(), f"{'model':<13}", " " * 13)
     yield from configuration("recommended", found.best.config)
     if found.config == found.default.config:
         yield from wrapped("No other configuration is predicted to beat the baseline by this priority.")

@@ -9,7 +9,7 @@ from a3gnn.figures import Figures
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.notify import Message
-from a3gnn.report.text import describe_breaches, describe_config, describe_figures, show_seconds
+from a3gnn.report.text import WIDTH, describe_config, describe_figures, show_seconds
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Trial
@@ -17,7 +17,9 @@ from a3gnn.tuning.tell.events import BEST, GAIN, NAME, SIZE, SPEED, HeadingEvent
 from a3gnn.units import format_size
 
 #: Why the training of a curve ended early.
-_ENDED_EARLY = {CurveEnd.SLOWER: "stopped early: too late", CurveEnd.LOST: "stopped early: too inaccurate"}
+_ENDED_EARLY = {CurveEnd.SLOWER: "late", CurveEnd.LOST: "too inaccurate"}
+#: Trials after each of which a line says what is left.
+_LEFT_EVERY = 10
 
 
 def heading(history: History) -> Message:
@@ -42,11 +44,12 @@ def trial_message(trial: Trial, history: History, budget: Budget) -> Message:
     """
     rows = tuple(_rows(history))
     row = next(row for row, one in zip(rows, history.trials, strict=True) if one is trial)
-    return Message(
-        f"{row.columns} · {budget.describe()}",
-        more=_more(trial, history.figures(trial), history),
-        event=TrialEvent(rows),
-    )
+    left = f" · {budget.describe()}" if trial.counts and history.tried % _LEFT_EVERY == 0 else ""
+    text = f"{row.within(WIDTH - len(left))}{left}"
+    more = _more(trial, history.figures(trial), history)
+    if row.columns not in text:
+        more = f"    {row.changed}{f' ({row.ended})' if row.ended else ''}\n{more}"
+    return Message(text, more=more, event=TrialEvent(rows))
 
 
 def _rows(history: History) -> Iterator[TrialRow]:
@@ -107,7 +110,7 @@ def _ended(trial: Trial, history: History) -> str:
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
         untrained = ended is CurveEnd.SLOWER and metrics.curve is not None and not metrics.curve.batches
         return "not trained: too slow" if untrained else _ENDED_EARLY[ended]
-    return describe_breaches(history.breaches(JudgedTrial(trial, metrics, figures)))
+    return ", ".join(breach.short() for breach in history.breaches(JudgedTrial(trial, metrics, figures)))
 
 
 def _more(trial: Trial, figures: Figures | None, history: History) -> str:
