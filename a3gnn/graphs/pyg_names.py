@@ -1,6 +1,8 @@
-"""Short names of PyG's node classification data sets."""
+"""Names: PyG's node classification data sets in short, and what other programs call a graph's arrays."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 #: `pyg:SHORT` stands for `pyg:CLASS/NAME`, or for `pyg:CLASS` if the class has one graph.
 PYG_NAMES: dict[str, str] = {
@@ -25,3 +27,14 @@ PYG_NAMES: dict[str, str] = {
     "Reddit2": "Reddit2",
     "WikiCS": "WikiCS",
 }
+#: Names of arrays in other programs, in lower case.
+_ELSEWHERE = {
+    "edge_index": ("edges", "edge_list", "edgelist", "edge", "edgeindex", "links"),
+    "x": ("x", "features", "feature", "feat", "feats", "node_feat", "node_features", "attr", "attrs"),
+    "y": ("y", "labels", "label", "node_label", "node_labels", "targets", "target", "classes"),
+}
+
+
+def elsewhere(names: Iterable[str], array: str) -> str | None:
+    """Returns which of `names` other programs give to `array` (edge_index, x or y); None if there is none."""
+    return next((name for name in names if name.lower() in _ELSEWHERE.get(array, ()) and name != array), None)
