@@ -36,7 +36,7 @@ REMEDIES = {
         "a Batch is saved as one graph by torch.save(Data.from_dict(batch.to_dict()), FILE)"
     ),
     "collections.defaultdict": (
-        "ToUndirected and other transforms leave it in a Data; torch.save(Data.from_dict(data.to_dict()), FILE) drops it"
+        "transforms like ToUndirected leave it in a Data; torch.save(Data.from_dict(data.to_dict()), FILE) drops it"
     ),
     "networkx.Graph": "torch_geometric.utils.from_networkx converts it to a Data",
     "dgl.DGLGraph": "torch_geometric.utils.from_dgl converts it to a Data; name its features x and its labels y",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 #: `pyg:SHORT` stands for `pyg:CLASS/NAME`, or for `pyg:CLASS` if the class has one graph.
@@ -33,6 +34,12 @@ _ELSEWHERE = {
     "x": ("x", "features", "feature", "feat", "feats", "node_feat", "node_features", "attr", "attrs"),
     "y": ("y", "labels", "label", "node_label", "node_labels", "targets", "target", "classes"),
 }
+
+
+def near_pyg_names(name: str) -> list[str]:
+    """Returns the short name that is nearest to `name`, whatever its case; nothing if none is near."""
+    spelled = {short.lower(): short for short in PYG_NAMES}
+    return [spelled[near] for near in difflib.get_close_matches(name.lower(), sorted(spelled), n=1, cutoff=0.75)]
 
 
 def elsewhere(names: Iterable[str], array: str) -> str | None:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a3gnn._imports import optional
-from a3gnn.errors import A3GNNError, GraphError
+from a3gnn.errors import A3GNNError, GraphError, UnknownGraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.pyg import REMEDIES, from_data, from_unlabeled, remedy_for
-from a3gnn.graphs.pyg_names import PYG_NAMES
+from a3gnn.graphs.pyg_names import PYG_NAMES, near_pyg_names
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.storage.cache import VARIABLE, cache_root
 from a3gnn.storage.graph_copies import source_of
@@ -115,8 +115,9 @@ def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
     known = {short.lower(): spelled for short, spelled in PYG_NAMES.items()}
     kind, _, member = known.get(name.lower(), name).partition("/")
     if not isinstance(getattr(datasets, kind, None), type):
-        raise GraphError(
-            f"pyg:{name} is unknown; give pyg:CLASS/NAME with a class of torch_geometric.datasets, or one of "
+        near = "".join(f"; did you mean 'pyg:{one}'?" for one in near_pyg_names(name.rpartition("/")[2]))
+        raise UnknownGraphError(
+            f"pyg:{name} is unknown{near}; give pyg:CLASS/NAME with a class of torch_geometric.datasets, or one of "
             f"{', '.join(PYG_NAMES)}"
         )
     folder = cache_root() / "downloads" / "pyg" / kind
