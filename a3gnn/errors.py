@@ -37,6 +37,10 @@ class GraphError(A3GNNError, ValueError):
     """A graph that can't be read or is not valid."""
 
 
+class UnknownGraphError(UsageError, GraphError):
+    """A file or a data set that does not exist, or data of no known form."""
+
+
 class StoreError(A3GNNError):
     """A profile store that can't be opened, read or written."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import FORMS, is_file
+from a3gnn.graphs.pyg import remedy_for
 from a3gnn.graphs.split import Split
 
 if TYPE_CHECKING:
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 
     #: The data that `as_graph` takes.
     GraphLike: TypeAlias = str | os.PathLike[str] | Graph | Data
-
-#: Remedies for data types that are often passed by mistake, by package and class.
-_REMEDIES = {
-    "torch_geometric.HeteroData": "heterogeneous graphs are not supported; data.to_homogeneous() can convert it",
-    "torch_geometric.TemporalData": "temporal graphs are not supported",
-    "torch_geometric.Dataset": "give dataset[0]",
-    "networkx.Graph": "torch_geometric.utils.from_networkx converts it to a Data",
-    "dgl.DGLGraph": "torch_geometric.utils.from_dgl converts it to a Data",
-}
 
 
 def as_graph(data: object, split: Split | None = None) -> Graph:
@@ -46,10 +38,8 @@ def as_graph(data: object, split: Split | None = None) -> Graph:
         return Graph.load(os.fspath(data), *given)
     if is_data(data):
         return Graph.from_pyg(data, "pyg", *given)
-    names = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__]
-    remedy = next((f"; {_REMEDIES[name]}" for name in names if name in _REMEDIES), "")
     got = repr(data) if data is None or isinstance(data, int | float | type) else type(data).__name__
-    raise UsageError(f"data must be a path or spec, an a3gnn Graph or a PyG Data, got {got}{remedy}; {FORMS}")
+    raise UsageError(f"data must be a path or spec, an a3gnn Graph or a PyG Data, got {got}{remedy_for(data)}; {FORMS}")
 
 
 def as_unlabeled(data: object) -> Graph:

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 from a3gnn.errors import GraphError
 from a3gnn.graphs import validate
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures, dtype_notes, stored_dtype
 from a3gnn.graphs.labels import num_outputs, stored, target_of
 from a3gnn.graphs.split import MASKS
 from a3gnn.graphs.validate import check_labels
@@ -21,6 +21,13 @@ from a3gnn.units import count
 
 #: Number of classes that a note lists. Guess.
 _MAX_NAMED = 10
+#: Below this share of edges with their reverse a note asks whether undirected edges are stored once, where chance
+#: leaves a few pairs. Guess.
+_FEW_REVERSED = 0.05
+#: Edges that are examined for their reverse, evenly spaced, so that a graph of any size takes a moment. Guess.
+_EXAMINED = 1 << 17
+#: A graph with fewer edges than this gets no note on their direction. Guess.
+_LEAST_EDGES = 16
 
 
 def assemble(
@@ -61,7 +68,7 @@ def assemble(
         val_ids=val_ids,
         test_ids=test_ids,
         num_classes=outputs,
-        notes=(*notes, *notes_on_labels, *notes_on_edges, *notes_on_features),
+        notes=(*notes, *notes_on_labels, *notes_on_edges, *direction_notes(indptr, indices), *notes_on_features),
         source=source,
     )
 
@@ -73,6 +80,8 @@ def assemble_unlabeled(
     with naming_graph(name):
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
+    if edge_index.size == 0:  # such as a new user without friends; np.empty((2, 0)) has floats
+        edge_index = np.empty((2, 0), dtype=np.int64)
     indptr, indices, notes_on_edges = in_neighbors(edge_index, features.shape[0])
     rows, notes_on_features = canonical(features)
     none = np.empty(0, dtype=np.int32)
@@ -86,7 +95,7 @@ def assemble_unlabeled(
         val_ids=none,
         test_ids=none,
         num_classes=0,
-        notes=(*notes, *notes_on_edges, *notes_on_features),
+        notes=(*notes, *notes_on_edges, *direction_notes(indptr, indices), *notes_on_features),
     )
 
 
@@ -105,6 +114,8 @@ def check(
     with naming_graph(name):
         validate.check_features(features)
         validate.check_edges(edge_index, features.shape[0])
+        if edge_index.size == 0:
+            raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
         check_labels(labels, features.shape[0])
         validate.check_masks(masks, labels)
 
@@ -137,6 +148,34 @@ def in_neighbors(
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), notes
 
 
+def reversed_share(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> float:
+    """Returns the share of edges, self loops left out, whose reverse is an edge, too; 1 without such edges.
+
+    Of a large graph, `_EXAMINED` evenly spaced edges are examined.
+    """
+    edges = np.arange(0, len(indices), max(1, len(indices) // _EXAMINED))
+    sources, targets = indices[edges].astype(np.int64), np.searchsorted(indptr, edges, side="right") - 1
+    sources, targets = sources[sources != targets], targets[sources != targets]
+    low, high = indptr[sources], indptr[sources + 1]  # a binary search for each target in the row of its source
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, len(indices) - 1)
+        before = (low < high) & (indices[middle] < targets)
+        low, high = np.where(before, middle + 1, low), np.where(before, high, np.minimum(middle, high))
+    found = (low < indptr[sources + 1]) & (indices[np.minimum(low, len(indices) - 1)] == targets)
+    return float(found.mean()) if len(found) else 1.0
+
+
+def direction_notes(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> tuple[str, ...]:
+    """Returns a note if nearly no edge has its reverse, as in a list of undirected edges that stores each once."""
+    share = reversed_share(indptr, indices)
+    if share >= _FEW_REVERSED or len(indices) < _LEAST_EDGES:
+        return ()
+    return (
+        f"{share:.1%} of the edges have their reverse; if the graph is undirected, store both directions, or models "
+        "miss half of the neighbors: np.hstack([edge_index, edge_index[::-1]]), or torch_geometric.utils.to_undirected",
+    )
+
+
 def edge_notes(given: int, loops: int, kept: int) -> tuple[str, ...]:
     """Returns notes on `given` edges, of which `loops` are self loops and `kept` are distinct."""
     notes = []
@@ -156,13 +195,13 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
     kept = stored(labels)
     if target_of(labels) == "values":
         note = "y holds floats, so the model predicts values, as in a regression; classes are integers"
-        return kept, num_outputs(labels), (note,)
+        return kept, num_outputs(labels), (f"{note}{_whole(kept)}",)
     if target_of(labels) == "labels":
         return kept, num_outputs(labels), ()
     there = np.unique(kept[kept >= 0])
     judged = np.unique(np.concatenate([kept[mask] for mask in masks.values()]))
     without, outputs = np.setdiff1d(there, judged), int(judged.max()) + 1
-    notes = []
+    notes = [*_numbering(there, outputs)]
     for few, what in (
         (without[without >= outputs], "unlabeled"),
         (without[without < outputs], "not evaluated, although models can predict their class"),
@@ -176,6 +215,30 @@ def judged_labels(labels: NDArray[Any], masks: Mapping[str, NDArray[Any]]) -> tu
     return np.where(kept < outputs, kept, -1) if outputs <= int(there.max()) else kept, outputs, tuple(notes)
 
 
+def _whole(values: NDArray[np.float32]) -> str:
+    """Returns that `values` may be classes, with the remedy; "" unless they are few whole numbers from 0, or NaN."""
+    known = values[~np.isnan(values)]
+    if not (known == np.round(known)).all() or known.min() < -1 or known.max() >= len(values):
+        return ""
+    integers = "y.astype(int) or, in torch, y.long()"
+    if len(known) < len(values):
+        integers = "np.nan_to_num(y, nan=-1).astype(int) or, in torch, y.nan_to_num(-1).long()"
+    return f". All values are whole: if they are {count(len(np.unique(known)), 'class', 'classes')}, give {integers}"
+
+
+def _numbering(there: NDArray[np.int64], outputs: int) -> tuple[str, ...]:
+    """Returns a note if no node has one of the classes below `outputs`; `there` are the classes of nodes, ascending."""
+    lacking = outputs - int(np.count_nonzero(there < outputs))
+    if not lacking:
+        return ()
+    if lacking == 1 and there[0] == 1:
+        return ("class 0 has no node, but models have an output for it; y[y >= 0] -= 1 numbers the classes from 0",)
+    return (
+        f"{count(lacking, 'class', 'classes')} below {outputs} {'has' if lacking == 1 else 'have'} no node, but models "
+        "have an output for each; y[y >= 0] = np.unique(y[y >= 0], return_inverse=True)[1] leaves no gaps",
+    )
+
+
 def feature_notes(repeated: int) -> tuple[str, ...]:
     """Returns notes on CSR features with `repeated` entries that were added to others."""
     return (f"{repeated:,} feature entries were stored more than once; they are added up",) if repeated else ()
@@ -184,8 +247,9 @@ def feature_notes(repeated: int) -> tuple[str, ...]:
 def canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures | SparseFeatures, tuple[str, ...]]:
     """Returns the features in their stored form, CSR columns ascending and distinct, and notes."""
     if isinstance(features, DenseFeatures):
-        return DenseFeatures(np.ascontiguousarray(features.array)), ()
-    kept = features.data.dtype
+        given = features.array.dtype
+        return DenseFeatures(np.ascontiguousarray(features.array, stored_dtype(given))), dtype_notes(given.name)
+    kept = stored_dtype(features.data.dtype)
     matrix = csr_array((features.data, features.indices, features.indptr), shape=features.shape)
     repeated = 0
     if not matrix.has_canonical_format:
@@ -195,4 +259,4 @@ def canonical(features: DenseFeatures | SparseFeatures) -> tuple[DenseFeatures |
         repeated = len(features.data) - matrix.nnz
     data = np.ascontiguousarray(matrix.data, dtype=kept)
     rows = SparseFeatures(data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), features.shape)
-    return rows, feature_notes(repeated)
+    return rows, (*dtype_notes(features.data.dtype.name), *feature_notes(repeated))

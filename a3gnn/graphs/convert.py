@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.graphs.assemble import check, edge_notes, feature_notes, judged_labels, naming_graph
+from a3gnn.graphs.assemble import check, direction_notes, edge_notes, feature_notes, judged_labels, naming_graph
 from a3gnn.graphs.draft import EDGE_DISK_BYTES, Draft, EdgePieces, canonical_pieces, write_adjacency, write_features
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures, dtype_notes
 from a3gnn.graphs.folder import finish_folder, held_fingerprint, refuse_another
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.load import converted_copy, expanded
-from a3gnn.graphs.npz import features_in, left_out, naming, needed_arrays, readable
+from a3gnn.graphs.npz import features_in, labels_in, left_out, naming, needed_arrays, readable
 from a3gnn.graphs.split import masks_of
 from a3gnn.graphs.synthetic import write as write_synthetic
 from a3gnn.graphs.validate import num_rows
@@ -116,7 +116,7 @@ def _write_npz(path: Path, draft: Draft) -> None:
         OSError: A file can't be written.
     """
     arrays = _unpacked(path, draft)
-    edge_index, labels = arrays["edge_index"], arrays["y"]
+    edge_index, labels = arrays["edge_index"], labels_in(arrays)
     features = features_in(arrays, path)
     draft.name = printable(path.stem)
     with naming_graph(draft.name):
@@ -134,12 +134,14 @@ def _write_npz(path: Path, draft: Draft) -> None:
         edges, num_edges, num_nodes, draft.folder, draft.scratch, draft.memory_bytes, draft.progress
     )
     others = left_out(_names(path), arrays)
-    draft.notes = (*notes, *others, *notes_on_labels, *edge_notes(*counts), *_write_features(features, draft))
+    directions = direction_notes(*(open_npy(draft.folder / f"{name}.npy") for name in ("indptr", "indices")))
+    on_edges = (*edge_notes(*counts), *directions)
+    draft.notes = (*notes, *others, *notes_on_labels, *on_edges, *_write_features(features, draft))
 
 
 def _moves(features: DenseFeatures | SparseFeatures) -> bool:
     """Returns whether the unpacked file can move to the folder unchanged."""
-    return isinstance(features, DenseFeatures) and features.array.flags.c_contiguous
+    return isinstance(features, DenseFeatures) and features.array.flags.c_contiguous and features.array.dtype in FLOATS
 
 
 def _write_features(features: DenseFeatures | SparseFeatures, draft: Draft) -> tuple[str, ...]:
@@ -147,7 +149,9 @@ def _write_features(features: DenseFeatures | SparseFeatures, draft: Draft) -> t
         os.replace(draft.scratch / "x.npy", draft.folder / "x.npy")
         return ()
     stored = write_features(canonical_pieces(features), features.shape[0], draft.folder, draft.progress)
-    return feature_notes(len(features.data) - stored) if isinstance(features, SparseFeatures) else ()
+    if isinstance(features, DenseFeatures):
+        return dtype_notes(features.array.dtype.name)
+    return (*dtype_notes(features.data.dtype.name), *feature_notes(len(features.data) - stored))
 
 
 def _pieces(edge_index: NDArray[Any]) -> EdgePieces:

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from a3gnn.graphs.arrays import row_spans
 from a3gnn.graphs.edge_list_kernels import count_targets, sort_into_buckets, sort_rows, sources_by_row
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures, stored_dtype
 from a3gnn.notify import ConversionProgress
 from a3gnn.storage.npy import NpyWriter
 
@@ -260,17 +260,19 @@ def write_features(pieces: FeaturePieces, num_nodes: int, folder: Path, progress
 
 
 def canonical_pieces(features: DenseFeatures | SparseFeatures) -> Iterator[DenseFeatures | SparseFeatures]:
-    """Yields the rows of `features`, such as memory maps, in C order, with CSR columns ascending and distinct."""
+    """Yields the rows of `features`, such as memory maps, as stored: in C order, CSR columns ascending and distinct."""
     if isinstance(features, SparseFeatures):
         yield from _canonical_csr(features)
         return
     step = max(1, _VALUES_PER_PIECE // max(features.shape[1], 1))
     for start in range(0, features.shape[0], step):
-        yield DenseFeatures(np.ascontiguousarray(features.array[start : start + step]))
+        yield DenseFeatures(
+            np.ascontiguousarray(features.array[start : start + step], stored_dtype(features.array.dtype))
+        )
 
 
 def _canonical_csr(features: SparseFeatures) -> Iterator[SparseFeatures]:
-    kept = features.data.dtype
+    kept = stored_dtype(features.data.dtype)
     # The whole matrix decides whether rows count as sorted, because a sort changes the order in which repeated entries
     # are added.
     canonical, sorted_ = True, True

@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
 
 
+def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the type in which values of `dtype` are stored: float16 for halves, else float32."""
+    return FLOATS[1] if dtype.name == "float16" else FLOATS[0]
+
+
+def dtype_notes(name: str) -> tuple[str, ...]:
+    """Returns the note on features of the type `name` that are stored as float32; nothing for stored types."""
+    stored = name in {dtype.name for dtype in FLOATS}
+    return () if stored else (f"features were {name}; they are stored as float32",)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseFeatures:
     """A dense feature matrix.

@@ -22,7 +22,7 @@ from a3gnn.graphs.describe import describe
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
 from a3gnn.graphs.load import as_named, load_arrays, load_unlabeled, resplit
-from a3gnn.graphs.pyg import from_data, from_unlabeled, left_out, to_data
+from a3gnn.graphs.pyg import as_data, from_data, from_unlabeled, left_out, to_data
 from a3gnn.graphs.soundness import check_sound
 from a3gnn.graphs.split import Split
 from a3gnn.storage.cache import cache_root
@@ -101,7 +101,7 @@ class Graph(GraphArrays):
             UsageError: `split` is not three valid shares.
         """
         graph = cls._of_checked(from_data(data, name, split=Split.of(split, split_seed)))
-        for note in left_out(data):
+        for note in left_out(as_data(data)):
             warnings.warn(f"{name}: {note}", stacklevel=2)
         return graph
 

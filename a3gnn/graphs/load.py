@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from a3gnn.errors import A3GNNError, GraphError, UsageError
+from a3gnn.errors import A3GNNError, GraphError, UnknownGraphError, UsageError
 from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import naming_graph
 from a3gnn.graphs.folder import read_folder
-from a3gnn.graphs.pyg_names import PYG_NAMES
+from a3gnn.graphs.pyg_names import near_pyg_names
 from a3gnn.graphs.soundness import violations
 from a3gnn.graphs.split import MASKS, Split, ids_mask, of_judged
 from a3gnn.graphs.synthetic import generate
@@ -28,6 +28,29 @@ FORMS = (
     "a graph is one of: FILE.npz; a folder written by `a3gnn graph convert`; synthetic:KEY=VALUE,...; pyg:NAME; "
     "ogb:NAME; FILE.pt with a saved PyG Data"
 )
+_WRITTEN = "and torch.save(data, 'graph.pt') writes it"
+#: How files of other programs become graphs, by their ends.
+_FOREIGN = {
+    (".bin", ".dgl"): (
+        "DGL's files are not read: torch_geometric.utils.from_dgl(dgl.load_graphs(FILE)[0][0]) makes a Data of one, in "
+        f"which features must be called x and labels y, {_WRITTEN}"
+    ),
+    **{
+        (suffix,): (
+            f"{suffix} is not read: torch_geometric.utils.from_networkx(networkx.read_{reader}(FILE), "
+            f"group_node_attrs=[NAME, ...]) makes a Data of it, with x of these attributes and y of y, {_WRITTEN}"
+        )
+        for suffix, reader in ((".graphml", "graphml"), (".gml", "gml"), (".gexf", "gexf"), (".net", "pajek"))
+    },
+    (".csv", ".tsv", ".txt", ".edgelist", ".edges", ".parquet", ".json", ".jsonl", ".xlsx", ".gz", ".zip"): (
+        "tables are not read: six lines of docs/start/your_graph.md make an .npz of CSV files"
+    ),
+    (".pkl", ".pickle", ".npy", ".mat", ".mtx", ".h5", ".hdf5"): (
+        "this file is not read: np.savez('graph.npz', edge_index=..., x=..., y=...) writes one that is "
+        "(docs/start/your_graph.md)"
+    ),
+}
+_OGB_NAMES = ("ogbn-arxiv", "ogbn-products", "ogbn-proteins", "ogbn-papers100m")
 _SCHEMES: dict[str, Callable[[str, Split | None], GraphArrays]] = {
     "synthetic": lambda recipe, split: resplit(generate(recipe), split),
     "pyg": pyg_sets.from_pyg_name,
@@ -139,11 +162,18 @@ def _at(path: Path, spec: str | Path, split: Split | None) -> GraphArrays:
     if str(spec) and path.is_dir():
         return resplit(read_folder(path), split)
     if path.suffix not in _SUFFIXES:
-        raise UsageError(f"{FORMS}; got {str(spec)!r}{_meant(path)}")
+        raise UnknownGraphError(f"{_foreign(spec)}{FORMS}; got {str(spec)!r}{_meant(path)}")
     if not path.is_file():
-        raise GraphError(f"{path} does not exist{_meant(path)}; {FORMS}")
+        raise UnknownGraphError(f"{_foreign(spec)}{path} does not exist{_meant(path)}; {FORMS}")
     found = converted_copy(path, split) or _SUFFIXES[path.suffix](path, split)
     return found if split is None else dataclasses.replace(found, source=split.spec(found.source or ""))
+
+
+def _foreign(spec: str | Path) -> str:
+    """Returns how data of another program become a graph, by the end or the scheme of `spec`; "" for unknown ones."""
+    if "://" in str(spec):
+        return f"URLs are not read: download {spec}, and give the path of the file; "
+    return next((f"{how}; " for suffixes, how in _FOREIGN.items() if Path(spec).suffix.lower() in suffixes), "")
 
 
 def _meant(path: Path) -> str:
@@ -152,8 +182,12 @@ def _meant(path: Path) -> str:
     files = sorted(str(one) for one in beside if one.suffix in _SUFFIXES)
     by_stem = [name for name in files if Path(name).with_suffix("") == path.with_suffix("")]
     near = by_stem or difflib.get_close_matches(str(path), files, n=1)
-    same = [f"pyg:{name}" for name in PYG_NAMES if name.lower() == path.stem.lower()]
-    found = [repr(name) for name in (*near, *same) if path.name]
+    stem = path.stem.rpartition(":")[2]
+    sets = [
+        f"ogb:{name}" for name in _OGB_NAMES if stem.lower().replace("_", "-") in (name, name.removeprefix("ogbn-"))
+    ]
+    sets += [] if sets or near else [f"pyg:{name}" for name in near_pyg_names(stem)]
+    found = [repr(name) for name in (*near, *sets) if path.name]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,21 @@ from a3gnn.errors import A3GNNError, GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.graphs.split import IDS, MASKS, Split, masks_of
+from a3gnn.graphs.pyg_names import elsewhere
+from a3gnn.graphs.split import SPLIT_NAMES, Split, masks_of, unused_splits
 from a3gnn.graphs.validate import num_rows
-from a3gnn.option_names import option
 from a3gnn.storage.graph_copies import source_of
 from a3gnn.units import printable
 
 _SPARSE = ("x_data", "x_indices", "x_indptr", "x_shape")
+#: How a graph comes into a file, for messages.
+FROM_TABLES = "docs/start/your_graph.md shows how to write one, from CSV files, too"
+#: Remedies for arrays of Python objects.
+_AS_NUMBERS = {
+    "y": "number the classes: y = pandas.factorize(y)[0]",
+    "x": 'x.astype("float32") makes numbers; a sparse matrix is stored as x_data, x_indices, x_indptr and x_shape',
+    "edge_index": 'edge_index.astype("int64") makes numbers',
+}
 
 
 def read(path: Path, split: Split | None = None) -> GraphArrays:
@@ -33,9 +41,9 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         source = source_of(path)
-        arrays = {name: _array(name, archive) for name in needed_arrays(archive.files, path, split)}
+        arrays = {name: _array(name, archive) for name in needed_arrays(archive.files, path)}
         others = left_out(archive.files, arrays)
-    name, features, labels = printable(path.stem), features_in(arrays, path), arrays["y"]
+    name, features, labels = printable(path.stem), features_in(arrays, path), labels_in(arrays)
     with naming_graph(name):
         masks, notes = masks_of(arrays.get, labels, num_rows(features), split)
     return assemble(name, arrays["edge_index"], features, labels, masks, (*notes, *others), source)
@@ -49,7 +57,7 @@ def read_unlabeled(path: Path) -> GraphArrays:
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         arrays = {name: _array(name, archive) for name in _structure(archive.files, path)}
-        notes = left_out(archive.files, arrays, ("y", *MASKS, *chain(*IDS)))
+        notes = left_out(archive.files, arrays, ("y", *SPLIT_NAMES))
     return assemble_unlabeled(printable(path.stem), arrays["edge_index"], features_in(arrays, path), notes)
 
 
@@ -72,26 +80,26 @@ def readable(path: Path) -> Iterator[None]:
             "FOLDER needs less"
         ) from error
     except Exception as error:  # unpacking an arbitrary file may raise anything
+        why = f"{error or type(error).__name__}" if zipfile.is_zipfile(path) else "np.savez writes a ZIP archive"
         raise GraphError(
-            f"{path} is not a readable .npz file: truncated or of another format ({error or type(error).__name__})"
+            f"{path} is not a readable .npz file: truncated or of another format ({why}); {FROM_TABLES}"
         ) from error
 
 
-def needed_arrays(names: Collection[str], path: Path, split: Split | None = None) -> tuple[str, ...]:
-    """Returns which `names` of an .npz file its graph needs; with a `split`, masks are optional.
+def needed_arrays(names: Collection[str], path: Path) -> tuple[str, ...]:
+    """Returns which `names` of an .npz file its graph needs, and those that may be its split.
 
     Raises:
         GraphError: One is missing.
     """
-    masks = [name for name in (*MASKS, *chain(*IDS)) if name in names]
-    lacking = [mask for mask, ids in zip(MASKS, IDS, strict=True) if not {mask, *ids} & {*names} and split is None]
-    return (*_structure(names, path, ("y", *lacking)), *masks)
+    return (*_structure(names, path, ("y",)), *(name for name in SPLIT_NAMES if name in names))
 
 
 def left_out(names: Collection[str], used: Collection[str], known: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns a note on the arrays of an .npz file that are neither `used` nor `known`; nothing if there are none."""
+    """Returns notes on the arrays of an .npz file that are neither `used` nor `known`; nothing if there are none."""
     others = sorted({*names} - {*used} - {*known})
-    return (f"ignored arrays: {', '.join(others)}; edges have no weights or attributes here",) if others else ()
+    ignored = f"ignored arrays: {', '.join(others)}; edges have no weights or attributes here"
+    return (ignored, *unused_splits(others)) if others else ()
 
 
 def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -99,12 +107,22 @@ def _structure(names: Collection[str], path: Path, also: tuple[str, ...] = ()) -
     needed = ("edge_index", *x, *also)
     missing = [name for name in needed if name not in names]
     if missing:
-        masks = f"; {option('split', '0.6,0.2,0.2')} makes masks" if {*MASKS} & {*missing} else ""
+        others = [name for name in names if name not in {*needed, *SPLIT_NAMES, "y"}]
+        renamed = [f"{name}={other}" for name in missing if (other := elsewhere(others, name))]
+        instead = f", but has {', '.join(others)}; {FROM_TABLES}" if others else ""
+        if renamed:
+            instead += f". Other names: np.savez(FILE, {', '.join(renamed)}, ...)"
         raise GraphError(
             f"{path} must hold edge_index, x (or {', '.join(_SPARSE)}){''.join(f', {name}' for name in also)}; "
-            f"it lacks {', '.join(missing)}{masks}"
+            f"it lacks {', '.join(missing)}{instead}"
         )
     return needed
+
+
+def labels_in(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Returns the labels among `arrays`, without a second dimension of one column."""
+    labels = arrays["y"]
+    return labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
 def features_in(arrays: Mapping[str, NDArray[Any]], path: Path) -> DenseFeatures | SparseFeatures:
@@ -126,12 +144,12 @@ def naming(name: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        if "Object arrays" not in str(error):
+        if "Object arrays" not in str(error) and "Python objects" not in str(error):
             raise
         raise GraphError(
-            f"{name} must hold numbers, got Python objects (dtype object), which are not unpickled; give x as float32, "
-            "edge_index and classes as int64, masks as bool"
-        ) from error
+            f"{name} must hold numbers, got Python objects (dtype object), which are not unpickled; "
+            + _AS_NUMBERS.get(name, f"{name}.astype(bool) makes a mask")
+        ) from None
 
 
 def _array(name: str, archive: Mapping[str, Any]) -> NDArray[Any]:

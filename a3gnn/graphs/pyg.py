@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +14,42 @@ from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays
 from a3gnn.graphs.assemble import assemble, assemble_unlabeled, naming_graph
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
-from a3gnn.graphs.split import MASKS, Split, masks_of
+from a3gnn.graphs.pyg_names import elsewhere
+from a3gnn.graphs.split import IDS, MASKS, SPLIT_NAMES, Split, masks_of, unused_splits
 from a3gnn.graphs.validate import check_edge_shape, check_in_float32, num_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
 
+#: Keys of a dict that a message lists. Guess.
+_MAX_NAMED = 10
+#: Remedies for data types that are often passed by mistake, by package and class.
+REMEDIES = {
+    "torch_geometric.HeteroData": "heterogeneous graphs are not supported; data.to_homogeneous() can convert it",
+    "torch_geometric.TemporalData": (
+        "temporal graphs are not supported; Data(x=..., edge_index=torch.stack([data.src, data.dst]), y=...) is the "
+        "graph of all events, without their times"
+    ),
+    "torch_geometric.Dataset": "give dataset[0]",
+    "torch_geometric.DynamicInheritanceGetter": (
+        "a Batch is saved as one graph by torch.save(Data.from_dict(batch.to_dict()), FILE)"
+    ),
+    "collections.defaultdict": (
+        "transforms like ToUndirected leave it in a Data; torch.save(Data.from_dict(data.to_dict()), FILE) drops it"
+    ),
+    "networkx.Graph": "torch_geometric.utils.from_networkx converts it to a Data",
+    "dgl.DGLGraph": "torch_geometric.utils.from_dgl converts it to a Data; name its features x and its labels y",
+    "numpy.ndarray": "a3gnn needs edges, features and labels: Data(x=..., edge_index=..., y=...) of tensors",
+    "torch.Tensor": "a3gnn needs edges, features and labels: Data(x=..., edge_index=..., y=...)",
+}
+#: The remedy for several graphs.
+_SEVERAL = (
+    "several graphs train as one: Data.from_dict(Batch.from_data_list(graphs).to_dict()) joins them, with train_mask, "
+    "val_mask and test_mask (a bool per node) in each"
+)
+#: The remedy for the file in which PyG keeps a processed data set.
+_SAVED_SET = "this is a data set's processed file; load the data set in Python and save dataset[0], or give pyg:NAME"
 #: Names that PyG treats as attributes of nodes, and of edges (`torch_geometric.data.storage`).
 _OF_NODES = ("x", "feat", "pos", "batch", "node_type", "n_id")
 _OF_EDGES = ("edge_weight", "edge_attr", "edge_type", "e_id")
@@ -45,6 +76,7 @@ def from_data(
         GraphError: `data` lacks x, edge_index or y, or is not valid.
     """
     with naming_graph(name):
+        data = as_data(data)
         x, edge_index, y = (_tensor_of(data, attribute) for attribute in ("x", "edge_index", "y"))
         edges = _array("edge_index", edge_index)
         check_edge_shape(edges)
@@ -63,12 +95,39 @@ def from_unlabeled(data: Data, name: str) -> GraphArrays:
         GraphError: `data` lacks x or edge_index, or is not valid.
     """
     with naming_graph(name):
+        data = as_data(data)
         x, edge_index = (_tensor_of(data, attribute, "x and edge_index") for attribute in ("x", "edge_index"))
         edges = _array("edge_index", edge_index)
         check_edge_shape(edges)
         check_rows(data, edges.shape[1])
         features, notes = features_of(x)
     return assemble_unlabeled(name, edges, features, (*notes, *left_out(data)))
+
+
+def as_data(data: Any) -> Data:
+    """Returns `data`, which must be a `Data`; one that a PyG before 2.0 has pickled gets its present form.
+
+    Raises:
+        GraphError: `data` is something else; the message says what to do.
+    """
+    from torch_geometric.data import Data
+
+    if not isinstance(data, Data):
+        raise GraphError(f"a graph must be a PyG Data, got {type(data).__name__}{remedy_for(data)}")
+    if "_store" in vars(data):
+        return data
+    return Data(**{name: value for name, value in vars(data).items() if value is not None and name[:2] != "__"})
+
+
+def remedy_for(data: object) -> str:
+    """Returns the remedy for data of another type than PyG's `Data`, after a semicolon; "" for unknown types."""
+    if isinstance(data, list | tuple) and data:
+        return f"; {_SEVERAL if len(set(map(type, data))) == 1 else _SAVED_SET}"
+    if isinstance(data, Mapping):
+        has = ", ".join(map(str, list(data)[:_MAX_NAMED]))
+        return f"; Data.from_dict(...) makes one of a dict with x, edge_index and y; this one has {has or 'nothing'}"
+    names = [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__]
+    return next((f"; {REMEDIES[name]}" for name in names if name in REMEDIES), "")
 
 
 def to_data(graph: GraphArrays) -> Data:
@@ -95,12 +154,13 @@ def to_data(graph: GraphArrays) -> Data:
 
 
 def left_out(data: Data) -> tuple[str, ...]:
-    """Returns a note on the edge attributes of `data`, which mini-batches don't have; nothing if there are none."""
-    names = edge_attributes(data)
+    """Returns notes on the edge attributes of `data`, which mini-batches don't have, and on splits that are unused."""
+    names, others = edge_attributes(data), (name for name in data.to_dict() if name not in SPLIT_NAMES)
+    on_splits = unused_splits(name for name in others if name != "split_idx" or not isinstance(data[name], Mapping))
     if not names:
-        return ()
+        return on_splits
     are = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not used"
-    return (f"{are}: edges have neither weights nor other attributes in a3gnn's mini-batches",)
+    return (f"{are}: edges have neither weights nor other attributes in a3gnn's mini-batches", *on_splits)
 
 
 def edge_attributes(data: Data) -> list[str]:
@@ -195,17 +255,44 @@ def _tensor_of(data: Data, attribute: str, needed: str = "x, edge_index and y") 
 
     value = getattr(data, attribute, None)
     if value is None:
-        converted = attribute == "edge_index" and getattr(data, "adj_t", None) is not None
-        hint = "; it has adj_t: leave out the transform ToSparseTensor" if converted else ""
-        raise GraphError(f"a PyG Data must have {needed}, but it lacks {attribute}{hint}")
+        raise GraphError(f"a PyG Data must have {needed}, but it lacks {attribute}{_instead(data, attribute)}")
     if not isinstance(value, torch.Tensor):
-        kind = type(value).__name__
-        raise GraphError(f"{attribute} must be a tensor, got {kind}; torch.as_tensor converts an array")
+        remedy = "torch.as_tensor converts an array"
+        if np.asarray(value).dtype.kind in "OSU":  # such as a list of text
+            remedy = (
+                "torch.as_tensor(pandas.factorize(y)[0]) numbers the classes" if attribute == "y" else "give numbers"
+            )
+        raise GraphError(f"{attribute} must be a tensor, got {type(value).__name__}; {remedy}")
     return value.detach().cpu()
 
 
-def _optional(data: Data, attribute: str) -> NDArray[Any] | None:
-    return None if data.get(attribute) is None else _array(attribute, _tensor_of(data, attribute))
+def _instead(data: Data, attribute: str) -> str:
+    """Returns what `data` has in place of a missing attribute, with the remedy; "" without such."""
+    if attribute == "edge_index" and getattr(data, "adj_t", None) is not None:
+        return "; it has adj_t: leave out the transform ToSparseTensor"
+    other = elsewhere(data.to_dict(), attribute)
+    if other is not None:
+        return f"; set data.{attribute} = data.{other}"
+    constant = "; nodes without features can have a constant: torch_geometric.transforms.Constant()(data)"
+    return constant if attribute == "x" else ""
+
+
+def _optional(data: Data, name: str) -> NDArray[Any] | None:
+    """Returns a part of the split of `data`, such as train_mask, or split_idx[train]; None if there is none."""
+    import torch
+
+    if name in (*MASKS, *chain(*IDS)):
+        return None if data.get(name) is None else _array(name, _tensor_of(data, name))
+    place, entry, key = name.partition("[")
+    value: Any = data.get(place)
+    if entry:
+        value = value.get(key.removesuffix("]")) if isinstance(value, Mapping) else None
+    if not isinstance(value, torch.Tensor | np.ndarray):
+        return None  # an attribute of another meaning
+    try:
+        return _array(name, torch.as_tensor(value).detach().cpu())
+    except (GraphError, TypeError):
+        return None
 
 
 def _array(name: str, tensor: Tensor) -> NDArray[Any]:

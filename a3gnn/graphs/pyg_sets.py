@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from a3gnn._imports import optional
-from a3gnn.errors import A3GNNError, GraphError
+from a3gnn.errors import A3GNNError, GraphError, UnknownGraphError
 from a3gnn.graphs.arrays import GraphArrays
-from a3gnn.graphs.pyg import from_data, from_unlabeled
-from a3gnn.graphs.pyg_names import PYG_NAMES
+from a3gnn.graphs.pyg import REMEDIES, from_data, from_unlabeled, remedy_for
+from a3gnn.graphs.pyg_names import PYG_NAMES, near_pyg_names
 from a3gnn.graphs.split import MASKS, Split
 from a3gnn.storage.cache import VARIABLE, cache_root
 from a3gnn.storage.graph_copies import source_of
@@ -72,21 +72,34 @@ def _unpickled(path: Path) -> tuple[Data, str]:
     except MemoryError:
         raise
     except Exception as error:  # unpickling an arbitrary file may raise anything
-        raise GraphError(
-            f"{path} is not a readable PyG Data ({type(error).__name__}{_foreign(error)}). It is truncated, of "
-            "another format, or holds classes other than tensors and PyG's. If you trust it, load it in Python and "
-            "use Graph.from_pyg"
-        ) from error
+        raise GraphError(f"{path} is not a readable PyG Data: {_refused(error)}") from error
     if not isinstance(data, Data):
-        hint = "to_homogeneous() can convert it" if type(data).__name__ == "HeteroData" else "save dataset[0]"
-        raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}; {hint}")
+        remedy = remedy_for(data) or "; torch.save(data, FILE) writes one from a PyG Data"
+        raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}{remedy}")
     return data, source
 
 
-def _foreign(error: Exception) -> str:
-    """Returns the class that torch refuses to unpickle, such as a date among the attributes; "" for other errors."""
-    found = re.search(r"GLOBAL (\S+) was not", str(error))
-    return f": {found[1]}" if found else ""
+def refused_class(error: Exception) -> str | None:
+    """Returns the class that torch refuses to unpickle, such as a date; None for another error.
+
+    Messages contain it in place of torch's text, which proposes to run the file's code.
+    """
+    found = re.search(r"GLOBAL (\S+) was not|but got <class '(\S+)'>", str(error))
+    return found and (found[1] or found[2])
+
+
+def _refused(error: Exception) -> str:
+    """Returns why torch can't unpickle a file, with the remedy."""
+    found = refused_class(error)
+    if found is None:
+        return "it is truncated or of another format. torch.save(data, FILE) writes one from a PyG Data"
+    package, _, kind = found.rpartition(".")
+    name = "Dataset" if package.startswith("torch_geometric.datasets") else kind
+    remedy = REMEDIES.get(
+        f"{package.partition('.')[0]}.{name}",
+        "save a Data of tensors alone: torch.save(Data(x=..., edge_index=..., y=..., train_mask=...), FILE)",
+    )
+    return f"it holds {found}, which is not unpickled, because a file may run code; {remedy}"
 
 
 def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
@@ -102,8 +115,9 @@ def from_pyg_name(name: str, split: Split | None = None) -> GraphArrays:
     known = {short.lower(): spelled for short, spelled in PYG_NAMES.items()}
     kind, _, member = known.get(name.lower(), name).partition("/")
     if not isinstance(getattr(datasets, kind, None), type):
-        raise GraphError(
-            f"pyg:{name} is unknown; give pyg:CLASS/NAME with a class of torch_geometric.datasets, or one of "
+        near = "".join(f"; did you mean 'pyg:{one}'?" for one in near_pyg_names(name.rpartition("/")[2]))
+        raise UnknownGraphError(
+            f"pyg:{name} is unknown{near}; give pyg:CLASS/NAME with a class of torch_geometric.datasets, or one of "
             f"{', '.join(PYG_NAMES)}"
         )
     folder = cache_root() / "downloads" / "pyg" / kind
@@ -189,9 +203,9 @@ def pyg_classes() -> AbstractContextManager[None]:
     """
     import torch
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
+    from torch_geometric.data.storage import AttrType, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-    safe: list[Any] = [DataEdgeAttr, DataTensorAttr, BaseStorage, GlobalStorage, NodeStorage, EdgeStorage]
+    safe: list[Any] = [DataEdgeAttr, DataTensorAttr, BaseStorage, GlobalStorage, NodeStorage, EdgeStorage, AttrType]
     safe += [np.ndarray, np.dtype, *(type(np.dtype(kind)) for kind in (np.int64, np.int32))]
     rebuild = np.empty(0).__reduce__()[0]
     safe.append(rebuild)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +23,22 @@ from a3gnn.units import count
 MASKS = ("train_mask", "val_mask", "test_mask")
 #: Names of id arrays that replace the mask at the same place in `MASKS`.
 IDS = (("train_idx",), ("val_idx", "valid_idx"), ("test_idx",))
+_KINDS_OF_SPLITS = ("mask", "idx", "ids", "index", "indices", "nodes")
+_SPELLINGS = (("train",), ("val", "valid", "validation"), ("test",))
+#: Further names, of masks or ids, that other programs give to what belongs at the same place in `MASKS`. `[...]` is an
+#: entry of a mapping, such as OGB's.
+_ELSEWHERE = tuple(
+    tuple(
+        name
+        for one in spellings
+        for name in (*(f"{one}_{of}" for of in _KINDS_OF_SPLITS), f"idx_{one}", one, f"split_idx[{one}]")
+        if name not in (mask, *ids)
+    )
+    for mask, ids, spellings in zip(MASKS, IDS, _SPELLINGS, strict=True)
+)
+#: All names by which a split is found.
+SPLIT_NAMES = (*MASKS, *chain(*IDS, *_ELSEWHERE))
+_LIKE_A_SPLIT = re.compile(r"(^|_)(splits?|folds?|train|val|valid|validation|test)(_|$)", re.IGNORECASE)
 _SCHEME = "split:"
 # Train, validation and test shares of a `Data` without masks. Guess: no source prescribes them.
 _SHARES = (0.6, 0.2, 0.2)
@@ -116,7 +134,8 @@ def masks_of(
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     """Returns masks by name of `MASKS`, unchecked, and notes on their origin.
 
-    A mask has priority over ids. A missing mask is drawn from the labeled nodes that are in no other mask.
+    A mask has priority over ids, and both over the names of other programs. A missing mask is drawn from the labeled
+    nodes that are in no other mask.
 
     Args:
         get: Returns the array of a name, or None.
@@ -131,12 +150,17 @@ def masks_of(
     check_kind(labels)
     found: dict[str, NDArray[Any]] = {}
     names, notes = [], []
-    for mask, kinds in zip(MASKS, IDS, strict=True):
+    for mask, kinds, elsewhere in zip(MASKS, IDS, _ELSEWHERE, strict=True):
         given, ids = get(mask), next((kind for kind in kinds if get(kind) is not None), None)
+        if given is None and ids is None:
+            ids = next((name for name in elsewhere if _selected(get(name), num_nodes) is not None), None)
+            notes += unused_splits(name for name in elsewhere if ids is None and get(name) is not None)
         names += [name for name, there in ((mask, given is not None), (ids, ids is not None)) if there and name]
         if split is not None:
             continue
-        listed = None if ids is None else ids_mask(_checked(ids, get(ids), mask, num_nodes), num_nodes)
+        listed = None if ids is None else _selected(get(ids), num_nodes)
+        if ids in kinds:
+            listed = ids_mask(_checked(ids, get(ids), mask, num_nodes), num_nodes)
         if given is not None and listed is not None and not np.array_equal(_first(given), listed):
             notes.append(f"{ids} and {mask} select different nodes; {mask} is used")
         elif given is None and listed is not None:
@@ -145,9 +169,9 @@ def masks_of(
             found[mask] = listed if given is None else given  # type: ignore[assignment]
     if split is not None:
         judging = [known for name in names if (known := _as_mask(name, get(name), num_nodes)) is not None]
-        return {**split.masks(of_judged(labels, judging))}, (split.note(names),)
+        return {**split.masks(of_judged(labels, judging))}, (split.note(names), *notes)
     if not found:
-        return {**Split().masks(labels)}, (f"it had no masks; labeled nodes are split {Split()}",)
+        return {**Split().masks(labels)}, (f"it had no masks; labeled nodes are split {Split()}", *notes)
     splits = max(mask.shape[1] if mask.ndim == 2 else 1 for mask in found.values())
     if splits > 1:
         notes.append(f"it had {splits} splits; the first is used")
@@ -193,10 +217,26 @@ def _as_mask(name: str, values: NDArray[Any] | None, num_nodes: int) -> NDArray[
     """Returns a mask, or ids as a mask; None if missing or invalid. It shows a split which classes are judged."""
     if values is None or name in MASKS:
         return None if values is None else _first(values)
-    try:
-        return ids_mask(_checked(name, values, name, num_nodes), num_nodes)
-    except GraphError:  # the split replaces these ids
+    return _selected(values, num_nodes)  # invalid ids are replaced by the split
+
+
+def _selected(values: NDArray[Any] | None, num_nodes: int) -> NDArray[np.bool_] | None:
+    """Returns the nodes that a mask (bool, or 0 and 1 for all nodes) or ids select, bool; None if it is neither."""
+    if values is None:
         return None
+    first = _first(values)
+    if first.shape == (num_nodes,) and (first.dtype == np.bool_ or (first.dtype.kind in "iu" and set(first) == {0, 1})):
+        return first.astype(np.bool_)
+    if first.ndim != 1 or first.dtype.kind not in "iu" or not len(first) or len(np.unique(first)) < len(first):
+        return None
+    return ids_mask(first, num_nodes) if first.min() >= 0 and first.max() < num_nodes else None
+
+
+def unused_splits(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns a note on those `names` of unused arrays that seem to contain a split; nothing if there are none."""
+    like = [name for name in names if _LIKE_A_SPLIT.search(name)]
+    known = f"masks are called {', '.join(MASKS)} (a bool per node), ids {', '.join(ids[0] for ids in IDS)}"
+    return (f"{', '.join(like)} may be a split, but can't be used as one; {known}",) if like else ()
 
 
 def _first(mask: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import MAX_NODES
-from a3gnn.graphs.features import DenseFeatures, SparseFeatures
+from a3gnn.graphs.features import FLOATS, DenseFeatures, SparseFeatures
 from a3gnn.graphs.labels import is_labeled, unlabeled
 from a3gnn.units import count
 
@@ -19,32 +19,46 @@ _PIECE = 1 << 22
 
 
 def check_edges(edge_index: NDArray[Any], num_nodes: int) -> None:
-    """Checks that `edge_index` is of integers and shape (2, E), has an edge, and contains only existing nodes."""
+    """Checks that `edge_index` is of integers and shape (2, E), and contains only existing nodes."""
     check_edge_shape(edge_index)
     if not 0 < num_nodes <= MAX_NODES:
         raise GraphError(f"a graph must have 1 to {MAX_NODES:,} nodes, got {num_nodes:,}; ids are 32-bit")
-    if edge_index.shape[1] == 0:
-        raise GraphError("a graph must have an edge, got none; without edges a GNN has nothing to aggregate")
+    if edge_index.size == 0:
+        return
     low, high = int(edge_index.min()), int(edge_index.max())
     if low < 0 or high >= num_nodes:
-        raise GraphError(
-            f"edge_index must be in [0, {num_nodes}) (the rows of x), got {low} to {high}; "
-            "renumber the nodes from 0, or add the missing feature rows"
-        )
+        remedy = "renumber the nodes from 0, or add the missing feature rows"
+        if (low, high) == (1, num_nodes):
+            remedy = "these ids begin at 1: edge_index - 1 begins at 0"
+        raise GraphError(f"edge_index must be in [0, {num_nodes}) (the rows of x), got {low} to {high}; {remedy}")
 
 
 def check_edge_shape(edge_index: NDArray[Any]) -> None:
-    """Checks that `edge_index` is of integers and shape (2, E)."""
-    _check_array("edge_index", edge_index, "iu", 2, "give sources and targets as two rows of int64")
+    """Checks that `edge_index` is of integers and shape (2, E); one without edges may have any type and shape."""
+    if edge_index.size == 0:
+        return
+    whole = ": edge_index.astype(np.int64)" if edge_index.dtype.kind == "f" else ""
+    remedy = f"give sources and targets as two rows of int64{whole}"
+    if edge_index.ndim == 2 and edge_index.shape[0] == edge_index.shape[1] > 2:
+        remedy = "np.stack(np.nonzero(A)) makes edges of an adjacency matrix A"
+    _check_array("edge_index", edge_index, "iu", 2, remedy)
     if edge_index.shape[0] != 2:
-        raise GraphError(f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets")
+        turned = "edge_index.T has the right one" if edge_index.shape[1] == 2 else remedy
+        raise GraphError(
+            f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets; {turned}"
+        )
 
 
 def num_rows(features: DenseFeatures | SparseFeatures) -> int:
     """Returns the number of rows, after a check of the type and shape of dense features."""
     if isinstance(features, DenseFeatures):
-        _check_array("x", features.array, "f", 2, "give one float32 or float16 row per node")
+        _check_array("x", features.array, "biuf", 2, "give one row of numbers per node" + _turned(features.array))
     return features.shape[0]
+
+
+def _turned(array: NDArray[Any]) -> str:
+    """Returns the remedy for numbers of another number of dimensions than 2."""
+    return "" if array.ndim == 2 else f", such as x.reshape({len(array) if array.ndim else 1}, -1)"
 
 
 def check_features(features: DenseFeatures | SparseFeatures) -> None:
@@ -63,7 +77,7 @@ def check_masks(masks: Mapping[str, NDArray[Any]], labels: NDArray[Any]) -> None
     """Checks that the masks are bool, one value per node, not empty, disjoint, and only on labeled nodes."""
     unknown = ~is_labeled(labels)
     for name, mask in masks.items():
-        _check_array(name, mask, "b", 1, "give one bool per node")
+        _check_array(name, mask, "b", 1, f"give one bool per node, or name an array of node ids {name[:-4]}idx")
         if len(mask) != len(labels):
             raise GraphError(f"{name} must have one value per node, got {len(mask):,} for {count(len(labels), 'node')}")
         if not mask.any():
@@ -93,8 +107,10 @@ def check_labels(labels: NDArray[Any], num_nodes: int) -> None:
     """
     check_kind(labels)
     if len(labels) != num_nodes:
-        without = unlabeled(labels)
-        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without} is unlabeled")
+        without = f"{unlabeled(labels)} is unlabeled"
+        if labels.ndim == 2 and labels.shape[1] == num_nodes:
+            without = "y.T has a row per node, and y.reshape(-1) is the one row of y"
+        raise GraphError(f"y must have one label per node, got {len(labels)} for {num_nodes}; {without}")
     if labels.ndim == 2:
         _check_rows(labels)
     elif labels.dtype.kind == "f":
@@ -110,10 +126,16 @@ def check_kind(labels: NDArray[Any]) -> None:
         GraphError: They fit no kind of labels.
     """
     kind = labels.dtype.kind
+    if kind in "OSU":
+        raise GraphError(
+            f"y must hold numbers, got {labels.dtype} of shape {labels.shape}; number the classes: y = "
+            "np.unique(y, return_inverse=True)[1], or pandas.factorize(y)[0]"
+        )
     if labels.ndim not in (1, 2) or kind not in ("iuf" if labels.ndim == 1 else "iubf"):
         raise GraphError(
             "y must be 1-dimensional integers (classes), 2-dimensional 0 and 1 (several labels per node) or "
-            f"1-dimensional floats (values), got {labels.dtype} of shape {labels.shape}; give one per node"
+            f"1-dimensional floats (values), got {labels.dtype} of shape {labels.shape}; "
+            + ("y.astype(int) makes classes" if kind == "b" else "give one per node")
         )
     if labels.ndim == 2 and labels.shape[1] < 2:
         raise GraphError(
@@ -139,7 +161,7 @@ def check_in_float32(name: str, given: NDArray[Any], stored: NDArray[np.float32]
 def _check_csr(features: SparseFeatures) -> None:
     data, indices, indptr = features.data, features.indices, features.indptr
     rows, columns = features.shape
-    _check_array("x_data", data, "f", 1, "give the stored values as float32 or float16")
+    _check_array("x_data", data, "biuf", 1, "give the stored values as float32 or float16")
     _check_array("x_indices", indices, "iu", 1, "give each stored value's column as int32")
     _check_array("x_indptr", indptr, "iu", 1, "give each row's first position as int64")
     if rows < 0 or not 0 <= columns <= MAX_NODES:
@@ -156,18 +178,22 @@ def _check_csr(features: SparseFeatures) -> None:
 
 
 def _check_array(name: str, array: NDArray[Any], kinds: str, ndim: int, remedy: str) -> None:
-    wrong_float = kinds == "f" and array.dtype not in (np.float32, np.float16)
-    if array.dtype.kind not in kinds or wrong_float or array.ndim != ndim:
-        wanted = {"iu": "integers", "f": "float32 or float16", "b": "bool"}[kinds]
+    if array.dtype.kind not in kinds or array.ndim != ndim:
+        wanted = {"iu": "integers", "biuf": "real numbers, such as float32,", "b": "bool"}[kinds]
         raise GraphError(
             f"{name} must be {wanted} of {ndim} dimension{'s' if ndim > 1 else ''}, "
             f"got {array.dtype} of shape {array.shape}; {remedy}"
         )
 
 
-def _check_values(name: str, values: NDArray[np.floating]) -> None:
+def _check_values(name: str, values: NDArray[Any]) -> None:
     step = max(1, _PIECE // max(values.shape[-1] if values.ndim == 2 else 1, 1))
     bad = sum(int(np.count_nonzero(~np.isfinite(values[i : i + step]))) for i in range(0, len(values), step))
+    if values.dtype not in FLOATS and values.dtype.kind == "f":
+        for start in range(0, len(values), step):
+            piece = values[start : start + step]
+            with np.errstate(over="ignore"):  # an overflow is reported as a GraphError
+                check_in_float32(name, piece, piece.astype(np.float32))
     if bad:
         raise GraphError(f"{name} must be finite, got {bad} NaN or infinite values; replace them, for example by 0")
 
@@ -175,7 +201,10 @@ def _check_values(name: str, values: NDArray[np.floating]) -> None:
 def _check_classes(labels: NDArray[Any], num_nodes: int) -> None:
     low, high = int(labels.min()), int(labels.max())
     if low < -1 or high >= max(num_nodes, 1):
-        raise GraphError(f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabeled")
+        raise GraphError(
+            f"y must be in [-1, {num_nodes}), got {low} to {high}; number classes from 0, -1 is unlabeled: y = "
+            "np.unique(y, return_inverse=True)[1]"
+        )
     if high < 0:
         raise GraphError("a graph must have labeled nodes, got none (y is -1 throughout); label some to train on")
 
@@ -197,16 +226,18 @@ def _check_rows(labels: NDArray[Any]) -> None:
     ones_and_more = labeled = 0
     for start in range(0, len(labels), step):
         piece = labels[start : start + step]
-        without = np.isnan(piece) if piece.dtype.kind == "f" else piece == -1
+        without = np.isnan(piece) | (piece == -1) if piece.dtype.kind == "f" else piece == -1
         if not (without | (piece == 0) | (piece == 1)).all():
             raise GraphError(
                 f"2-dimensional y must hold 0 and 1, got {piece.min()} to {piece.max()}; give each label a column, "
                 "or one number per node in 1 dimension"
             )
-        if (without.any(axis=1) != without.all(axis=1)).any():
+        if partly := int(np.count_nonzero(without.any(axis=1) != without.all(axis=1))):
+            one = "np.nan_to_num(y[:, 0], nan=-1).astype(int)" if labels.dtype.kind == "f" else "y[:, 0]"
             raise GraphError(
-                "each row of y must be labeled or unlabeled as a whole, got rows that are unlabeled in part; fill "
-                "in 0, or give whole rows of -1 (NaN in floats)"
+                f"each row of y must be labeled or unlabeled as a whole, got {count(partly, 'row')} with unknown "
+                "labels beside known ones, which the loss can't leave out. Make these rows -1 as a whole and take "
+                f"their nodes out of the masks, or train on one label at a time: y = {one}"
             )
         known = ~without[:, 0]
         labeled += int(np.count_nonzero(known))

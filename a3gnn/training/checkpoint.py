@@ -13,6 +13,7 @@ import torch
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import A3GNNError, ConfigError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.pyg_sets import refused_class
 from a3gnn.option_names import option
 from a3gnn.storage.atomic import persist, replacing
 from a3gnn.task import Task
@@ -89,8 +90,8 @@ def restore_checkpoint(
         before, progress = state["identity"], Progress.from_dict(state["progress"])
     except Exception as error:
         raise ConfigError(
-            f"{path} must be a checkpoint, but can't be read: {error}; train without {option('resume')} in another "
-            f"{option('out')}"
+            f"{path} must be a checkpoint, but can't be read: {why_unreadable(error)}; train without "
+            f"{option('resume')} in another {option('out')}"
         ) from error
     if changed := _changes(before, known):
         raise ConfigError(
@@ -102,6 +103,14 @@ def restore_checkpoint(
     if trainer.division is not None and "division" in state:  # a resumed run may start to adapt
         trainer.division.load_state_dict(state["division"])
     return progress
+
+
+def why_unreadable(error: Exception) -> str:
+    """Returns why torch can't read a file of weights."""
+    if isinstance(error, OSError):
+        return str(error)
+    found = refused_class(error)
+    return "it is truncated or of another format" if found is None else f"it holds {found}, not only tensors and text"
 
 
 def saved_progress(folder: Path) -> Progress:

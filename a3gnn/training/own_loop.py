@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
+from contextlib import suppress
+from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
@@ -12,11 +15,22 @@ from torch.optim.lr_scheduler import LambdaLR
 from a3gnn.acceleration.accelerate import LayerReport, accelerate, layers
 from a3gnn.checks import whole_number
 from a3gnn.config import TrainConfig
-from a3gnn.errors import UsageError
+from a3gnn.errors import ModelError, UsageError
 from a3gnn.models.own.user_model import UserModel, schedule_factor
 from a3gnn.setting import Setting
-from a3gnn.task import Task
+from a3gnn.task import MODEL_LABELS, Task
 from a3gnn.training.learner import LearningRate
+from a3gnn.units import count
+
+#: The model of each convolution of PyG.
+_MODEL_OF = {
+    "SAGEConv": MODEL_LABELS["sage"],
+    "GCNConv": MODEL_LABELS["gcn"],
+    "GATConv": MODEL_LABELS["gat"],
+    "GATv2Conv": MODEL_LABELS["gatv2"],
+    "GINConv": MODEL_LABELS["gin"],
+    "TransformerConv": MODEL_LABELS["transformer"],
+}
 
 
 def applied(
@@ -36,8 +50,55 @@ def applied(
         batches = _batches(config, task, setting.graph.num_train)
     else:
         batches = whole_number("batches_per_epoch", batches_per_epoch, 1, "len(loader) is the number")
+    if differing := _differing(model, optimizer, task):
+        scale = config.learning_rate_scale
+        factor = f": the tuned learning rate factor x{scale:g} may not hold" if scale != 1 else ": it may not hold"
+        warnings.warn(f"tuned for {differing}{factor}; give tune() model= and task=", stacklevel=3)
     accelerate(model, config.compute_dtype)
     return schedule_of(model, optimizer, config, task, batches)
+
+
+def _differing(model: nn.Module, optimizer: Optimizer, task: Task) -> str:
+    """Returns how the tuned task differs from `model` and `optimizer`, as `..., applied to ...`; "" if it does not.
+
+    Built-in models are compared by their PyG convolutions, and your own by the shapes of their parameters.
+    """
+    pairs: list[tuple[str, str]] = []
+    if task.own is not None:
+        with suppress(ModelError):
+            if UserModel.of(task.model, model).shapes != task.own.shapes:
+                pairs.append((f"the parameters of {task.model}", f"{type(model).__name__} with others"))
+    elif not task.is_own:
+        wanted = (MODEL_LABELS[task.model], f"{count(task.num_layers, 'layer')}", f"{task.hidden_channels} columns")
+        found = _described(model)
+        if any(one not in (None, other) for one, other in zip(found, wanted, strict=True)):
+            pairs.append((" of ".join(wanted), " of ".join(one for one in found if one is not None)))
+    rates = sorted({float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups})
+    if not all(math.isclose(rate, task.learning_rate, rel_tol=1e-6) for rate in rates):
+        pairs.append((f"learning rate {task.learning_rate:g}", ", ".join(f"{rate:g}" for rate in rates)))
+    return ", applied to ".join(" at ".join(side) for side in zip(*pairs, strict=True))
+
+
+def _described(model: nn.Module) -> tuple[str, str | None, str | None]:
+    """Returns the kind, layers and hidden width of `model`; None for what its layers do not show."""
+    named = [(module, _kind(module)) for module in model.modules()]
+    convolutions, kinds = [one for one, kind in named if kind], sorted({kind for _, kind in named if kind})
+    if not kinds:
+        return type(model).__name__, None, None
+    widths = {_width(module) for module in convolutions[:-1]} - {None}
+    width = f"{', '.join(map(str, sorted(widths)))} columns" if widths else None
+    return ", ".join(kinds), count(len(convolutions), "layer"), width
+
+
+def _kind(layer: nn.Module) -> str | None:
+    """Returns the model whose convolution `layer` is; None for other modules."""
+    return next((_MODEL_OF[one.__name__] for one in type(layer).__mro__ if one.__name__ in _MODEL_OF), None)
+
+
+def _width(layer: Any) -> int | None:
+    """Returns the columns that a convolution of PyG returns; None if it does not say."""
+    columns, heads = getattr(layer, "out_channels", None), getattr(layer, "heads", 1)
+    return columns * (heads if getattr(layer, "concat", False) else 1) if isinstance(columns, int) else None
 
 
 def schedule_of(

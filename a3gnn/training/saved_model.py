@@ -20,7 +20,7 @@ from a3gnn.errors import A3GNNError, ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.metric import Target
 from a3gnn.task import Task
-from a3gnn.training.checkpoint import save
+from a3gnn.training.checkpoint import save, why_unreadable
 
 #: a3gnn's key in `_metadata`; other keys are modules' names.
 _PLACE = "a3gnn"
@@ -82,7 +82,8 @@ class SavedModel:
             raise ConfigError(f"{file} does not exist; a3gnn train --out DIR writes one") from None
         except Exception as error:  # reading a foreign file can raise any error
             raise ConfigError(
-                f"{file} must be a model.pt that a3gnn train wrote, but can't be read: {error}"
+                f"{file} must be a model.pt that a3gnn train wrote, but can't be read: {why_unreadable(error)}; give "
+                "the folder of a training, or its model.pt"
             ) from error
         known = getattr(state, "_metadata", {}).get(_PLACE)
         if known is None:

@@ -218,7 +218,8 @@ class TunedConfig:
 
         Args:
             model: Any module, called as PyG's are.
-            optimizer: Over the model's parameters. Its learning rates correspond to the task's.
+            optimizer: Over the model's parameters. Its learning rates correspond to the task's; another rate, class,
+                depth or width of the model than the task's is a warning.
             batches_per_epoch: `len(loader)`; by default the tune's number.
 
         Returns:

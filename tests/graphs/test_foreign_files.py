@@ -94,7 +94,7 @@ def test_an_archive_of_something_else_says_what_it_lacks(tmp_path: Path) -> None
         ({"x": None}, r"ring\.npz must hold edge_index, x \(or x_data, .*\), y; it lacks x$"),
         ({"x": None, "x_data": np.ones(3, np.float32)}, r"it lacks x_indices, x_indptr, x_shape$"),
         ({"y": None}, r"it lacks y$"),
-        ({"val_mask": None}, r"it lacks val_mask; --split 0\.6,0\.2,0\.2 makes masks$"),
+        ({"x": None, "Feats": np.ones((6, 1))}, r"it lacks x, but has Feats; .*np\.savez\(FILE, x=Feats, \.\.\.\)$"),
     ],
 )
 def test_an_array_that_is_missing_is_named(
@@ -105,7 +105,7 @@ def test_an_array_that_is_missing_is_named(
 
 
 _WRONG_LABELS = [
-    (np.array(list("abcdef")), r"y must be 1-dimensional integers .* got <U1 of shape \(6,\); give one per node"),
+    (np.array(list("abcdef")), r"y must hold numbers, got <U1 of shape \(6,\); number the classes"),
     (np.array(1), r"y must be 1-dimensional integers .* got int64 of shape \(\); give one per node"),
     (np.zeros((6, 0), np.int64), r"2-dimensional y must have 2 columns or more, .* got shape \(6, 0\)"),
     (np.zeros((6, 2, 2), np.int64), r"y must be 1-dimensional integers .* got int64 of shape \(6, 2, 2\)"),
@@ -134,14 +134,14 @@ def test_a_graph_to_predict_on_that_can_not_be_read_is_said(
 ) -> None:
     (tmp_path / "folder.npz").mkdir()
     (tmp_path / "table.csv").write_text("1,2")
-    path = npz(arrays, "noy", y=None, edge_index=np.zeros((2, 0), np.int64))
+    path = npz(arrays, "noy", y=None, edge_index=np.array([[0], [6]]))
     for spec, message in {
         tmp_path / "nowhere.npz": "must be an existing file; did you mean .*noy.npz",
         tmp_path / "folder.npz": "must be an existing file",
         tmp_path / "table.csv": r"must be one of \.npz, \.pt, \.pth to be read without labels",
         Path("x" * 5000 + ".npz"): "can't be opened .*File name too long",
         Path("~nobody-of-that-name/graph.npz"): "home folder in .* is unknown",
-        path: "^noy: a graph must have an edge",
+        path: "^noy: edge_index must be in",
     }.items():
         with pytest.raises(GraphError, match=message):
             Graph.load_unlabeled(spec)

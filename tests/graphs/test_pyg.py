@@ -68,7 +68,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path: Path, monkeypatch: py
 
 def test_something_else_that_was_saved_is_said(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(2)}, tmp_path / "model.pt")
-    with pytest.raises(GraphError, match=r"model\.pt must hold a PyG Data, got dict; save dataset\[0\]"):
+    with pytest.raises(GraphError, match=r"model\.pt must hold a PyG Data, got dict; Data\.from_dict\(.* has weight$"):
         Graph.load(tmp_path / "model.pt")
 
 
@@ -254,7 +254,7 @@ def test_features_of_other_types_become_floats_and_it_is_said(data: Data, dtype:
             r"x must be real, got torch.complex64; use torch\.vie",
         ),
         ({"x": np.zeros((12, 3), np.float32)}, "x must be a tensor, got ndarray; torch.as_tensor converts an array"),
-        ({"x": torch.zeros(12)}, "x must be float32 or float16 of 2 dimensions"),
+        ({"x": torch.zeros(12)}, "x must be real numbers, such as float32, of 2 dimensions"),
         ({"edge_index": torch.rand(2, 12)}, "edge_index must be integers of 2 dimensions, got float32"),
         ({"edge_index": torch.zeros(12, 2, dtype=torch.int64)}, r"edge_index must have shape \(2, E\), got \(12, 2\)"),
         ({"edge_index": torch.full((2, 12), 12)}, r"edge_index must be in \[0, 12\)"),
@@ -298,7 +298,9 @@ def test_the_first_of_several_splits_is_used_and_it_is_said(data: Data) -> None:
     assert (graph.fingerprint, graph.notes) == (one.fingerprint, ("it had 2 splits; the first is used",))
 
 
-@pytest.mark.parametrize(("saved", "hint"), [(HeteroData(), "to_homogeneous"), ([1, 2], r"save dataset\[0\]")])
+@pytest.mark.parametrize(
+    ("saved", "hint"), [(HeteroData(), "heterogeneous .*to_homogeneous"), ([1, 2], r"several graphs train as one")]
+)
 def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: Path) -> None:
     torch.save(saved, tmp_path / "other.pt")
     with pytest.raises(GraphError, match=rf"other\.pt must hold a PyG Data, got {type(saved).__name__}; {hint}"):

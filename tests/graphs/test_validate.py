@@ -38,11 +38,19 @@ def _with_nan() -> np.ndarray:
         ({"edge_index": np.array([[0, 6], [1, 1]])}, r"edge_index must be in \[0, 6\).*got 0 to 6; renumber"),
         ({"edge_index": np.array([[0, -1], [1, 1]])}, r"edge_index must be in \[0, 6\).*got -1 to 1"),
         ({"edge_index": np.zeros((3, 4), dtype=int)}, r"edge_index must have shape \(2, E\), got \(3, 4\)"),
+        ({"edge_index": np.zeros((4, 2), dtype=int)}, r"must have shape \(2, E\), got \(4, 2\); .*edge_index\.T has"),
+        ({"edge_index": np.eye(6, dtype=int)}, r"must have shape \(2, E\), .*np\.nonzero"),
+        ({"edge_index": np.array([[1, 6], [2, 1]])}, r"got 1 to 6; these ids begin at 1: edge_index - 1"),
+        ({"edge_index": np.empty((2, 0))}, r"must have an edge, got none"),
         ({"edge_index": np.zeros((2, 4))}, r"edge_index must be integers of 2 dimensions, got float64"),
         ({"edge_index": np.zeros((2, 0), dtype=int)}, r"must have an edge, got none"),
         ({"x": _with_nan()}, r"x must be finite, got 2 NaN or infinite values; replace"),
-        ({"x": _X.astype(np.float64)}, r"x must be float32 or float16 of 2 dimensions, got float64"),
-        ({"x": _X[:, 0]}, r"x must be float32 or float16 of 2 dimensions, got float32 of shape \(6,\)"),
+        ({"x": _X.astype(complex)}, r"x must be real numbers, such as float32, of 2 dimensions, got complex128"),
+        ({"x": _X.astype(np.float64) + 1e300}, r"x must fit float32, up to 3.4e\+38, got 18 values beyond"),
+        (
+            {"x": _X[:, 0]},
+            r"x must be real numbers, .* of 2 dimensions, got float32 of shape \(6,\); .* x\.reshape\(6, -1\)",
+        ),
         ({"x": _X[:, :0]}, r"x must have a column"),
         ({"x": _X[:5]}, r"edge_index must be in \[0, 5\)"),
         ({"y": np.array([0, 1, 0, 1, 0, -2])}, r"y must be in \[-1, 6\), got -2 to 1; number classes from 0"),
@@ -51,15 +59,20 @@ def _with_nan() -> np.ndarray:
         ({"y": np.full((6, 2), 2)}, r"2-dimensional y must hold 0 and 1, got 2 to 2"),
         ({"y": np.eye(6, dtype=int)}, r"must have a row that is not one-hot, .* give y\.argmax\(axis=1\)"),
         ({"y": np.full((6, 2), -1)}, r"must have labeled nodes, got none \(every row"),
-        ({"y": np.array([[0, -1]] * 6)}, r"got rows that are unlabeled in part; fill in 0"),
-        ({"y": np.zeros((6, 1), dtype=int)}, r"must have 2 columns or more, .* y\.reshape\(-1\)"),
+        ({"y": np.array([[0, -1]] * 6)}, r"got 6 rows with unknown labels beside known ones, .* y = y\[:, 0\]$"),
+        ({"y": np.array([[0, np.nan]] * 6)}, r"got 6 rows with unknown labels .*nan_to_num\(y\[:, 0\]"),
+        ({"y": np.array([[0.0, -1.0]] * 6)}, r"got 6 rows with unknown labels beside known ones"),
+        ({"y": np.zeros((6, 0), dtype=int)}, r"must have 2 columns or more, .* y\.reshape\(-1\)"),
+        ({"y": np.array([[0, 1, 0, 1, 0, 1]])}, r"must have one label per node, got 1 for 6; .*y\.reshape\(-1\)"),
+        ({"y": np.array([1, 0, 1, 0, 1, 1], dtype=bool)}, r"got bool of shape \(6,\); y\.astype\(int\) makes classes"),
         ({"y": np.array([0, 1, np.inf, 0, 0, 0])}, r"y must be finite in float32, or NaN .* got 1 infinite"),
         (
             {"y": np.array([0, 1, 1e300, 0, 0, 0])},
             r"y must fit float32, up to 3.4e\+38, got 1 values beyond, such as 1e\+300",
         ),
         ({"y": np.full(6, np.nan)}, r"must have labeled nodes, got none \(y is NaN"),
-        ({"y": np.array(list("abcdef"))}, r"or 1-dimensional floats \(values\), got <U1 of shape \(6,\)"),
+        ({"y": np.array(list("abcdef"))}, r"y must hold numbers, got <U1 .*np\.unique.*pandas\.factorize\(y\)\[0\]"),
+        ({"y": np.array(list("abcdef"), object)}, r"y must hold numbers, got Python objects.*pandas\.factorize\(y\)"),
         ({"y": np.full(6, -1)}, r"must have labeled nodes, got none"),
         ({"train_mask": _NONE}, r"train_mask must select a node, got none"),
         ({"val_mask": _NONE}, r"val_mask must select a node"),
@@ -73,17 +86,17 @@ def _with_nan() -> np.ndarray:
         ({**_CSR, "x_indptr": np.array([0, 2, 1, 2, 2, 2, 2])}, r"x_indptr must rise from 0 to 2"),
         ({**_CSR, "x_indptr": np.array([0, 2])}, r"x_indptr must rise from 0 to 2 .* in 6\b|in 7 steps"),
         ({**_CSR, "x_data": np.array([1, np.nan], dtype=np.float32)}, r"x_data must be finite, got 1 NaN"),
-        ({**_CSR, "x_data": np.ones(2, dtype=int)}, r"x_data must be float32 or float16"),
+        ({**_CSR, "x_data": np.ones(2, dtype=complex)}, r"x_data must be real numbers"),
         ({**_CSR, "x_shape": np.array([6])}, r"x_shape must be two integers"),
     ],
 )
 def test_a_broken_rule_is_named(arrays: Arrays, npz: Npz, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(GraphError, match=message) as raised:
         Graph.load(npz(arrays, **changes))
-    assert "ring" in str(raised.value)
+    assert "ring" in str(raised.value) or "y must hold numbers, got Python" in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["edge_index", "x", "y", "train_mask", "val_mask", "test_mask"])
+@pytest.mark.parametrize("name", ["edge_index", "x", "y"])
 def test_a_missing_array_is_named(arrays: Arrays, npz: Npz, name: str) -> None:
     with pytest.raises(GraphError, match=rf"it lacks .*{name}"):
         Graph.load(npz(arrays, **{name: None}))

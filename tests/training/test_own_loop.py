@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
+import warnings
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch_geometric.nn import GAT, GCNConv, GraphSAGE
+from torch_geometric.nn import GAT, GCN, GIN, GCNConv, GraphSAGE
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -29,6 +31,8 @@ from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.training.tuned import TunedConfig
 from tests.own_models import Package
 
+#: Other tests apply to optimizers and models of any kind.
+pytestmark = pytest.mark.filterwarnings("ignore:tuned for:UserWarning")
 #: Makes a tuned configuration from a configuration and a task.
 Make = Callable[..., TunedConfig]
 
@@ -42,6 +46,59 @@ def tuned_of(write_tuned: Callable[..., Path]) -> Make:
         return dataclasses.replace(plain, config=config, setting=dataclasses.replace(plain.setting, task=task))
 
     return make
+
+
+_SAGE = Task(hidden_channels=8, fanouts=(4, 3), learning_rate=0.01)
+
+
+@pytest.mark.parametrize(
+    ("task", "make", "rate", "message"),
+    [
+        (_SAGE, lambda: GraphSAGE(16, 8, 2, 4), 0.01, None),
+        (
+            _SAGE,
+            lambda: GraphSAGE(16, 8, 2, 4),
+            0.5,
+            "tuned for learning rate 0.01, applied to 0.5: .*factor x4 may not hold",
+        ),
+        (
+            _SAGE,
+            lambda: GraphSAGE(16, 12, 2, 4),
+            0.01,
+            "GraphSAGE of 2 layers of 8 columns, applied to GraphSAGE of 2 layers of 12",
+        ),
+        (_SAGE, lambda: GraphSAGE(16, 8, 3, 4), 0.01, "2 layers of 8 columns, applied to GraphSAGE of 3 layers of 8"),
+        (
+            _SAGE,
+            lambda: GAT(16, 8, 2, 4, heads=2),
+            0.5,
+            "columns at learning rate 0.01, applied to GAT of 2 layers of 8 columns at 0.5",
+        ),
+        (_SAGE, lambda: nn.Linear(16, 4), 0.01, "applied to Linear: .* give tune\\(\\) model= and task="),
+        (dataclasses.replace(_SAGE, model="gcn"), lambda: GCN(16, 8, 2, 4), 0.01, None),
+        (dataclasses.replace(_SAGE, model="gat", heads=2), lambda: GAT(16, 8, 2, 4, heads=2), 0.01, None),
+        (dataclasses.replace(_SAGE, model="gatv2", heads=2), lambda: GAT(16, 8, 2, 4, heads=2, v2=True), 0.01, None),
+        (
+            dataclasses.replace(_SAGE, model="gat", heads=2),
+            lambda: GAT(16, 8, 2, 4, heads=2, v2=True),
+            0.01,
+            "applied to GATv2",
+        ),
+        (dataclasses.replace(_SAGE, model="gin"), lambda: GIN(16, 8, 2, 4), 0.01, None),
+    ],
+)
+def test_another_model_or_rate_than_the_tuned_one_is_a_warning(
+    task: Task, make: Callable[[], nn.Module], rate: float, message: str | None, tuned_of: Make
+) -> None:
+    tuned, model = tuned_of(TrainConfig(learning_rate_scale=4.0, batch_size=128), task), make()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tuned.apply(model, optimizer_of(model, rate))
+        tuned.apply(model, optimizer_of(model, rate))  # accelerated by now
+    assert len(caught) == (0 if message is None else 2)
+    for one in caught:
+        assert re.search(message or "", str(one.message)), str(one.message)
+        assert one.filename == __file__
 
 
 def optimizer_of(model: nn.Module, rate: float) -> torch.optim.Optimizer:
