@@ -91,7 +91,7 @@ class Measured:
         found = {}
         for i, row in self.rows.items():
             trial = self.trials[i]
-            metrics = again.get(row.config.key()) if row.in_play_off else None
+            metrics = again.get(row.config.key()) if row.in_play_off or "chosen" in row.labels else None
             if (metrics := metrics or trial.metrics) is not None:
                 found[i] = JudgedTrial(trial, metrics, row.measured)
         return found
@@ -147,7 +147,7 @@ class StoredStudy:
         if not path.exists() or b"\n" not in path.read_bytes():
             return cls(folder, request, TuneState.read(folder, ()), None)
         tune = KeptTune.read(folder)
-        return cls(folder, request, tune.state, Measured(tune))
+        return cls(folder, tune.history.study.request, tune.state, Measured(tune))
 
 
 def _names(trials: tuple[Trial, ...]) -> Iterator[str]:

@@ -104,11 +104,8 @@ def _of_trials(measured: Measured, spec: str) -> dict[str, Any]:
 
 def _objectives(measured: Measured) -> dict[str, Any]:
     """Returns the objectives by which rows are judged, with their display names."""
-    wanted, front, reference = measured.history.objectives, measured.front, measured.history.reference
+    wanted, front, reference = measured.history.objectives, measured.front, measured.tune.reference(measured.history)
     metric = front.metric
-    tuned = measured.tune.tuned
-    if reference is not None and tuned is not None:  # by what the rows of the verification are judged
-        reference = reference.at(tuned.drift or measured.history.drift)
     return {
         "memory": front.memory,
         "memory_name": MEMORY_NAMES["device_bytes" if wanted.has_device else "host_bytes"],

@@ -15,17 +15,17 @@ from typing import Any, Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.figures import Figures
+from a3gnn.figures import Figures, Reference
 from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
 from a3gnn.report.front import Front
 from a3gnn.report.rows import FrontRow
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.study.choice import NoGain
+from a3gnn.tuning.study.choice import STOPPED, NoGain
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.tuning.study.folder import Journal, TuneState, no_tune, read_request, with_kept_speeds
-from a3gnn.tuning.study.history import History
+from a3gnn.tuning.study.history import Compared, History
 from a3gnn.tuning.study.limits import memory_limits
 from a3gnn.tuning.study.measured_front import at_drift, measured_front, play_off_drift
 from a3gnn.tuning.study.study import Study, TuneRequest
@@ -71,10 +71,15 @@ class KeptTune:
         measured = trials[0].measurement.setting
         setting = Setting(measured.task, measured.graph, with_kept_speeds(folder, measured.hardware))
         timings = tuple(Journal(folder).timings(mend=False))
-        history, state = History(Study.of(request, setting), trials, timings), TuneState.read(folder, trials)
+        state = TuneState.read(folder, trials)
         if state.finished_budget is None:
+            history = History(Study.of(request, setting), trials, timings)
             return cls(folder, history, measured_front(history), None, state)
-        return cls(folder, history, Front.read(folder), TunedConfig.read(folder), state)
+        tuned = TunedConfig.read(folder)
+        if STOPPED not in tuned.left_out:  # request.json of older versions keeps the budget of the first run
+            request = dataclasses.replace(request, budget=state.finished_budget)
+        history = History(Study.of(request, setting), trials, timings, _compared(tuned))
+        return cls(folder, history, Front.read(folder), tuned, state)
 
     @property
     def setting(self) -> Setting:
@@ -85,6 +90,12 @@ class KeptTune:
     def played_off(self) -> dict[str, FrontRow]:
         """The rows of the front that were measured in the verification, by configuration key."""
         return {row.config.key(): row for row in self.front.rows if row.in_play_off}
+
+    @cached_property
+    def judged_last(self) -> dict[str, FrontRow]:
+        """The rows at the machine's speed when the tune chose: those of the verification, and the choice's."""
+        chosen = None if self.tuned is None else self.tuned.config
+        return {row.config.key(): row for row in self.front.rows if row.in_play_off or row.config == chosen}
 
     @cached_property
     def rejected(self) -> dict[str, FrontRow]:
@@ -105,7 +116,23 @@ class KeptTune:
     @cached_property
     def play_off_drift(self) -> float:
         """The speed of the verification's rows over that of trials (`measured_front.play_off_drift`)."""
-        return play_off_drift(self.history, {key: row.measured for key, row in self.played_off.items()})
+        return play_off_drift(self.history, {key: row.measured for key, row in self.judged_last.items()})
+
+    @property
+    def drift(self) -> float:
+        """The machine's speed when the tune chose, over that in the reference's trial; 1 before, or if not known."""
+        return 1.0 if self.tuned is None else self.tuned.drift or 1.0
+
+    def reference(self, asked: History) -> Reference | None:
+        """Returns the reference of `asked`, the tune's trials by any request, at the machine's speed of the choice."""
+        return None if asked.reference is None else asked.reference.at(self.drift)
+
+    def judged_by(self, request: TuneRequest) -> History:
+        """Returns the tune's trials judged by another request after the same seconds of training."""
+        own, compared = self.history.study.request, self.history.compared
+        if compared is not None and (request.max_drop, request.target_accuracy) != (own.max_drop, own.target_accuracy):
+            compared = compared._replace(target=None)
+        return History(Study.of(request, self.setting), self.history.trials, compared=compared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +266,13 @@ class ToldTune:
         }
 
 
+def _compared(tuned: TunedConfig) -> Compared | None:
+    """Returns how the tune of `tuned` compared; None if the file does not say, as those of older versions."""
+    if not (tuned.default_budget_s and tuned.drift):
+        return None
+    return Compared(tuned.default_budget_s * tuned.drift, tuned.target_accuracy)
+
+
 def _letter(place: int) -> str:
     """Returns A to Z, then A2 to Z2, and so on."""
     round_, letter = divmod(place, len(string.ascii_uppercase))
@@ -293,12 +327,11 @@ def no_gain_of(tune: KeptTune) -> TrainConfig | None:
 
 
 def _played_off(tune: KeptTune, asked: History, trial: Trial) -> JudgedTrial | None:
-    row = tune.played_off.get(trial.measurement.config.key())
-    if row is None:
+    row, target = tune.judged_last.get(trial.measurement.config.key()), asked.objectives.limits.least_accuracy
+    if row is None or (target != tune.front.target and not row.in_play_off):
         return None
     metrics = tune.timed_again.get(row.config.key()) or _of_contender(tune, trial, row)
     figures = row.measured
-    target = asked.objectives.limits.least_accuracy
     if target != tune.front.target and asked.reference is not None:  # only the seconds depend on it
         curve = asked.curve(row.config) if metrics.curve is None else metrics.curve
         anew = Figures.of(metrics, curve, asked.reference)

@@ -22,7 +22,6 @@ from a3gnn.tuning.study.arguments import parsed_limit
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import nothing_fits, training_limits
 from a3gnn.tuning.study.measured_front import LATE, outside_note
-from a3gnn.tuning.study.study import Study
 from a3gnn.tuning.study.trial import JudgedTrial
 from a3gnn.units import count
 from a3gnn.version import versions
@@ -74,12 +73,12 @@ def pick(
     if target_accuracy is not None:
         asked["target_accuracy"] = target_accuracy
     request = dataclasses.replace(tune.history.study.request, **asked)
-    history = History(Study.of(request, tune.setting), tune.history.trials)
+    history = tune.judged_by(request)
     found = candidates(tune, history)
     eligible = _eligible(tune, history, found)
-    if not eligible:
+    stands = _standing(tune, history, found, eligible)
+    if not (eligible or stands):
         raise _nothing(tune, history, found)
-    stands = _standing(tune, history, eligible)
     best = stands or _best(tune, history, found, eligible)
     return _picked(tune, history, found, best, stands is not None)
 
@@ -134,20 +133,29 @@ def _is_tighter(name: str, now: float | None, before: float | None) -> bool:
     return now > before if name == "least_accuracy" else now < before
 
 
-def _standing(tune: KeptTune, asked: History, eligible: Sequence[JudgedTrial]) -> JudgedTrial | None:
-    """Returns the tune's own choice if it answers the new request, too; else None.
+def _standing(
+    tune: KeptTune, asked: History, found: Sequence[JudgedTrial], eligible: Sequence[JudgedTrial]
+) -> JudgedTrial | None:
+    """Returns the tune's own choice among the candidates in `found` if it answers the new request, too; else None.
 
-    It does if the priority is the same (and the target, if seconds count), if it keeps the limits, and if every other
-    eligible configuration kept the tune's limits as well: the best of many is the best of fewer.
+    It answers the tune's own request. It answers another one if the priority is the same (and the target, if seconds
+    count), if it keeps the limits, and if every other eligible configuration kept the tune's limits as well: the best
+    of many is the best of fewer.
     """
     if tune.tuned is None or asked.study.request.priority != tune.history.study.request.priority:
         return None
+    if asked.study.request == tune.history.study.request:
+        return _choice_in(tune, found)
     now, before = asked.objectives, tune.history.objectives
     if now.priority.time and now.limits.least_accuracy != before.limits.least_accuracy:
         return None
     if any(limits_of(tune.history, one).broken_by(one.figures) for one in eligible if _key(one) != _choice(tune)):
         return None
-    return next((one for one in eligible if _key(one) == _choice(tune)), None)
+    return _choice_in(tune, eligible)
+
+
+def _choice_in(tune: KeptTune, found: Sequence[JudgedTrial]) -> JudgedTrial | None:
+    return next((one for one in found if _key(one) == _choice(tune)), None)
 
 
 def _best(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], eligible: Sequence[JudgedTrial]) -> JudgedTrial:
@@ -182,7 +190,7 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
             one.trial.measurement.config,
             one.figures,
             one.trial.predicted,
-            _note(tune, asked, one, latest_s),
+            "" if is_choice and one is best else _note(tune, asked, one, latest_s),
             _key(one) in tune.played_off,
             asked.row(one.trial.measurement.config) is None,
             asked.limits(one.trial.measurement.config),
@@ -204,7 +212,8 @@ def _picked(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: 
 
 def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: JudgedTrial) -> TunedConfig:
     """Returns the `TunedConfig` of `best`: the tune's own, adapted, if `best` is the tune's choice."""
-    config, target, reference = best.trial.measurement.config, asked.objectives.limits.least_accuracy, asked.reference
+    config, target = best.trial.measurement.config, asked.objectives.limits.least_accuracy
+    reference = tune.reference(asked)
     seconds, limits = best.figures.seconds, training_limits(asked, config, best.figures)
     if tune.tuned is not None and config == tune.tuned.config and target == tune.front.target:
         return dataclasses.replace(tune.tuned, limits=limits)
@@ -213,7 +222,6 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         "target_accuracy": target,
         "seconds_to_accuracy": seconds.to_dict() if seconds else None,
     }
-    drift = 1.0 if tune.tuned is None else tune.tuned.drift or tune.history.drift
     if tune.tuned is not None and config == tune.tuned.config:
         return dataclasses.replace(tune.tuned, **judged, rate_alone=None, against_default=None, no_gain=None)
     beside = asked.reference_trial.measurement.config if asked.reference_trial else None
@@ -228,8 +236,8 @@ def _tuned(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], best: J
         seeds={"tune": asked.study.request.seed, "task": tune.setting.task.seed},
         versions=tune.tuned.versions if tune.tuned else versions(),
         wait_policy=tune.tuned.wait_policy if tune.tuned else None,
-        default_budget_s=reference.at(drift).budget_s if reference else None,
-        drift=drift,
+        default_budget_s=reference.budget_s if reference else None,
+        drift=tune.drift,
         still_rising=tune.tuned.still_rising if tune.tuned else asked.still_rising,
         settling_budget_s=tune.tuned.settling_budget_s if tune.tuned else asked.settling_budget_s,
         expected_final=tune.tuned.expected_final if tune.tuned else None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MissingDependencyError
+from a3gnn.notify import detail
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
 from a3gnn.storage.atomic import write_text
@@ -147,7 +148,7 @@ def write_result(result: TuneResult, notify: Callable[[str], None]) -> None:
     try:
         result.plot().savefig(folder / "front.png", dpi=130)
     except MissingDependencyError as error:
-        notify(f"no front.png: {error}")
+        notify(detail(f"no front.png: {error}"))
     result.tuned.write(folder / "tuned.json")
 
 

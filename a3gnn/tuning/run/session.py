@@ -30,6 +30,7 @@ from a3gnn.tuning.study.folder import (
     keep_product_speeds,
     open_folder,
     with_kept_speeds,
+    write_request,
 )
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study, TuneRequest
@@ -124,6 +125,7 @@ def open_study(
         runner.continues = state.finished_budget is not None
         runner.report_unmade_parts(history)
         runner.keep_time()
+        write_request(folder, request)  # a resumed tune is judged by this run's budget
         stack.callback(runner.keep_time)
         if history.trials:
             notify(f"resuming after {count(budget.trials, 'trial')} and {format_duration(state.elapsed_s)}")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from a3gnn.limits import Breach, Limits
 from a3gnn.measurement import Failure, Metrics, keep_longest
 from a3gnn.objectives import Objectives, memory_metric
 from a3gnn.profiling.known import failed_partitioning
-from a3gnn.profiling.request import CurveRules, TrialPlan
+from a3gnn.profiling.request import CurvePlan, CurveRules, TrialPlan
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.budget import VERIFICATION_SHARE
 from a3gnn.tuning.study.foresight import expected_end, expected_stop
@@ -38,6 +38,18 @@ DEFAULT_TOLERANCE = 0.05
 _TRIAL_SHARE = 1 / 4
 
 
+class Compared(NamedTuple):
+    """How a finished tune compared its trials, as its tuned.json says.
+
+    Attributes:
+        budget_s: Seconds of training at the machine's speed in the reference's trial.
+        target: The validation quality to reach, in [0, 1]; None for another target than the tune's own.
+    """
+
+    budget_s: float
+    target: float | None
+
+
 @dataclass(frozen=True)
 class History:
     """The trials of one tune, judged by its study; immutable, so `with_trial` returns a new one.
@@ -46,11 +58,13 @@ class History:
         study: The fixed settings of the tune.
         trials: In the order in which they ran.
         timings: The machine's speed during the tune, in the order of time.
+        compared: How the tune compared, if it has finished; None derives that from the budget.
     """
 
     study: Study
     trials: tuple[Trial, ...] = ()
     timings: tuple[SpeedTiming, ...] = ()
+    compared: Compared | None = None
 
     def with_trial(self, trial: Trial) -> Self:
         """Returns the history with `trial` at its end."""
@@ -155,8 +169,10 @@ class History:
         metrics, trial = self.reference_metrics, self.reference_trial
         if metrics is None or metrics.curve is None or trial is None:
             return None
+        kept = None if self.compared is None else self.compared.target
+        target = self.study.target if kept is None else kept
         longest = self.curve(trial.measurement.config)
-        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, self.study.target, longest)
+        return Reference.of(metrics, metrics.curve, self.study.request.max_drop, target, longest)
 
     @cached_property
     def reference_metrics(self) -> Metrics | None:
@@ -185,7 +201,8 @@ class History:
         curve = metrics.curve
         assert curve is not None, "the reference has one"
         first = curve.batches[0] if curve.batches else 1
-        return CurveRules.of(self.study.reference_curve, metrics).cut(curve, first)
+        plan = self.study.reference_curve if self.compared is None else CurvePlan(self.compared.budget_s)
+        return CurveRules.of(plan, metrics).cut(curve, first)
 
     @property
     def reference_is_short(self) -> bool:

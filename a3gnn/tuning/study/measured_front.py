@@ -32,10 +32,13 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
     machine's speed in the verification.
     """
     figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
+    chosen = choice.trial.measurement.config if choice else None
+    # A choice without a verification has its figures from its trial.
+    judged_last = {choice.trial.measurement.config.key(): choice.judged.figures, **figures} if choice else {}
     no_gain = choice.no_gain.config if choice and choice.no_gain else None
-    reference_s = _reference_seconds(history, figures, notes)
+    reference_s = _reference_seconds(history, judged_last, notes)
     latest_s = None if reference_s is None else history.latest_s
-    drift = play_off_drift(history, figures)
+    drift = play_off_drift(history, judged_last)
     found = []
     last = {one.trial.measurement.config.key(): one for one in history.measured()}
     for key, one in last.items():
@@ -47,7 +50,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
         found.append(
             MeasuredConfig(
                 config=config,
-                figures=figures.get(key) or at_drift(history, trial, drift).figures,
+                figures=judged_last.get(key) or at_drift(history, trial, drift).figures,
                 predicted=trial.predicted,
                 note=notes.get(key, why or (LATE if is_late else "")),
                 in_play_off=key in figures,
@@ -55,7 +58,6 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
                 limits=history.limits(config),
             )
         )
-    chosen = choice.trial.measurement.config if choice else None
     return Front.of(found, history.objectives, chosen, reference_s, no_gain)
 
 

@@ -221,17 +221,18 @@ def judged_over(
 
     Args:
         whole: The training.
-        timed: Runs at the speed of the verification; `whole` itself if empty.
+        timed: Runs at the speed of the verification; `whole` itself, with its own replicates, if empty.
         seen: Further runs; only their peaks count.
         reference: The reference, at the machine's speed in the verification.
     """
+    replicates = tuple(one.throughput_epochs_per_s for one in timed) or whole.throughput_replicates
     timed = timed or [whole]
     throughput = [one.throughput_epochs_per_s for one in timed]
     peaks = {name: max(getattr(one, name) for one in (whole, *timed, *seen)) for name in _PEAKS}
     metrics = dataclasses.replace(
         whole,
         throughput_epochs_per_s=median(throughput),
-        throughput_replicates=tuple(throughput),
+        throughput_replicates=replicates,
         setup_seconds=median(one.setup_seconds for one in timed),
         **peaks,
     )
