@@ -33,6 +33,7 @@ from a3gnn.training import compile_ahead
 from a3gnn.training.request import this_machine as the_machine
 from a3gnn.training.tuned import TunedConfig
 from tests.curves import rising_curve
+from tests.once import made_once
 from tests.own_models import Package
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which several of them send.
@@ -73,6 +74,8 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     They share a lock file of their own: what else runs on this machine keeps no test waiting.
     """
     folder = tmp_path_factory.mktemp("cache")
+    # Whichever worker first fits a surrogate to the shipped measurements does so for all.
+    (folder / "surrogates").symlink_to(made_once(tmp_path_factory, "surrogates", lambda empty: None))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("A3GNN_CACHE", str(folder))
         patch.setenv("A3GNN_MACHINE_LOCK", str(folder / "machine.lock"))
@@ -249,10 +252,16 @@ def chores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def worker(chores: Path) -> Iterator[Worker]:
-    """A worker whose processes can import from `chores`."""
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of each `package`, from which processes of `worker` import, too."""
+    return tmp_path_factory.mktemp("packages")
+
+
+@pytest.fixture(scope="session")
+def worker(chores: Path, packages: Path) -> Iterator[Worker]:
+    """A worker whose processes can import from `chores` and `packages`."""
     with pytest.MonkeyPatch.context() as patch, Worker() as started:
-        patch.setattr(sys, "path", [*sys.path, str(chores)])
+        patch.setattr(sys, "path", [*sys.path, str(chores), str(packages)])
         yield started
 
 
@@ -323,12 +332,11 @@ _NUMBERS = count()
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+def package(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
     """A package of the user's, in a folder that Python imports from."""
     name = f"mine{next(_NUMBERS)}"
-    (tmp_path / "here").mkdir()
-    monkeypatch.syspath_prepend(tmp_path / "here")
-    yield Package(name, tmp_path / "here" / name)
+    monkeypatch.syspath_prepend(packages)
+    yield Package(name, packages / name)
     for module in [one for one in sys.modules if one.partition(".")[0] == name]:
         del sys.modules[module]
 
