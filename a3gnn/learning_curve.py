@@ -124,7 +124,7 @@ class LearningCurve:
         points = len(self.batches)
         known = range(points, min(len(longer.batches), points + FOLLOWING) + 1)
         held = (self.held(), *(longer.first(end).held() for end in known))
-        return max(map(min, zip(*held, strict=False)), default=-math.inf)
+        return max((min(kept) for kept in zip(*held, strict=False)), default=-math.inf)
 
     def first_reaching(self, accuracy: float) -> int | None:
         """Returns the mini-batches after which validation first is at least `accuracy` and stays there.

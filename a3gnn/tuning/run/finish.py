@@ -103,7 +103,7 @@ def _two_clocks(history: History, choice: Choice) -> str:
         return ""
     return (
         f"baseline: {form.format(shown[1])} in its single trial above, {form.format(shown[0])} in the verification "
-        "below, which measured it again, in turns with the others"
+        "below, which measured it again"
     )
 
 
