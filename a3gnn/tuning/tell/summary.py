@@ -171,7 +171,7 @@ def _line(label: str, figures: Sequence[str], change: str) -> Line:
 
 
 def _table(found: Summary) -> Iterator[str]:
-    """Yields the table; the columns are as wide as their texts."""
+    """Yields the table; the columns are as wide as their texts, and a long change goes on in its column."""
     headings = Line("", "baseline", found.other, "")
     lines = [headings, *found.table]
     if not any(line.other for line in found.table):
@@ -181,7 +181,8 @@ def _table(found: Summary) -> Iterator[str]:
         label, baseline, other = (
             f"{text:{'<' if i == 0 else '>'}{width}}" for i, (text, width) in enumerate(zip(line, widths, strict=False))
         )
-        yield f"  {label}  {baseline}   {other}   {line.change}".rstrip()
+        figures = f"  {label}  {baseline}   {other}   "
+        yield from wrapped(line.change, figures, " " * len(figures)) or [figures.rstrip()]
 
 
 def _labeled(label: str, text: str) -> list[str]:
