@@ -226,7 +226,8 @@ def _answer(
 
 def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[str]:
     """Yields the speed and the memory over the baseline's, and the accuracy if it falls or does not compare."""
-    metric, time, said = front.metric, against.time_again, ()
+    metric, time = front.metric, against.time_again
+    said: tuple[str, ...] = ()
     if not front.by_seconds or time is None:
         yield _ratio(
             against.throughput_again, "x the epochs per second", said := against.doubts(against.throughput_again)
