@@ -240,8 +240,8 @@ def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[st
     yield f"{_percent(against.memory)} memory"
     points = None if against.accuracy is None else against.accuracy.median
     if not _is_shown(tuned, against.accuracy) and tuned.final is not None:
-        ends = [(tuned.final.get(name) or {}).get("val_accuracy") for name in ("default", "other")]
-        points = None if None in ends else 100 * (ends[1] - ends[0])
+        ends = [end["val_accuracy"] for name in ("default", "other") if (end := tuned.final.get(name))]
+        points = 100 * (ends[1] - ends[0]) if len(ends) == 2 else None
     if points is None:
         yield f"{metric.label} not compared"
     elif points < -_LOST_POINTS:
