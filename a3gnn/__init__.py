@@ -1,4 +1,4 @@
-"""Auto-tuning for graph neural networks on machines that are too small for them.
+"""Train graph neural networks to the same accuracy in a fraction of the time and memory, on the machine you have.
 
 These names offer the functions of the command line. Each is imported when it is first used.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import platform
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +13,8 @@ from a3gnn.errors import A3GNNError, MissingDependencyError
 
 def other_system() -> str:
     """Returns the error text for a system other than Linux, with the remedy; "" on Linux."""
+    import platform  # here, because every command imports this module
+
     system = platform.system() if sys.platform == "linux" else sys.platform
     if system == "Linux":
         return ""

@@ -17,7 +17,7 @@ from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags, name_as_typed, option
 from a3gnn.threads import wait_policy
 from a3gnn.threads.ending import end
-from a3gnn.version import __version__
+from a3gnn.version import PURPOSE, __version__
 
 #: Commands with their module, and their line in `a3gnn --help`, which is here so that help imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -98,13 +98,14 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
+    help=PURPOSE,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="a3gnn COMMAND --help shows options and examples. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no "
     "configuration keeps the limits, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="a3gnn")
 def app() -> None:
-    """Train graph neural networks on machines that are too small for them."""
+    """Runs one of `COMMANDS`."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -60,7 +60,7 @@ def changes_of(config: TrainConfig, task: Task) -> tuple[Change, ...]:
     for knob in sorted(KNOBS, key=lambda knob: (knob.show.place, _continues(knob))):
         value, before = own[knob.name], baseline[knob.name]
         if value != before:
-            shown = (show_value(knob, one, task) for one in (before, value))
+            shown = show_value(knob, before, task), show_value(knob, value, task)
             words = describe_knob(knob, value).strip(" ()") if _has_words(knob) else ""
             found.append(Change(knob.name, *shown, words))
     return tuple(found)

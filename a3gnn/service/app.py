@@ -39,7 +39,7 @@ from a3gnn.service.routers import (
 from a3gnn.service.security import OPEN, Guard, wants_page
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.version import __version__
+from a3gnn.version import PURPOSE, __version__
 
 _ROUTERS = (
     *(overview, start, graph_pages, pages, system, graphs, studies, suggestions, events),
@@ -65,7 +65,7 @@ def make_app(settings: ServiceSettings) -> FastAPI:
     app = FastAPI(
         title="a3gnn",
         version=__version__,
-        summary="Auto-tuning for graph neural networks on machines that are too small for them",
+        summary=PURPOSE,
         docs_url=None,  # FastAPI's page loads scripts from other sites
         redoc_url=None,
         lifespan=lifespan,

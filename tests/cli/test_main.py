@@ -1,5 +1,6 @@
 """What every command keeps: exit codes, streams, help."""
 
+import importlib
 import importlib.util
 import json
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from a3gnn._imports import install_line
 from a3gnn.cli.main import COMMANDS, main
+from a3gnn.version import PURPOSE
 from tests.commands import a3gnn
 
 ROOT = Path(__file__).parents[2]
@@ -223,3 +225,12 @@ def test_the_line_that_installs_an_extra_suits_how_a3gnn_was_installed() -> None
         timeout=60,
     )
     assert bare.stdout.strip() == f'pip install "{ROOT}[serve]"'
+
+
+def test_one_line_says_what_it_is_for_everywhere() -> None:
+    line = re.search(r"^\*\*(Train .*\.)\*\*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M).group(1)
+    places = ("pyproject.toml", "mkdocs.yml", "CITATION.cff", "docs/index.md")
+    assert [place for place in places if line[:-1] not in (ROOT / place).read_text(encoding="utf-8")] == []
+    assert line == PURPOSE
+    assert line in " ".join(a3gnn("--help").stdout.split())
+    assert (importlib.import_module("a3gnn").__doc__ or "").startswith(f"{line}\n")

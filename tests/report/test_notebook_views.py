@@ -59,7 +59,9 @@ class Cells(HTMLParser):
 def test_a_notebook_shows_the_cells_of_the_table(front: Front) -> None:
     cells, shown = front_cells(front), Cells(front._repr_html_())
     assert not shown.open
-    assert shown.rows == [list(cells.headings), *map(list, cells.rows)]
+    assert cells.on_front == (True, False)
+    (first, *figures), other = cells.rows
+    assert shown.rows == [list(cells.headings), [f"* {first}", *figures], list(other)]
     assert [row[-1] for row in shown.rows[1:]] == ["", "slower < faster & so"]
     assert len(front_cells(front, everything=True).rows) == 3
 

@@ -48,11 +48,9 @@ class TrialRow(NamedTuple):
         if width is None or len(line) <= width:
             return line
         knobs = self.changed.split(", ")
-        for kept in range(len(knobs) - 1, -1, -1):
-            line = f"{figures}{', '.join([*knobs[:kept], f'+{len(knobs) - kept} more'])}{ended}"
-            if len(line) <= width:
-                return line
-        return f"{line[: width - 3]}..."
+        counted = (", ".join([*knobs[:kept], f"+{len(knobs) - kept} more"]) for kept in range(len(knobs) - 1, -1, -1))
+        fitting = (line for text in (*counted, "") if len(line := f"{figures}{f'{text}{ended}'.lstrip()}") <= width)
+        return next(fitting, f"{line[: width - 3]}...")
 
 
 class TrialEvent(NamedTuple):

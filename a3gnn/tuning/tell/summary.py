@@ -170,7 +170,7 @@ def _line(label: str, figures: Sequence[str], change: str) -> Line:
 
 
 def _table(found: Summary) -> Iterator[str]:
-    """Yields the table; the columns are as wide as their texts."""
+    """Yields the table; the columns are as wide as their texts, and a long change goes on in its column."""
     headings = Line("", "baseline", found.other, "")
     lines = [headings, *found.table]
     if not any(line.other for line in found.table):
@@ -180,7 +180,8 @@ def _table(found: Summary) -> Iterator[str]:
         label, baseline, other = (
             f"{text:{'<' if i == 0 else '>'}{width}}" for i, (text, width) in enumerate(zip(line, widths, strict=False))
         )
-        yield f"  {label}  {baseline}   {other}   {line.change}".rstrip()
+        figures = f"  {label}  {baseline}   {other}   "
+        yield from wrapped(line.change, figures, " " * len(figures)) or [figures.rstrip()]
 
 
 def _labeled(label: str, text: str) -> list[str]:
@@ -224,7 +225,8 @@ def _answer(
 
 def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[str]:
     """Yields the speed and the memory over the baseline's, and the accuracy if it falls or does not compare."""
-    metric, time, said = front.metric, against.time_again, ()
+    metric, time = front.metric, against.time_again
+    said: tuple[str, ...] = ()
     if not front.by_seconds or time is None:
         yield _ratio(
             against.throughput_again, "x the epochs per second", said := against.doubts(against.throughput_again)
@@ -237,8 +239,8 @@ def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[st
     yield f"{_percent(against.memory)} memory"
     points = None if against.accuracy is None else against.accuracy.median
     if not _is_shown(tuned, against.accuracy) and tuned.final is not None:
-        ends = [(tuned.final.get(name) or {}).get("val_accuracy") for name in ("default", "other")]
-        points = None if None in ends else 100 * (ends[1] - ends[0])
+        ends = [end["val_accuracy"] for name in ("default", "other") if (end := tuned.final.get(name))]
+        points = 100 * (ends[1] - ends[0]) if len(ends) == 2 else None
     if points is None:
         yield f"{metric.label} not compared"
     elif points < -_LOST_POINTS:

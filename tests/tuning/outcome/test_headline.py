@@ -117,3 +117,16 @@ def test_next_has_a_command_per_line() -> None:
     lines = list(summary_lines(summary(tuned, front), REAL, more=["a3gnn tune --resume"]))
     assert [len(line.split("a3gnn ")) for line in lines[-3:]] == [2, 2, 2]
     assert [line.split()[-2:][0] for line in lines[-3:]] == ["train", "report", "tune"]
+
+
+def test_a_long_change_goes_on_in_its_column() -> None:
+    tuned, front = TunedConfig.read(REAL), Front.read(REAL)
+    ends = {"val_accuracy": 0.9156, "test_accuracy": 0.912, "seconds": 73.9, "stopped": True}
+    other = {**ends, "val_accuracy": 0.8916, "test_accuracy": 0.8884}
+    tuned = dataclasses.replace(tuned, final={"default": ends, "other": other})
+    lines = list(summary_lines(summary(tuned, front)))
+    assert max(map(len, lines)) <= 80
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("  final test accuracy")]
+    column = lines[at].index("-2.36 points")
+    assert lines[at + 1] == f"{'':>{column}}choose"
+    assert lines[at].endswith("not used to")
