@@ -12,6 +12,7 @@ import networkx
 import numpy as np
 import pytest
 import torch
+import torch_geometric
 from numpy.typing import NDArray
 from scipy import sparse
 from torch_geometric.data import Batch, Data, TemporalData
@@ -290,3 +291,20 @@ def test_a_data_with_its_cache_gets_a_remedy_that_works(arrays: Arrays, tmp_path
         Graph.load(tmp_path / "both.pt")
     torch.save(Data.from_dict(both.to_dict()), tmp_path / "both.pt")
     assert Graph.load(tmp_path / "both.pt").fingerprint == Graph.from_pyg(both).fingerprint
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "gml", "gexf"])
+def test_the_remedy_for_files_of_networkx_works(suffix: str, tmp_path: Path) -> None:
+    graph = networkx.path_graph(5)
+    networkx.set_node_attributes(graph, {node: {"a": node / 2, "b": 1.0, "y": node % 2} for node in graph})
+    file = tmp_path / f"path.{suffix}"
+    getattr(networkx, f"write_{suffix}")(graph, file)
+    with pytest.raises(UsageError, match="group_node_attrs") as refused:
+        Graph.load(file)
+    remedy = re.search(r"(torch_geometric\.utils\.from_networkx\(.*?\]\))", str(refused.value))[1]  # type: ignore[index]
+    remedy = remedy.replace("FILE", repr(str(file))).replace("[NAME, ...]", "['a', 'b']")
+    data = eval(remedy, {"torch_geometric": torch_geometric, "networkx": networkx})
+    torch.save(data, tmp_path / "graph.pt")
+    read_again = Graph.load(tmp_path / "graph.pt")
+    assert (read_again.num_nodes, read_again.num_edges, read_again.num_features) == (5, 8, 2)
+    assert read_again.labels.tolist() == [0, 1, 0, 1, 0]
