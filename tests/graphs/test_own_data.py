@@ -308,3 +308,22 @@ def test_the_remedy_for_files_of_networkx_works(suffix: str, tmp_path: Path) -> 
     read_again = Graph.load(tmp_path / "graph.pt")
     assert (read_again.num_nodes, read_again.num_edges, read_again.num_features) == (5, 8, 2)
     assert read_again.labels.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_the_recipe_from_csv_makes_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "start" / "your_graph.md").read_text()
+    recipe = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "read_csv" in block)
+    assert len([line for line in recipe.splitlines() if line and not line.startswith("import")]) == 6
+    labels = ["red", "blue", "red", "", "blue", "red", "red", "blue"]
+    rows = "".join(f"{10 * node},{label},{node},{node / 2}\n" for node, label in enumerate(labels))
+    (tmp_path / "nodes.csv").write_text(f"id,label,age,score\n{rows}")
+    (tmp_path / "edges.csv").write_text("source,target\n0,10\n10,20\n70,0\n")
+    monkeypatch.chdir(tmp_path)
+    exec(recipe, {})
+    graph = Graph.load("graph.npz")
+    assert graph.labels.tolist() == [0, 1, 0, -1, 1, 0, 0, 1]
+    np.testing.assert_array_equal(graph.features.arrays()["x"], [[node, node / 2] for node in range(8)])
+    targets = np.repeat(np.arange(8), np.diff(graph.indptr)).tolist()
+    undirected = {(0, 1), (1, 2), (7, 0)}
+    assert set(zip(graph.indices.tolist(), targets, strict=True)) == undirected | {(t, s) for s, t in undirected}
+    assert graph.notes == ("it had no masks; labeled nodes are split 60/20/20 at random, seed 0",)
