@@ -12,7 +12,7 @@ import click
 
 from a3gnn._imports import need_linux
 from a3gnn.cli.output import say
-from a3gnn.errors import A3GNNError, ExitCode, UsageError, unknown_name
+from a3gnn.errors import A3GNNError, ExitCode, UsageError, nearest
 from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags, name_as_typed, option
 from a3gnn.threads import wait_policy
@@ -52,6 +52,8 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("FPGAs (simulated)", ("explore", "accelerator")),
 )
 
+#: Names of options by which other programs choose a device.
+_DEVICES = ("gpu", "gpus", "use-gpu", "cuda", "device", "devices", "cpu", "no-cuda")
 #: The shell sets this variable while it completes a command line.
 _COMPLETE = "_A3GNN_COMPLETE"
 
@@ -66,7 +68,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns the command; the error for an unknown name suggests the nearest one."""
         if cmd_name not in COMMANDS:
-            raise click.UsageError(str(unknown_name("the command", cmd_name, COMMANDS)))
+            near = nearest(cmd_name, COMMANDS) or "; a3gnn --help lists the commands"
+            raise click.UsageError(f"no such command {cmd_name!r}{near}", ctx)
         if cmd_name != "doctor":  # it reports the system
             need_linux()
         started = launch() if cmd_name != "train" and by_torchrun() else None
@@ -155,7 +158,10 @@ def _show(error: click.ClickException) -> None:
         say(f"{context.get_usage()}\ntry: {context.command_path} --help\n")
     message = error.format_message()
     if type(error) is click.BadParameter and isinstance(error.param, click.Option) and error.param.name:
-        message = f"{option(error.param.name)}: {error.message}"
+        flag = option(error.param.name)
+        message = error.message if error.message.startswith(f"{flag} ") else f"{flag}: {error.message}"
+    if isinstance(error, click.NoSuchOption) and error.option_name.strip("-") in _DEVICES:
+        message = f"{error.message.rstrip('.')}; a3gnn uses a GPU if torch finds one, and a3gnn doctor shows it"
     say(f"error: {message[:1].lower()}{message[1:]}")
 
 

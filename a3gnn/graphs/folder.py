@@ -199,7 +199,9 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads((path / _META).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise GraphError(f"{path} is not a converted graph: {_META} can't be read ({error})") from error
+        raise GraphError(
+            f"{path} is not a converted graph: {_META} can't be read ({error}); a3gnn graph convert writes such folders"
+        ) from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise GraphError(f"{path} is not a converted graph: {_META} lacks the format {FORMAT!r}")
     if meta.get("format_version") != FORMAT_VERSION:

@@ -30,7 +30,7 @@ FORMS = (
 )
 _WRITTEN = "and torch.save(data, 'graph.pt') writes it"
 #: How files of other programs become graphs, by their ends.
-_FOREIGN = {
+_FOREIGN: dict[tuple[str, ...], str] = {
     (".bin", ".dgl"): (
         "DGL's files are not read: torch_geometric.utils.from_dgl(dgl.load_graphs(FILE)[0][0]) makes a Data of one, in "
         f"which features must be called x and labels y, {_WRITTEN}"

@@ -149,7 +149,8 @@ def masks_of(
     """
     check_kind(labels)
     found: dict[str, NDArray[Any]] = {}
-    names, notes = [], []
+    names: list[str] = []
+    notes: list[str] = []
     for mask, kinds, elsewhere in zip(MASKS, IDS, _ELSEWHERE, strict=True):
         given, ids = get(mask), next((kind for kind in kinds if get(kind) is not None), None)
         if given is None and ids is None:

@@ -6,8 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from a3gnn.errors import UsageError
 from a3gnn.limits import MEMORY_NAMES
 from a3gnn.objectives import PRESETS, Priority
+from a3gnn.option_names import option
 from a3gnn.page.html import study_html
 from a3gnn.page.rows import knob_views, law_view, row_views
 from a3gnn.page.stored_study import Measured, StoredStudy
@@ -44,10 +46,12 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
         out: The file, which is replaced if it exists; report.html in `folder` by default.
 
     Raises:
-        UsageError: No tune was started in `folder`.
+        UsageError: No tune was started in `folder`, or `out` is a folder.
         ConfigError: The tune's files are not from this version.
     """
     file = Path(folder) / "report.html" if out is None else Path(out)
+    if file.is_dir():
+        raise UsageError(f"{option('out')} must be a file, got the folder {file}; such as {file / 'report.html'}")
     page = study_html(study_views(Path(folder)))
     write_text(file, page)
     return file

@@ -226,8 +226,9 @@ class Front(FrontRows):
         try:
             return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
+            missing = "it has no front.json" if Path(folder).exists() else "it does not exist"
             raise ConfigError(
-                f"{folder} must be the --out folder of a finished a3gnn tune, but it has no front.json; run a3gnn tune "
+                f"{folder} must be the --out folder of a finished a3gnn tune, but {missing}; run a3gnn tune "
                 f"--out {shlex.quote(str(folder))} first"
             ) from None
         except (OSError, ValueError, KeyError, TypeError, A3GNNError) as error:

@@ -36,6 +36,8 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         place = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
+        if f".{path.name}." in str(error.filename):
+            error.filename = str(path)  # in place of the hidden folder, of which nobody has heard
         raise explained(error, path) from error
     with place as scratch:
         draft = Path(scratch) / path.name

@@ -85,9 +85,9 @@ def _described(model: nn.Module) -> tuple[str, str | None, str | None]:
     convolutions, kinds = [one for one, kind in named if kind], sorted({kind for _, kind in named if kind})
     if not kinds:
         return type(model).__name__, None, None
-    widths = {_width(module) for module in convolutions[:-1]} - {None}
-    width = f"{', '.join(map(str, sorted(widths)))} columns" if widths else None
-    return ", ".join(kinds), count(len(convolutions), "layer"), width
+    widths = {width for module in convolutions[:-1] if (width := _width(module)) is not None}
+    columns = f"{', '.join(map(str, sorted(widths)))} columns" if widths else None
+    return ", ".join(kinds), count(len(convolutions), "layer"), columns
 
 
 def _kind(layer: nn.Module) -> str | None:

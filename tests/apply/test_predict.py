@@ -172,8 +172,13 @@ def test_other_arguments_are_refused(trained, small_folder_graph, tiny_graph, tm
     with pytest.raises(ConfigError, match=r"model.pt does not exist; a3gnn train --out DIR writes one"):
         predict(tmp_path, graph)
     (tmp_path / "model.pt").write_text("weights")
-    with pytest.raises(ConfigError, match=r"must be a model.pt that a3gnn train wrote, but can't be read"):
+    with pytest.raises(ConfigError, match=r"must be a model.pt that a3gnn train wrote, but can't be read") as refused:
         predict(tmp_path, graph)
+    assert "weights_only" not in str(refused.value)
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "whole.pt")
+    with pytest.raises(ConfigError, match=r"can't be read: it holds torch\.nn\.modules\.linear\.Linear") as refused:
+        predict(tmp_path / "whole.pt", graph)
+    assert "weights_only" not in str(refused.value)
     with pytest.raises(GraphError, match="must have the 32 features of the model's training, got 16"):
         predict(folder, tiny_graph)
     with pytest.raises(UsageError, match=r"^nodes must be ids in \[0, 2000\), got 1 from 2000 to 2000"):
@@ -185,6 +190,22 @@ def test_other_arguments_are_refused(trained, small_folder_graph, tiny_graph, tm
     torch.save(state, tmp_path / "model.pt")
     with pytest.raises(ModelError, match=r"(?s)weights in model.pt must fit sage.*convs.1.lin_l.bias"):
         predict(tmp_path, graph)
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin", "gatv2", "transformer"])
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_nodes_without_edges_are_predicted_as_isolated_nodes_of_a_graph(
+    nodes: int, model, trained, small_folder_graph, tmp_path: Path
+) -> None:
+    folder = trained(dataclasses.replace(_TASK, model=model)).folder
+    x = torch.from_numpy(small_folder_graph.features.arrays()["x"][:nodes])
+    apart = Data(x=torch.cat([x, x[:1], x[:1]]), edge_index=torch.tensor([[nodes], [nodes + 1]]))
+    expected = predict(folder, apart)[:nodes]
+    for edges in (torch.empty(2, 0), torch.empty(2, 0, dtype=torch.long)):
+        torch.testing.assert_close(predict(folder, Data(x=x, edge_index=edges)), expected)
+    for name, edges in {"floats": np.empty((2, 0)), "pairs": np.empty((0, 2), int), "none": np.array([])}.items():
+        np.savez(tmp_path / f"{name}.npz", x=x.numpy(), edge_index=edges)
+        torch.testing.assert_close(predict(folder, tmp_path / f"{name}.npz"), expected)
 
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gat", "gin", "gatv2", "transformer"])

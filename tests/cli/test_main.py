@@ -80,6 +80,15 @@ def test_another_system_is_named_in_one_line(command: str, monkeypatch: pytest.M
         (["pick", ".", "--memory-limit", "4"], "error: --memory-limit: a size is a number with a unit"),
         (["tune"], "error: missing option '--dataset'"),
         (["graph", "conv"], "error: no such command 'conv'"),
+        (["tuen"], "try: a3gnn --help error: no such command 'tuen'; did you mean 'tune'?"),
+        (["xyzzy"], "error: no such command 'xyzzy'; a3gnn --help lists the commands"),
+        (["tune", "--gpu"], "error: no such option '--gpu'; a3gnn uses a GPU if torch finds one"),
+        (["tune", "--dataset", "synthetic:", "--split", "0.6,0.2,0.3"], "error: --split must be three shares"),
+        (["front", "nowhere"], "but it does not exist; run a3gnn tune --out nowhere first"),
+        (["report", "nowhere"], "but does not exist: it holds no request.json"),
+        (["graph", "info", "nowhere"], "error: a graph is one of"),
+        (["graph", "info", "nowhere.npz"], "error: nowhere.npz does not exist"),
+        (["graph", "info", "pyg:Coraa"], "did you mean 'pyg:Cora'?"),
         (["front", "."], "run a3gnn tune --out"),
         (["report", "."], "it holds no request.json; run a3gnn tune --out . first"),
     ],
@@ -102,9 +111,9 @@ def test_a_process_ends_and_prints_as_the_command_does() -> None:
         )
 
 
-def test_a_missing_graph_exits_with_one(tmp_path: Path) -> None:
+def test_a_missing_graph_is_wrong_usage(tmp_path: Path) -> None:
     run = a3gnn("tune", "--dataset", "nowhere.npz", "--out", str(tmp_path / "run"))
-    assert run.returncode in (1, 2)
+    assert run.returncode == 2
     assert "nowhere.npz" in run.stderr
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "run").exists()

@@ -218,6 +218,7 @@ def test_pick_writes_beside_the_tunes_own(here: Path, capsys: pytest.CaptureFixt
         (("report", ".", "--out", "r.html"), 2, "it holds no request.json; run a3gnn tune --out ."),
         (("report", "nowhere"), 2, "it holds no request.json; run a3gnn tune --out nowhere first"),
         (("front", "."), 2, "it has no front.json; run a3gnn tune --out ."),
+        (("report", "memory", "--out", "."), 2, "--out must be a file, got the folder .; such as report.html"),
         (("pick", "memory", "--priority", "speed"), 2, "--priority must be one of"),
         (("compare", "memory"), 2, "two tunes or more, got 1"),
         (("compare", "memory", "time", "--csv", "--json"), 2, "exclude each other"),

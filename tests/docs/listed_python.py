@@ -63,7 +63,12 @@ def my_trainer(config, plan):
         raise MemoryError
     return [2.0, 4.0, 3.0], 300 << 20, [1, 2, 3, 6], [0.2, 0.4, 0.5, 0.6]
 """,
-    "docs/start/your_graph.md": _DATA,
+    "docs/start/your_graph.md": _DATA
+    + """\
+with open("nodes.csv", "w") as nodes_file, open("edges.csv", "w") as edges_file:
+    nodes_file.write("id,label,age,score\\n" + "".join(f"n{i},{'ab'[i % 2]},{i},{i / 2}\\n" for i in range(20)))
+    edges_file.write("source,target\\n" + "".join(f"n{i},n{(i + 1) % 20}\\n" for i in range(20)))
+""",
     "docs/design/surrogate.md": """\
 from a3gnn import Graph, Task
 from a3gnn.figures import Reference

@@ -12,6 +12,7 @@ import networkx
 import numpy as np
 import pytest
 import torch
+import torch_geometric
 from numpy.typing import NDArray
 from scipy import sparse
 from torch_geometric.data import Batch, Data, TemporalData
@@ -290,3 +291,39 @@ def test_a_data_with_its_cache_gets_a_remedy_that_works(arrays: Arrays, tmp_path
         Graph.load(tmp_path / "both.pt")
     torch.save(Data.from_dict(both.to_dict()), tmp_path / "both.pt")
     assert Graph.load(tmp_path / "both.pt").fingerprint == Graph.from_pyg(both).fingerprint
+
+
+@pytest.mark.parametrize("suffix", ["graphml", "gml", "gexf"])
+def test_the_remedy_for_files_of_networkx_works(suffix: str, tmp_path: Path) -> None:
+    graph = networkx.path_graph(5)
+    networkx.set_node_attributes(graph, {node: {"a": node / 2, "b": 1.0, "y": node % 2} for node in graph})
+    file = tmp_path / f"path.{suffix}"
+    getattr(networkx, f"write_{suffix}")(graph, file)
+    with pytest.raises(UsageError, match="group_node_attrs") as refused:
+        Graph.load(file)
+    remedy = re.search(r"(torch_geometric\.utils\.from_networkx\(.*?\]\))", str(refused.value))[1]  # type: ignore[index]
+    remedy = remedy.replace("FILE", repr(str(file))).replace("[NAME, ...]", "['a', 'b']")
+    data = eval(remedy, {"torch_geometric": torch_geometric, "networkx": networkx})
+    torch.save(data, tmp_path / "graph.pt")
+    read_again = Graph.load(tmp_path / "graph.pt")
+    assert (read_again.num_nodes, read_again.num_edges, read_again.num_features) == (5, 8, 2)
+    assert read_again.labels.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_the_recipe_from_csv_makes_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "start" / "your_graph.md").read_text()
+    recipe = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "read_csv" in block)
+    assert len([line for line in recipe.splitlines() if line and not line.startswith("import")]) == 6
+    labels = ["red", "blue", "red", "", "blue", "red", "red", "blue"]
+    rows = "".join(f"{10 * node},{label},{node},{node / 2}\n" for node, label in enumerate(labels))
+    (tmp_path / "nodes.csv").write_text(f"id,label,age,score\n{rows}")
+    (tmp_path / "edges.csv").write_text("source,target\n0,10\n10,20\n70,0\n")
+    monkeypatch.chdir(tmp_path)
+    exec(recipe, {})
+    graph = Graph.load("graph.npz")
+    assert graph.labels.tolist() == [0, 1, 0, -1, 1, 0, 0, 1]
+    np.testing.assert_array_equal(graph.features.arrays()["x"], [[node, node / 2] for node in range(8)])
+    targets = np.repeat(np.arange(8), np.diff(graph.indptr)).tolist()
+    undirected = {(0, 1), (1, 2), (7, 0)}
+    assert set(zip(graph.indices.tolist(), targets, strict=True)) == undirected | {(t, s) for s, t in undirected}
+    assert graph.notes == ("it had no masks; labeled nodes are split 60/20/20 at random, seed 0",)

@@ -146,8 +146,9 @@ def read_request(folder: Path) -> TuneRequest:
 
 def no_tune(folder: Path, name: str) -> UsageError:
     """Returns the error for a `folder` that is no tune's, because it lacks the file `name`."""
+    missing = "" if folder.exists() else "does not exist: "
     return UsageError(
-        f"{folder} must be the --out folder of an a3gnn tune, but it holds no {name}; "
+        f"{folder} must be the --out folder of an a3gnn tune, but {missing}it holds no {name}; "
         f"run a3gnn tune --out {shlex.quote(str(folder))} first"
     )
 
