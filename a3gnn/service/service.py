@@ -63,7 +63,9 @@ class Service:
         self.examiner = Examiner(self.home.places)
         self.graphs = GraphShelf(self._engine, self.home, settings, self.examiner)
         self.trash = Trash(self.jobs, self.home)
-        self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings)
+        self.worker = QueueWorker(
+            self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials, settings.lease_s
+        )
         self.recommender = Recommender(settings.place, self.home.places)
         self.profiles = Profiles(self._engine, settings.place, self.examiner)
         self.streams = EventStreams()

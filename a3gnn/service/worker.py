@@ -13,13 +13,13 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from a3gnn.errors import A3GNNError
+from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graph_shelf import GraphShelf
 from a3gnn.service.home import Home
 from a3gnn.service.job import RETRY, Job
 from a3gnn.service.job_process import Outcome, RunningJob
 from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.study_files import summary
 from a3gnn.service.told_trials import Suggestions
 from a3gnn.service.trash import Trash
@@ -46,13 +46,25 @@ class QueueWorker(threading.Thread):
         jobs: The queue.
         graphs: Finds a job's graph.
         home: Holds the jobs' files.
-        settings: How many jobs run at once, where trials run, and how long a client may be silent.
+        store: The profile store of studies: a path or an SQLAlchemy URL.
+        at_once: Most jobs at once; studies whose trials the client runs are counted apart.
+        trials: Where trials run.
+        lease_s: Seconds without a client after which such a study makes room for another one.
     """
 
-    def __init__(self, jobs: Jobs, graphs: GraphShelf, home: Home, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        graphs: GraphShelf,
+        home: Home,
+        store: str,
+        at_once: int,
+        trials: ExecutorChoice,
+        lease_s: float = 3600.0,
+    ) -> None:
         super().__init__(name="queue", daemon=True)
-        self._jobs, self._graphs, self._home, self._settings = jobs, graphs, home, settings
-        self._at_once = settings.at_once
+        self._jobs, self._graphs, self._home, self._store, self._at_once = jobs, graphs, home, store, at_once
+        self._trials, self._lease_s = trials, lease_s
         self._running: dict[int, RunningJob] = {}
         self._ended: dict[int, tuple[Job, Outcome]] = {}  # the database does not have it yet
         self._printed = ("", -_SILENT_S)
@@ -124,10 +136,8 @@ class QueueWorker(threading.Thread):
         longest = min(told, key=lambda one: seen[one.job.id], default=None)
         if longest is None or any(one.is_ending for one in told):
             return
-        if time.time() > seen[longest.job.id] + self._settings.lease_s:
-            text = (
-                f"stopped: no client for {format_duration(self._settings.lease_s)}, and another study needs its place"
-            )
+        if time.time() > seen[longest.job.id] + self._lease_s:
+            text = f"stopped: no client for {format_duration(self._lease_s)}, and another study needs its place"
             longest.folder.events.append("line", text=text)
             longest.stop()
 
@@ -177,8 +187,8 @@ class QueueWorker(threading.Thread):
         return {
             **_without_retry(job),
             "dataset": spec,
-            "store": self._settings.place,
-            "trials": self._settings.trials.to_dict(),
+            "store": self._store,
+            "trials": self._trials.to_dict(),
         }
 
     def _choice(self, job: Job) -> Path:
