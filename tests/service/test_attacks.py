@@ -68,7 +68,7 @@ def test_slow_bodies_without_the_token_keep_nobody_out(locked: LimitedServer, se
 
 
 def test_a_slow_body_with_the_token_keeps_its_place(locked: LimitedServer) -> None:
-    head = f"POST /graphs HTTP/1.1\r\nHost: 127.0.0.1\r\n{JSON_HEADERS}Content-Length: 32\r\n\r\n"
+    head = f"POST /graphs HTTP/1.1\r\nHost: 127.0.0.1\r\n{JSON_HEADERS}Content-Length: 33\r\n\r\n"
     (own,) = opened(locked, 1, f"{head}{{".encode())
     time.sleep(0.2)
     links = opened(locked, FILES + 40, b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60\r\n\r\nt")

@@ -252,7 +252,7 @@ def _check_larger(budget: float | int, job: Job, folder: JobFolder) -> None:
     in_trials = isinstance(budget, int)
     least = before if isinstance(before, int) == in_trials else counted if in_trials else elapsed_s or 0.0
     if budget < least:
-        least_text, text = (count(one, "trial") if in_trials else format_duration(one) for one in (least, budget))
+        least_text, text = (count(int(one), "trial") if in_trials else format_duration(one) for one in (least, budget))
         raise UsageError(f"budget must be at least the study's {least_text}, got {text}; without one, the rest is used")
 
 
