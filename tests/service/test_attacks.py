@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import threading
 import time
@@ -17,6 +18,7 @@ from tests.service.test_connections import FILES, LimitedServer, opened
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
+from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.client import Client, HttpClient, ServerAwayError
 from a3gnn.service.code import study_code
 from a3gnn.service.connections import Bounds
@@ -28,6 +30,8 @@ from a3gnn.service.jobs import Jobs
 from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.sessions import GuessLimit
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.told_trials import Suggestions
+from a3gnn.service.worker import QueueWorker
 
 TOKEN = "a-token-of-many-characters"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -323,3 +327,35 @@ def test_an_uploaded_graph_is_named_by_its_number(idle: Server, npz: Path) -> No
     assert f"--dataset graph:{number}" in line
     client.study(job["id"]).stop()
     client.study(job["id"]).delete(forever=True)
+
+
+class _Told:
+    """A running study whose trials the client runs, without its process."""
+
+    def __init__(self, home: Home, job: Job) -> None:
+        self.job, self.folder, self.begun, self.is_ending = job, home.of(job), time.time() - 100, False
+        self.folder.asked.mkdir(parents=True)
+
+    def stop(self) -> None:
+        self.is_ending = True
+
+
+def test_a_study_without_a_client_makes_room_after_its_lease(tmp_path: Path) -> None:
+    _, graphs, jobs = shelf(tmp_path)
+    home = Home(tmp_path / "home", None)
+    worker = QueueWorker(jobs, graphs, home, "", 1, ExecutorChoice(), lease_s=50.0)
+    told = [_Told(home, jobs.add("study", "", 1, {"trainer": "client"}, None)) for _ in range(5)]
+    waits = told.pop().job
+    worker._running = {one.job.id: one for one in told}  # type: ignore[assignment]
+    for one in told:
+        jobs.update(one.job.id, status="running", home=home.id)
+        Suggestions(one.folder.asked).note_client()
+    assert not worker._has_room(waits)
+    worker._look()
+    assert not any(one.is_ending for one in told)
+    os.utime(told[2].folder.asked / "seen", (0, 0))
+    worker._look()
+    worker._look()
+    assert [one.is_ending for one in told] == [False, False, True, False]
+    (line,) = [one.data["text"] for one in told[2].folder.events.since(0)]
+    assert "no client for 50 s" in line
