@@ -9,7 +9,7 @@ import click
 
 from a3gnn.cli.executor_options import ONE_KIND, executor_options, take_choice
 from a3gnn.cli.help import Command
-from a3gnn.cli.options import SIZE, address_options, import_from_here
+from a3gnn.cli.options import DURATION, SIZE, address_options, import_from_here
 
 
 @click.command(cls=Command)
@@ -49,7 +49,23 @@ from a3gnn.cli.options import SIZE, address_options, import_from_here
 @click.option(
     "--max-edges", type=click.IntRange(1), default=2_000_000_000, show_default=True, help="Most edges of a graph."
 )
+@click.option("--max-budget", type=DURATION, default="7d", show_default=True, help="Longest budget of a study.")
+@click.option(
+    "--max-trials", type=click.IntRange(1), default=10_000, show_default=True, help="Largest budget in trials."
+)
+@click.option(
+    "--max-epochs", type=click.IntRange(1), default=10_000, show_default=True, help="Most epochs of a request."
+)
+@click.option("--max-hidden", type=click.IntRange(1), default=4096, show_default=True, help="Widest hidden layers.")
+@click.option("--max-memory", type=SIZE, help="Largest host memory limit, also of studies without one.")
 @click.option("--max-queued", type=click.IntRange(1), default=100, show_default=True, help="Most waiting studies.")
+@click.option(
+    "--lease",
+    type=DURATION,
+    default="1h",
+    show_default=True,
+    help="Time without a client after which a study with client trials makes room for another.",
+)
 @click.option(
     "--at-once",
     type=click.IntRange(0),
@@ -82,7 +98,13 @@ def serve(**options: Any) -> None:
         max_uploads_bytes=options["max_uploads"],
         max_nodes=options["max_nodes"],
         max_edges=options["max_edges"],
+        max_budget_s=options["max_budget"],
+        max_trials=options["max_trials"],
+        max_epochs=options["max_epochs"],
+        max_hidden=options["max_hidden"],
+        max_memory_bytes=options["max_memory"],
         max_queued=options["max_queued"],
+        lease_s=options["lease"],
         at_once=options["at_once"],
         trials=take_choice(options),
     )

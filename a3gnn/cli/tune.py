@@ -185,6 +185,7 @@ def tune_on_server(
     notify(f"study {study.id} at {url}; Ctrl-C leaves it running there")
     tuned = study.wait(notify)
     out: Path = options["out"] or reserved_next(tuned.setting.graph.name)
-    result = study.save(out, options["dataset"], notify)
+    dataset = options["dataset"]
+    result = study.save(out, None if dataset.startswith("graph:") else dataset, notify)  # graph:N is the server's
     assert result is not None, "it has chosen"
     return result

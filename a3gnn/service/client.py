@@ -6,11 +6,12 @@ import dataclasses
 import http.client
 import json
 import re
+import secrets
 import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
@@ -32,6 +33,8 @@ _STUDY_ADDRESS = re.compile(r"(?P<url>https?://.+?)/studies/(?P<number>[0-9]{1,1
 _PIECE = 1 << 20
 #: Seconds for which `wait` retries while the server restarts. Guess.
 _PATIENCE_S = 60.0
+#: Times that a request for something new is sent, and seconds between them. Guesses.
+_ATTEMPTS, _PAUSE_S = 3, 0.5
 #: Files of a saved study. Without these it has not begun.
 _NEEDED = ("request.json", "probes.jsonl")
 #: Most bytes of one of its files. Guess: a trial takes some 5 KB of the journal.
@@ -87,6 +90,18 @@ class HttpClient:
         headers = {} if body is None else {"Content-Type": "application/json"}
         content = self.content(method, path, text, headers, **query)
         return json.loads(content) if content else None
+
+    def once(self, path: str, body: Any) -> Any:
+        """Returns the JSON answer to a POST that makes something new, sent again if the answer does not come."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
+        for attempt in range(_ATTEMPTS):
+            try:
+                return json.loads(self.content("POST", path, json.dumps(body), headers))
+            except ServerAwayError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(_PAUSE_S)
+        raise AssertionError("the last attempt returns or raises")
 
     def content(self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any) -> bytes:
         """Returns the bytes of the answer; `body` may be text, bytes or an open file, which is streamed."""
@@ -145,7 +160,8 @@ class HttpClient:
         target = f"{self._parts.path.rstrip('/')}{path}{'?' if asked else ''}{asked}"
         with closing(self._connection()) as connection:
             with self._awaited():
-                connection.request(method, target, body, {**self._headers, **headers})
+                with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused the body already
+                    connection.request(method, target, body, {**self._headers, **headers})
                 response = connection.getresponse()
             with response:
                 if response.status >= 400:
@@ -252,7 +268,7 @@ class Client:
             GraphError: The graph is not valid, does not exist, or is too large.
         """
         graph = dataset if isinstance(dataset, int) else self.add_graph(dataset)["id"]
-        job = self._http.json("POST", "/studies", {"graph": graph, **options})
+        job = self._http.once("/studies", {"graph": graph, **options})
         return RemoteStudy(self._http, job["id"])
 
     def studies(self, **query: Any) -> list[dict[str, Any]]:
@@ -457,7 +473,7 @@ class RemoteStudy:
 
     def train(self, **options: Any) -> dict[str, Any]:
         """Starts a training with the study's choice on the server, and returns it. Takes `epochs` and `patience`."""
-        found: dict[str, Any] = self._http.json("POST", f"{self._path}/train", options)
+        found: dict[str, Any] = self._http.once(f"{self._path}/train", options)
         return found
 
     def delete(self, *, forever: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from a3gnn.checks import Size
 from a3gnn.config import KNOBS
-from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.graph_shelf import NUMBERED, KnownGraph
 from a3gnn.service.job import Job
 from a3gnn.service.orders import StudyOrder
 from a3gnn.task import NUMBER_OPTIONS, Task
@@ -111,7 +111,8 @@ def asked_of(study: Job) -> dict[str, Any]:
 
 def _tune(asked: Mapping[str, Any], graph: KnownGraph, url: str) -> str:
     """Returns the command line of a study."""
-    words = ["a3gnn", "tune", "--server", url, "--dataset", graph.source]
+    dataset = f"{NUMBERED}{graph.id}" if graph.origin == "upload" else graph.source
+    words = ["a3gnn", "tune", "--server", url, "--dataset", dataset]
     for name, value in asked.items():
         if name == "name":
             continue

@@ -14,11 +14,16 @@ from typing import Any, ClassVar, cast
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from a3gnn.service.problems import MEDIA_TYPE, busy
+from a3gnn.service.sessions import network_of
 
+#: The key of a request's scope that holds its connection.
+LINK = "a3gnn.link"
 #: Seconds that the head of a request may take; Apache's mod_reqtimeout allows 20 at first.
 _HEAD_S = 20.0
 #: Seconds in which a client must read 48 KiB of an answer that it has not read yet. Guess.
 _READ_S = 60.0
+#: Bytes that come at once from a client that is not slow, so that its connection waits anew. Guess.
+_FAST_BYTES = 1 << 14
 #: Files that the database, logs, processes and connections being accepted may take.
 _OTHER_FILES = 256
 #: Most open connections, whatever the limit of files: each takes some 20 KiB. Guess.
@@ -48,19 +53,42 @@ class Bounds:
         most: Most open connections.
 
     Attributes:
-        waiting: The connections without a request, the one that has waited longest first.
+        waiting: The connections that make room for others, by network, the one that has waited longest first.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.waiting: dict[BoundedProtocol, None] = {}
+        self.waiting: dict[str, dict[BoundedProtocol, None]] = {}
+
+    def put(self, one: BoundedProtocol) -> None:
+        """Lets a connection make room for others from now on."""
+        self.waiting.setdefault(one.network, {}).setdefault(one, None)
+
+    def take(self, one: BoundedProtocol) -> None:
+        """Keeps the place of a connection."""
+        own = self.waiting.get(one.network, {})
+        own.pop(one, None)
+        if not own:
+            self.waiting.pop(one.network, None)
+
+    def longest(self, network: str, is_full: bool) -> BoundedProtocol | None:
+        """Returns the connection that makes room for a new one from `network`, if one must, or None.
+
+        A network may have half of all connections waiting. If the server is full, the network with the most makes room.
+        """
+        own = self.waiting.get(network, {})
+        if not is_full and 2 * len(own) < self.most:
+            return None
+        largest = max(self.waiting, key=lambda one: len(self.waiting[one]), default="") if is_full else network
+        return next(iter(self.waiting.get(largest, {})), None)
 
 
 class BoundedProtocol(H11Protocol):
     """A connection that makes room for others while it waits, and ends if its client is too slow.
 
-    If too many connections are open, the one that has waited longest for a request is closed. If none waits, the new
-    one gets 503.
+    A connection waits until its request is complete, or until the request has shown the right to be answered
+    (`admit`). If too many connections are open, the one that has waited longest is closed. If none waits, the new one
+    gets 503.
     """
 
     bounds: ClassVar[Bounds]
@@ -69,27 +97,42 @@ class BoundedProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self._head: TimerHandle | None = None
         self._read: TimerHandle | None = None
+        self._admitted: Any = None  # the request that was, if one was
+
+    @property
+    def network(self) -> str:
+        """The client's network."""
+        return network_of((self.client or ("", 0))[0])
+
+    def admit(self) -> None:
+        """Keeps the connection's place until its present request is answered."""
+        self._admitted = self.cycle
+        self._note()
 
     @property
     def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
+    @property
+    def _keeps_place(self) -> bool:
+        return self._has_request and (self._admitted is self.cycle or not self.cycle.more_body)
+
     def connection_made(self, transport: BaseTransport) -> None:
         """Waits for the first request, in the place of another connection if there are too many."""
         super().connection_made(cast(Transport, transport))
         self._await_head()
-        if len(self.connections) > self.bounds.most:
-            longest = next(iter(self.bounds.waiting), None)
-            if longest is None:
-                self._refuse()
-            else:
-                del self.bounds.waiting[longest]
-                longest.transport.abort()
-        self.bounds.waiting[self] = None
+        is_full = len(self.connections) > self.bounds.most
+        longest = self.bounds.longest(self.network, is_full)
+        if longest is not None:
+            self.bounds.take(longest)
+            longest.transport.abort()
+        elif is_full:
+            self._refuse()
+        self.bounds.put(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        self.bounds.waiting.pop(self, None)
+        self.bounds.take(self)
         self._stop_head()
         self._stop_read()
         super().connection_lost(exc)
@@ -99,6 +142,8 @@ class BoundedProtocol(H11Protocol):
         if not self._has_request and self._head is None:
             self._await_head()
         super().data_received(data)
+        if len(data) >= _FAST_BYTES:  # it does not make others wait
+            self.bounds.take(self)
         self._note()
 
     def on_response_complete(self) -> None:
@@ -130,14 +175,13 @@ class BoundedProtocol(H11Protocol):
             self._read = None
 
     def _note(self) -> None:
-        """Records whether the connection has a request."""
+        """Records whether the connection has a request, and whether it keeps its place."""
         if self.transport.is_closing():
             return
         if self._has_request:
             self._stop_head()
-            self.bounds.waiting.pop(self, None)
-        else:
-            self.bounds.waiting.setdefault(self, None)
+            self.cycle.scope[LINK] = self  # type: ignore[literal-required]
+        (self.bounds.take if self._keeps_place else self.bounds.put)(self)
 
     def _refuse(self) -> None:
         problem = busy(f"the server has {self.bounds.most:,} connections, and all of them have a request")

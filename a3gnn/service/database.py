@@ -69,6 +69,8 @@ JOBS = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("summary", sa.Text, nullable=False),
     sa.Column("deleted", sa.Float),
+    sa.Column("key", sa.String(64), unique=True, index=True),
+    sa.Column("asked", sa.String(64)),
     sqlite_autoincrement=True,
 )
 

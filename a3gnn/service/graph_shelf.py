@@ -23,6 +23,7 @@ from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import GRAPHS, JOBS, inserted_id
 from a3gnn.service.examiner import Examiner
 from a3gnn.service.home import Home
+from a3gnn.service.orders import number_in
 from a3gnn.service.problems import ProblemDetails, conflict, not_found
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.turns import Turns
@@ -34,6 +35,8 @@ _MOST_SECONDS = 3600.0
 #: Graphs that may be examined at once, as each takes a core and memory, and graphs that may wait. Guesses.
 _AT_ONCE, _WAITING = 2, 6
 _SYNTHETIC, _SPLIT = "synthetic:", "split:"
+#: What stands before a registered graph's number in a dataset.
+NUMBERED = "graph:"
 #: Schemes that a3gnn takes elsewhere, and the reason why the server refuses them.
 _REFUSED = {
     "pyg:": "they are downloaded and unpickled",
@@ -131,7 +134,10 @@ class GraphShelf:
 
         Raises:
             GraphError: `dataset` is not allowed, does not exist, or is not valid.
+            ProblemDetails: `dataset` is graph:N, and there is no graph N.
         """
+        if (number := number_in(dataset.removeprefix(NUMBERED))) is not None and dataset.startswith(NUMBERED):
+            return self.get(number)
         spec = admitted(dataset, self._settings)
         synthetic = spec.startswith("synthetic:")
         home = None if synthetic else self._home.id
@@ -223,6 +229,7 @@ class GraphShelf:
         """
         graph = self.get(number)
         with writing(self._engine).begin() as connection:
+            connection.execute(sa.select(GRAPHS.c.id).where(GRAPHS.c.id == number).with_for_update())  # no job begins
             users = sa.select(JOBS.c.id, JOBS.c.deleted).where(JOBS.c.graph == number)
             used = connection.execute(users.order_by(JOBS.c.deleted.is_not(None)).limit(1)).first()
             if used is not None:

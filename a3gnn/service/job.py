@@ -77,7 +77,7 @@ class Job:
         parsed = {
             name: None if row[name] is None else json.loads(row[name]) for name in ("arguments", "error", "summary")
         }
-        return cls(**{**{str(name): value for name, value in row.items()}, **parsed})
+        return cls(**{**{name: row[name] for name in cls.__dataclass_fields__}, **parsed})
 
     @staticmethod
     def json_of_row(row: RowMapping) -> str:

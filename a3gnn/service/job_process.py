@@ -52,11 +52,13 @@ class RunningJob:
 
     Attributes:
         interrupted: Whether it was interrupted so that it can continue later.
+        begun: When it began, in seconds since 1970.
     """
 
     def __init__(self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any]) -> None:
         self.job, self.folder = job, folder
         self._lock = lock
+        self.begun = time.time()
         self._told: float | None = None
         self._chooses = self.interrupted = False
         places = {"folder": str(folder.path), "folders": folder.places.folders}
@@ -89,6 +91,11 @@ class RunningJob:
                 f"with: {text}"
             )
             return Outcome("failed", ProblemDetails(500, "failed", self.folder.places.shown(detail)).to_dict())
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was asked to stop, or interrupted."""
+        return self._told is not None
 
     def stop(self) -> None:
         """Ends the job now. A study with measurements chooses the best so far before it ends.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from a3gnn.profiling.store.database import writing
 from a3gnn.service.database import GRAPHS, JOBS, inserted_id
 from a3gnn.service.job import ACTIVE, RETRY, Job, JobKind
 from a3gnn.service.orders import number_in
-from a3gnn.service.problems import conflict, in_trash, not_found, too_many
+from a3gnn.service.problems import ProblemDetails, conflict, in_trash, not_found, too_many
 
 #: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
 _FRESH_S, _PAGES = 0.2, 64
@@ -91,11 +92,22 @@ class Jobs:
         arguments: Mapping[str, Any],
         home: str | None,
         study: int | None = None,
+        key: str | None = None,
     ) -> Job:
         """Returns a new job at the end of the queue.
 
+        Args:
+            kind: Its kind.
+            name: Its name.
+            graph: The number of its graph.
+            arguments: Its arguments.
+            home: The home folder that it needs; None if any will do.
+            study: For a training, the number of its study.
+            key: The Idempotency-Key of the request, or ""; None for a job whose graph and study are known to stay.
+
         Raises:
-            ProblemDetails: Too many jobs wait already.
+            ProblemDetails: The graph or the study is gone, or too many jobs wait already.
+            IntegrityError: Another request with the same key was quicker.
         """
         values = {
             "kind": kind,
@@ -108,8 +120,12 @@ class Jobs:
             "home": home,
             "created": time.time(),
             "summary": "{}",
+            "key": _digest(key) if key else None,
+            "asked": _asked(kind, name, graph, arguments, study) if key else None,
         }
         with self._changing() as connection:
+            if key is not None:
+                _check_exist(connection, graph, study)
             waiting = connection.execute(
                 sa.select(sa.func.count()).select_from(JOBS).where(JOBS.c.status == "queued")
             ).scalar_one()
@@ -117,6 +133,23 @@ class Jobs:
                 raise too_many(f"at most {self._max_queued} jobs may wait, and {waiting} wait already")
             number = inserted_id(connection.execute(sa.insert(JOBS).values(values)))
         return self.get(number)
+
+    def made_by(
+        self, key: str, kind: JobKind, name: str, graph: int, arguments: Mapping[str, Any], study: int | None
+    ) -> Job | None:
+        """Returns the job that a request with this Idempotency-Key has made; None if there is none.
+
+        Raises:
+            ProblemDetails: That was another request.
+        """
+        query = sa.select(JOBS.c.id, JOBS.c.asked).where(JOBS.c.key == _digest(key))
+        with self._engine.connect() as connection:
+            row = connection.execute(query).first()
+        if row is not None and row.asked != _asked(kind, name, graph, arguments, study):
+            raise ProblemDetails(
+                422, "key", "an Idempotency-Key must come with one request, got another; take a new key"
+            )
+        return None if row is None else self.get(row.id)
 
     def get(self, number: int, kind: JobKind | None = None, *, deleted: bool = False) -> Job:
         """Returns the job with this number, of this kind unless `kind` is None.
@@ -272,6 +305,7 @@ class Jobs:
         same = sa.and_(JOBS.c.id == job.id, _HAS_ENDED, _HERE)
         trains = sa.and_(JOBS.c.study == job.id, JOBS.c.status.in_(ACTIVE))
         with self._changing() as connection:
+            connection.execute(sa.select(JOBS.c.id).where(same).with_for_update())  # no training begins meanwhile
             training = connection.execute(sa.select(JOBS.c.id).where(trains).limit(1)).scalar()
             if training is not None:
                 raise conflict(f"training {training} needs the choice of study {job.id}; stop the training first")
@@ -306,3 +340,22 @@ class Jobs:
         with writing(self._engine).begin() as connection:
             yield connection
         self._changes += 1
+
+
+def _check_exist(connection: sa.Connection, graph: int, study: int | None) -> None:
+    """Raises a `ProblemDetails` if the graph or the study of a new job is gone; else keeps both until it is added."""
+    kept = {"graph": (graph, sa.select(GRAPHS.c.id).where(GRAPHS.c.id == graph))}
+    if study is not None:
+        kept["study"] = study, sa.select(JOBS.c.id).where(JOBS.c.id == study, _HERE)
+    for what, (number, query) in kept.items():
+        if connection.execute(query.with_for_update()).first() is None:
+            raise not_found(what, number)
+
+
+def _asked(kind: JobKind, name: str, graph: int, arguments: Mapping[str, Any], study: int | None) -> str:
+    """Returns a digest of what a request asked for."""
+    return _digest(json.dumps([kind, name, graph, arguments, study], sort_keys=True))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -174,7 +174,8 @@ class Question(_Order):
         own = ("priority", "memory_limit", "host_memory_limit", "max_accuracy_drop", "fix", "ranges", "seed")
         asked = {name: getattr(self, name) for name in own} | more
         task = self.task(settings)
-        make_request(task=task, **asked)
+        asked["host_memory_limit"] = asked["host_memory_limit"] or settings.max_memory_bytes
+        settings.check(make_request(task=task, **asked))
         return {**asked, "task": task.to_dict(), "metric": checked_metric(self.metric)}
 
 

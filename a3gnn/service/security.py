@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import time
 from collections import Counter
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from anyio import to_thread
@@ -14,25 +16,30 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import cookie_parser
 
 from a3gnn.addresses import ANY_ADDRESS, LOOPBACK
+from a3gnn.service.connections import LINK
 from a3gnn.service.frame import POLICY, problem_page
 from a3gnn.service.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.sessions import GuessLimit, Sessions
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.transfer import App, Message, Receive, Scope, Send, Transfer
+from a3gnn.units import format_size
 
-#: Most bytes of a request that is no upload.
-MAX_BODY_BYTES = 1 << 20
-#: Paths that take uploads. Their handlers limit the size.
-UPLOADS = ("/graphs/upload", "/profiles")
+#: Most bytes of a file of measurements. Guess: a row takes some 5 KB.
+_MOST_ROWS_BYTES = 64 << 20
 #: Name of the cookie that holds a session, before the server's port: browsers send a cookie to all ports of a host.
 _COOKIE = "a3gnn_session"
-#: Seconds that a request's body may take, and the bytes that earn another second; as Apache's mod_reqtimeout.
-_BODY_S, _LEAST_RATE = 20.0, 500
+#: Bytes of a body that earn another second; as Apache's mod_reqtimeout.
+_LEAST_RATE = 500
 #: The status in the counters of requests whose client left before the answer; nginx's.
 _LEFT = 499
 _SAFE = ("GET", "HEAD", "OPTIONS")
 #: Paths that answer without a token: the health check, and the page that takes the token with its style.
 OPEN = ("/healthz", "/login", "/static/study.css", "/static/pages.css")
+#: The key of a request's scope that holds the secret of the session that allows it.
+SESSION = "a3gnn.session"
+#: A Host header: a name or an address, and maybe a port.
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+_MOST_PORT = 65_535
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -61,6 +68,10 @@ class Guard:
         self.guesses = GuessLimit()
         names = {settings.host, *settings.allowed_hosts} - ANY_ADDRESS
         self._hosts = {name.lower().strip("[]") for name in names | LOOPBACK}
+        self._uploads = {
+            "/graphs/upload": BodyLimit(settings.max_upload_bytes, "a3gnn serve --max-upload sets the limit"),
+            "/profiles": BodyLimit(_MOST_ROWS_BYTES, "send the measurements in several files"),
+        }
         self.requests: Counter[tuple[str, int]] = Counter()
         self.seconds = 0.0
 
@@ -70,8 +81,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 500
-        most = None if scope["path"] in UPLOADS else MAX_BODY_BYTES
-        body = _Body(receive, most, scope["method"] in _SAFE)
+        limit = self._uploads.get(scope["path"], _OPEN_BODY if scope["path"] in OPEN else _USUAL_BODY)
+        body = _Body(receive, limit, scope["method"] in _SAFE)
 
         async def checked(message: Message) -> None:
             if body.problem is None:
@@ -91,7 +102,7 @@ class Guard:
             await send(message)
 
         try:
-            await self._check(scope)
+            await self._check(scope, limit)
             await self._app(scope, body.receive, checked)
         except ProblemDetails as problem:
             if problem.status == 401 and wants_page(scope) and scope["method"] == "GET":
@@ -103,7 +114,7 @@ class Guard:
             self.requests[method, status] += 1
             self.seconds += time.perf_counter() - begun
 
-    async def _check(self, scope: Scope) -> None:
+    async def _check(self, scope: Scope, limit: BodyLimit) -> None:
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
             if name in (b"host", b"authorization", b"origin", b"content-length") and name.decode() in headers:
@@ -120,9 +131,11 @@ class Guard:
         self._check_origin(scope["method"], headers, host)
         if self._token is not None and scope["path"] not in OPEN:
             await self._check_token(scope, headers)
+            if (link := scope.get(LINK)) is not None:
+                link.admit()
         length = headers.get("content-length", "0")
-        if scope["path"] not in UPLOADS and length.isdecimal() and int(length) > MAX_BODY_BYTES:
-            raise _too_large()
+        if length.isdecimal() and int(length) > limit.most:
+            raise limit.too_large()
 
     def _check_origin(self, method: str, headers: dict[str, str], host: str) -> None:
         """Refuses requests that a page of another site makes a browser send."""
@@ -140,12 +153,17 @@ class Guard:
         assert self._token is not None, "there is one"
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and (given := given.strip()):
-            self.take_guess(scope, given, anew=False)
-        elif not await self._has_session(cookie_parser(headers.get("cookie", "")).get(cookie_name(scope), "")):
+            await self.take_guess(scope, given, anew=False)
+            return
+        secret = cookie_parser(headers.get("cookie", "")).get(cookie_name(scope), "")
+        if not await self._has_session(secret):
             raise _no_token()
+        scope[SESSION] = secret
 
-    def take_guess(self, scope: Scope, given: str, *, anew: bool = True) -> None:
-        """Checks a token that a request gives. The right one always passes: others at its address may have mistyped.
+    async def take_guess(self, scope: Scope, given: str, *, anew: bool = True) -> None:
+        """Checks a token that a request gives.
+
+        After too many wrong ones from its address, the check waits, so that the right one passes late.
 
         Args:
             scope: The request.
@@ -153,15 +171,18 @@ class Guard:
             anew: Whether the same wrong token counts again, as if a person tries.
 
         Raises:
-            ProblemDetails: It is wrong; 429 says that too many others were.
+            ProblemDetails: It is wrong, or too many wait for their check; 429 says that too many others were wrong.
         """
-        if hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode()):
-            return
         address = (scope.get("client") or ("", 0))[0]
-        if wait_s := self.guesses.wait_s(address):
-            problem = ProblemDetails(
-                429, "guesses", f"the token is wrong, as too many were from your address; try again in {wait_s} seconds"
-            )
+        wait_s = self.guesses.wait_s(address)
+        turn_s = self.guesses.turn_s(address) if wait_s else 0.0
+        await asyncio.sleep(turn_s or 0.0)
+        right = hmac.compare_digest(given.encode("latin-1", "replace"), (self._token or "").encode())
+        if right and turn_s is not None:
+            return
+        if wait_s:
+            detail = f"too many wrong tokens came from your address; try again in {wait_s} seconds"
+            problem = ProblemDetails(429, "guesses", detail)
             problem.headers = {"Retry-After": str(wait_s)}
             raise problem
         self.guesses.add(address, "" if anew else given)
@@ -192,6 +213,40 @@ class Guard:
         await send({"type": "http.response.body", "body": body})
 
 
+class BodyLimit(NamedTuple):
+    """How large a request's body may be.
+
+    Attributes:
+        most: Most bytes.
+        remedy: What helps if it has more.
+        seconds: Seconds that it may take, besides those that `_LEAST_RATE` earns.
+    """
+
+    most: int
+    remedy: str
+    seconds: float = 20.0
+
+    def too_large(self) -> ProblemDetails:
+        """Returns the problem for a larger body."""
+        size = f"{self.most:,} bytes ({format_size(self.most)})"
+        return ProblemDetails(413, "too-large", f"this request must have at most {size}, got more; {self.remedy}")
+
+    def too_slow(self) -> ProblemDetails:
+        """Returns the problem for a slower body."""
+        return ProblemDetails(
+            408,
+            "too-slow",
+            f"a request's body must arrive within {self.seconds:g} seconds, or at {_LEAST_RATE} bytes per second; send "
+            "it again",
+        )
+
+
+#: The limits of a request without a token, and of one that is no upload. Guesses, but for the 20 seconds, which are
+#: those of Apache's mod_reqtimeout: a token and the page to show take some hundred bytes.
+_OPEN_BODY = BodyLimit(8 << 10, "a form with the token is smaller", 5.0)
+_USUAL_BODY = BodyLimit(1 << 20, "send graphs to POST /graphs/upload")
+
+
 class _Body:
     """Counts a request's body as it is read, and stops one that is too large or too slow.
 
@@ -200,8 +255,8 @@ class _Body:
         has_left: Whether the client left before its end.
     """
 
-    def __init__(self, receive: Receive, most: int | None, safe: bool) -> None:
-        self._receive, self._most, self._safe = receive, most, safe
+    def __init__(self, receive: Receive, limit: BodyLimit, safe: bool) -> None:
+        self._receive, self._limit, self._safe = receive, limit, safe
         self._bytes, self._ended = 0, False
         self._begun: float | None = None
         self.problem: ProblemDetails | None = None
@@ -221,17 +276,17 @@ class _Body:
             async with asyncio.timeout(self._left_s()):
                 message = await self._receive()
         except TimeoutError:
-            return self._stopped(_too_slow())
+            return self._stopped(self._limit.too_slow())
         self._ended = not message.get("more_body", False)
         self.has_left = message["type"] == "http.disconnect"
         self._bytes += len(message.get("body", b""))
-        if self._most is not None and self._bytes > self._most:
-            return self._stopped(_too_large())
+        if self._bytes > self._limit.most:
+            return self._stopped(self._limit.too_large())
         return message
 
     def _left_s(self) -> float:
         self._begun = self._begun or time.monotonic()
-        return max(0.0, self._begun + _BODY_S + self._bytes / _LEAST_RATE - time.monotonic())
+        return max(0.0, self._begun + self._limit.seconds + self._bytes / _LEAST_RATE - time.monotonic())
 
     def _stopped(self, problem: ProblemDetails) -> Message:
         self.problem = problem
@@ -270,9 +325,9 @@ def _login(scope: Scope) -> bytes:
 
 
 def _name(host: str) -> str:
-    """Returns the lower-case name in a Host header, without its port."""
-    name, bracket, _ = host.partition("]")
-    return (name[1:] if bracket else host.rpartition(":")[0] or host).lower()
+    """Returns the lower-case name in a Host header, without its port; "" for any other text."""
+    found = _HOST.fullmatch(host.lower())
+    return "" if found is None or int(found["port"] or 0) > _MOST_PORT else found["ipv6"] or found["name"]
 
 
 def _netloc(origin: str) -> str | None:
@@ -281,22 +336,6 @@ def _netloc(origin: str) -> str | None:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return None
-
-
-def _too_large() -> ProblemDetails:
-    return ProblemDetails(
-        413,
-        "too-large",
-        f"a request must have at most {MAX_BODY_BYTES:,} bytes, got more; send graphs to POST /graphs/upload",
-    )
-
-
-def _too_slow() -> ProblemDetails:
-    return ProblemDetails(
-        408,
-        "too-slow",
-        f"a request's body must arrive within {_BODY_S:g} seconds, or at {_LEAST_RATE} bytes per second; send it again",
-    )
 
 
 def _no_token() -> ProblemDetails:

@@ -72,6 +72,7 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
     config = uvicorn.Config(
         app.state.guard,
         http=Connection,
+        ws="none",  # a connection of another protocol would have no bounds
         backlog=_ACCEPTED,
         log_level="warning",
         access_log=False,

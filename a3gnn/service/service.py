@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 from anyio import to_thread
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.database import ROWS
@@ -63,7 +63,9 @@ class Service:
         self.examiner = Examiner(self.home.places)
         self.graphs = GraphShelf(self._engine, self.home, settings, self.examiner)
         self.trash = Trash(self.jobs, self.home)
-        self.worker = QueueWorker(self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials)
+        self.worker = QueueWorker(
+            self.jobs, self.graphs, self.home, settings.place, settings.at_once, settings.trials, settings.lease_s
+        )
         self.recommender = Recommender(settings.place, self.home.places)
         self.profiles = Profiles(self._engine, settings.place, self.examiner)
         self.streams = EventStreams()
@@ -96,14 +98,29 @@ class Service:
         return job, self.home.of(job)
 
     def begin(
-        self, kind: JobKind, name: str, graph: KnownGraph, arguments: Mapping[str, Any], study: int | None = None
+        self,
+        kind: JobKind,
+        name: str,
+        graph: KnownGraph,
+        arguments: Mapping[str, Any],
+        study: int | None = None,
+        key: str = "",
     ) -> Job:
-        """Returns a new job at the end of the queue.
+        """Returns a new job at the end of the queue, or the one that an earlier request with the same `key` has made.
 
         Raises:
-            ProblemDetails: Too many jobs wait already.
+            ProblemDetails: The graph is gone, the key came with another request, or too many jobs wait already.
         """
-        return self._tell(self.jobs.add(kind, name, graph.id, arguments, graph.home, study))
+        again = self.jobs.made_by(key, kind, name, graph.id, arguments, study) if key else None
+        if again is not None:
+            return again
+        try:
+            return self._tell(self.jobs.add(kind, name, graph.id, arguments, graph.home, study, key))
+        except IntegrityError:  # the same request was quicker
+            again = self.jobs.made_by(key, kind, name, graph.id, arguments, study)
+            if again is None:
+                raise
+            return again
 
     def resume(self, job: Job, arguments: Mapping[str, Any], *, forget: bool = False) -> Job:
         """Puts an ended job back into the queue, and returns it.
@@ -190,17 +207,20 @@ class EventStreams:
         finally:
             self.readers -= 1
 
-    async def follow(self, log: EventLog, place: int, is_active: Callable[[], bool]) -> AsyncIterator[bytes]:
+    async def follow(
+        self, log: EventLog, place: int, is_active: Callable[[], bool], may_read: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[bytes]:
         """Yields the bytes that a reader gets after `place`, until the job has ended. A job that ended may be resumed.
 
         Args:
             log: The job's log.
             place: The id of the last event that the reader has, or 0.
             is_active: Returns whether the job waits or runs. Called in another thread while the log is silent.
+            may_read: Returns whether the reader's session still lasts. Called before each look at the log.
         """
         said = time.monotonic()
         yield b"retry: 1000\n\n"
-        while not self._closed.is_set():
+        while not self._closed.is_set() and await may_read():
             last = None
             if log.size > place:
                 for event in log.since(place):

@@ -22,6 +22,8 @@ _FRESH_S = 5.0
 #: Wrong tokens in `_WINDOW_S` seconds from one address, and from all. Guesses: a person mistypes a few; a token of 16
 #: characters outlasts them by ages.
 _MOST_GUESSES, _MOST_OF_ALL, _WINDOW_S = 10, 100, 60.0
+#: Seconds between two checks of tokens from one address after that, and most seconds that a check waits. Guesses.
+_TURN_S, _MOST_TURN_S = 0.5, 5.0
 
 
 class Sessions:
@@ -86,11 +88,12 @@ class GuessLimit:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._due: dict[str, float] = {}
         self._wrong: list[tuple[float, str, str]] = []
 
     def wait_s(self, address: str) -> int:
-        """Returns after how many seconds a token from `address` is looked at again; 0 if it is now."""
-        now, place = self._clock(), _network(address)
+        """Returns after how many seconds tokens from `address` are checked at once again; 0 if they are now."""
+        now, place = self._clock(), network_of(address)
         self._wrong = [one for one in self._wrong if one[0] > now - _WINDOW_S]
         own = [time_s for time_s, where, _ in self._wrong if where == place]
         everybody = [time_s for time_s, _, _ in self._wrong]
@@ -101,15 +104,28 @@ class GuessLimit:
         ]
         return math.ceil(max(waits, default=0.0))
 
+    def turn_s(self, address: str) -> float | None:
+        """Returns after how many seconds a token from `address` may be checked, once `wait_s` is not 0.
+
+        Returns None if too many wait already.
+        """
+        now, place = self._clock(), network_of(address)
+        self._due = {name: due for name, due in self._due.items() if due > now}
+        turn_s = self._due.get(place, now) - now
+        if turn_s > _MOST_TURN_S:
+            return None
+        self._due[place] = now + turn_s + _TURN_S
+        return turn_s
+
     def add(self, address: str, token: str = "") -> None:
         """Records a wrong token from `address`. With `token`, it counts only if it is another one than before."""
         digest = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest() if token else secrets.token_hex(8)
-        place = _network(address)
+        place = network_of(address)
         if all(one[1:] != (place, digest) for one in self._wrong):
             self._wrong.append((self._clock(), place, digest))
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Returns the address, or the /64 network of an IPv6 address, all of which one host may have."""
     try:
         found = ip_address(address)

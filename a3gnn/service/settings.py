@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from a3gnn.addresses import check_address
 from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
 from a3gnn.option_names import option
 from a3gnn.profiling.executor_choice import ExecutorChoice
+from a3gnn.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from a3gnn.tuning.study.study import TuneRequest
 
 #: The least value of each number, and the advice in the error for a smaller one.
 _LEAST = {
@@ -18,6 +24,9 @@ _LEAST = {
     "max_uploads_bytes": (1, "20 GiB is the default"),
     "max_nodes": (1, "50,000,000 is the default"),
     "max_edges": (1, "2,000,000,000 is the default"),
+    "max_trials": (1, "10,000 is the default"),
+    "max_epochs": (1, "10,000 is the default"),
+    "max_hidden": (1, "4,096 is the default"),
     "max_queued": (1, "100 is the default"),
     "at_once": (0, "0 runs no jobs"),
 }
@@ -41,7 +50,13 @@ class ServiceSettings:
         max_uploads_bytes: Most bytes of all uploaded graphs together.
         max_nodes: Most nodes of a graph.
         max_edges: Most directed edges of a graph.
+        max_budget_s: Largest budget of a study, in seconds.
+        max_trials: Largest budget of a study, in trials.
+        max_epochs: Most epochs that a request may name.
+        max_hidden: Largest width of a model.
+        max_memory_bytes: Host memory limit of studies without one, and the largest one; None sets no limit.
         max_queued: Most jobs that may wait.
+        lease_s: Seconds without a client after which a study whose trials the client runs makes room for another one.
         at_once: Most jobs that run at once; their trials take turns.
         trials: Where the trials of studies run.
 
@@ -62,7 +77,13 @@ class ServiceSettings:
     max_uploads_bytes: int = 20 << 30
     max_nodes: int = 50_000_000
     max_edges: int = 2_000_000_000
+    max_budget_s: float = 7 * 86_400.0
+    max_trials: int = 10_000
+    max_epochs: int = 10_000
+    max_hidden: int = 4096
+    max_memory_bytes: int | None = None
     max_queued: int = 100
+    lease_s: float = 3600.0
     at_once: int = 1
     trials: ExecutorChoice = field(default_factory=ExecutorChoice)
 
@@ -80,6 +101,23 @@ class ServiceSettings:
         if self.data_root is not None and not self.data_root.is_dir():
             raise UsageError(f"--data-root must be an existing folder, got {self.data_root}")
 
+    def check(self, request: TuneRequest) -> None:
+        """Raises a `UsageError` if a study or a recommendation asks for more than the server's limits."""
+        if isinstance(request.budget, int):
+            _refuse_above("budget", request.budget, self.max_trials, "trials")
+        else:
+            _refuse_above("budget", request.budget, self.max_budget_s, "budget", format_duration)
+        _refuse_above("hidden", request.task.hidden_channels, self.max_hidden, "hidden")
+        if self.max_memory_bytes is not None:
+            limit = request.host_memory_limit or 0
+            _refuse_above("host_memory_limit", limit, self.max_memory_bytes, "memory", format_size)
+        self.check_epochs(accuracy_epochs=request.accuracy_epochs, lr_epochs=request.task.lr_epochs)
+
+    def check_epochs(self, **epochs: int | None) -> None:
+        """Raises a `UsageError` if a field of a request, given by name, has more epochs than the server's limit."""
+        for name, found in epochs.items():
+            _refuse_above(name, found or 0, self.max_epochs, "epochs")
+
     @property
     def has_token(self) -> bool:
         """Whether requests need a token, and people log in."""
@@ -89,3 +127,10 @@ class ServiceSettings:
     def place(self) -> str:
         """The database of studies and measurements: a path or an SQLAlchemy URL."""
         return self.database or str(self.folder / "service.sqlite")
+
+
+def _refuse_above(name: str, found: float, most: float, limit: str, text: Callable[[Any], str] = "{:,}".format) -> None:
+    if found > most:
+        raise UsageError(
+            f"{name} must be at most {text(most)} here, got {text(found)}; a3gnn serve --max-{limit} sets the limit"
+        )

@@ -17,6 +17,7 @@ from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
 from a3gnn.report.text import describe_config
 from a3gnn.service.home import JobFolder
+from a3gnn.service.job import Job
 from a3gnn.service.orders import PickOrder
 from a3gnn.service.problems import ProblemDetails, conflict
 from a3gnn.storage.stamp import file_state
@@ -24,6 +25,7 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
 from a3gnn.tuning.outcome.result import unfinished_front
 from a3gnn.tuning.study.folder import Journal
+from a3gnn.tuning.study.trial import UNCOUNTED
 
 T = TypeVar("T")
 #: Files whose contents are kept in memory. Guess: a front of 100 trials takes some 200 KiB.
@@ -167,6 +169,12 @@ def elapsed_s(folder: JobFolder, running: bool) -> float | None:
         return found + max(0.0, time.time() - path.stat().st_mtime if running else 0.0)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def used(folder: JobFolder, study: Job) -> tuple[int, float | None]:
+    """Returns how much of its budget a study has used: trials, and the seconds of `elapsed_s`."""
+    counted = sum(trial["reason"] not in UNCOUNTED for trial in trials(folder))
+    return counted, elapsed_s(folder, study.status == "running")
 
 
 def has_begun(folder: JobFolder) -> bool:

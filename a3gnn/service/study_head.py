@@ -9,7 +9,6 @@ from a3gnn.service import study_files
 from a3gnn.service.frame import for_people, render
 from a3gnn.service.home import JobFolder
 from a3gnn.service.job import Job
-from a3gnn.tuning.study.trial import UNCOUNTED
 from a3gnn.units import count, format_duration, parse_budget
 
 #: Phases of a tune in words: of the files of a study, and of the head's status.
@@ -72,7 +71,7 @@ def _failed(trials: Sequence[dict[str, Any]]) -> int:
     return sum("failure" in trial["measurement"] for trial in trials)
 
 
-def _budget(study: Job) -> float:
+def budget_of(study: Job) -> float:
     """Returns the budget in trials, an int, or in seconds, a float."""
     budget = study.arguments["budget"]
     return budget if isinstance(budget, int) else parse_budget(str(budget))
@@ -114,7 +113,5 @@ def _training(training: Job) -> dict[str, Any]:
 
 def used_budget(study: Job, folder: JobFolder) -> tuple[float | None, str]:
     """Returns the used share of the budget of a study that runs (None for others), and that in words, for the list."""
-    trials, budget = study_files.trials(folder), _budget(study)
-    counted = sum(trial["reason"] not in UNCOUNTED for trial in trials)
-    elapsed_s = study_files.elapsed_s(folder, study.status == "running")
+    budget, (counted, elapsed_s) = budget_of(study), study_files.used(folder, study)
     return _progress(study, budget, elapsed_s, counted), _time(budget, elapsed_s, counted)

@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from a3gnn.storage.atomic import write_text
 _POLL_S = 0.2
 #: Name of the file with the number of the last suggestion.
 _LAST = "last"
+#: Name of the file whose time is that of the client's last request.
+_SEEN = "seen"
 
 
 class Suggestions:
@@ -51,6 +54,18 @@ class Suggestions:
         write_text(last, str(number))
         write_text(self._question(number), json.dumps(_suggestion(number, asked)))
         return number
+
+    def note_client(self) -> None:
+        """Notes that a client asks for trials, or reports one."""
+        with suppress(FileNotFoundError):  # the study has suggested nothing yet
+            (self.folder / _SEEN).touch()
+
+    def client_seen(self) -> float:
+        """Returns when a client was last noted, in seconds since 1970; 0 if none was."""
+        try:
+            return (self.folder / _SEEN).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
 
     def set_aside(self) -> None:
         """Stops the open suggestion of an ended process from taking answers, until it is asked again."""

@@ -25,6 +25,7 @@ from a3gnn.service.told_trials import Suggestions
 from a3gnn.service.trash import Trash
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.budget import forget_stop
+from a3gnn.units import format_duration
 
 #: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
 _POLL_S, _LOOK_S = 0.1, 0.5
@@ -48,14 +49,22 @@ class QueueWorker(threading.Thread):
         store: The profile store of studies: a path or an SQLAlchemy URL.
         at_once: Most jobs at once; studies whose trials the client runs are counted apart.
         trials: Where trials run.
+        lease_s: Seconds without a client after which such a study makes room for another one.
     """
 
     def __init__(
-        self, jobs: Jobs, graphs: GraphShelf, home: Home, store: str, at_once: int, trials: ExecutorChoice
+        self,
+        jobs: Jobs,
+        graphs: GraphShelf,
+        home: Home,
+        store: str,
+        at_once: int,
+        trials: ExecutorChoice,
+        lease_s: float = 3600.0,
     ) -> None:
         super().__init__(name="queue", daemon=True)
         self._jobs, self._graphs, self._home, self._store, self._at_once = jobs, graphs, home, store, at_once
-        self._trials = trials
+        self._trials, self._lease_s = trials, lease_s
         self._running: dict[int, RunningJob] = {}
         self._ended: dict[int, tuple[Job, Outcome]] = {}  # the database does not have it yet
         self._printed = ("", -_SILENT_S)
@@ -110,8 +119,27 @@ class QueueWorker(threading.Thread):
             self._purged = time.monotonic()
             self._trash.purge()
         for job in self._jobs.waiting():
-            if job.id not in self._running and job.id not in self._ended and self._has_room(job):
+            if job.id in self._running or job.id in self._ended:
+                continue
+            if self._has_room(job):
                 self._begin(job)
+            elif job.is_told:
+                self._end_lease()
+
+    def _end_lease(self) -> None:
+        """Stops the study whose client has been silent for longest, if that is longer than the lease.
+
+        A trial of the client's may take long, so a study keeps its place until another one needs it.
+        """
+        told = [one for one in self._running.values() if one.job.is_told]
+        seen = {one.job.id: max(one.begun, Suggestions(one.folder.asked).client_seen()) for one in told}
+        longest = min(told, key=lambda one: seen[one.job.id], default=None)
+        if longest is None or any(one.is_ending for one in told):
+            return
+        if time.time() > seen[longest.job.id] + self._lease_s:
+            text = f"stopped: no client for {format_duration(self._lease_s)}, and another study needs its place"
+            longest.folder.events.append("line", text=text)
+            longest.stop()
 
     def _print(self, error: Exception) -> None:
         """Prints the traceback of `error`, unless it was printed just now."""
@@ -156,7 +184,12 @@ class QueueWorker(threading.Thread):
         spec = self._graphs.get(job.graph).spec
         if job.kind == "training":
             return {**job.arguments, "dataset": spec, "config": str(self._choice(job))}
-        return {**_without_retry(job), "dataset": spec, "store": self._store, "trials": self._trials.to_dict()}
+        return {
+            **_without_retry(job),
+            "dataset": spec,
+            "store": self._store,
+            "trials": self._trials.to_dict(),
+        }
 
     def _choice(self, job: Job) -> Path:
         """Returns the tuned.json of a training: a copy, because its study may choose anew, or be removed."""

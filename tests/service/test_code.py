@@ -66,7 +66,7 @@ def test_each_language_starts_the_same_study(asked: dict[str, Any], tmp_path: Pa
     words = shlex.split(command)
     assert words[:2] == ["a3gnn", "tune"]
     options = tune.make_context("tune", words[2:]).params
-    assert (options["dataset"], options["server"]) == ("my people.npz", "http://127.0.0.1:1")
+    assert (options["dataset"], options["server"]) == ("graph:7", "http://127.0.0.1:1")
     given = as_arguments(options)
     asked_by = {name: value for name, value in arguments.items() if name not in ("trainer", "metric")}
     made = make_request(**{**asked_by, "task": Task.from_dict(arguments["task"])})

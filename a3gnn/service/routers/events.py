@@ -7,13 +7,14 @@ from contextlib import ExitStack, aclosing
 from typing import Annotated, Any, cast
 
 from anyio import to_thread
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from a3gnn.service.answers import PROBLEMS, Asked, Number
 from a3gnn.service.job import JobKind
 from a3gnn.service.problems import ProblemDetails
+from a3gnn.service.security import SESSION
 from a3gnn.service.service import Service
 
 router = APIRouter(responses=PROBLEMS)
@@ -43,12 +44,14 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     responses=_STREAM,
     response_class=StreamingResponse,
 )
-async def follow_study(service: Asked, study: Number, last_event_id: LastId = "", after: After = 0) -> Response:
+async def follow_study(
+    service: Asked, request: Request, study: Number, last_event_id: LastId = "", after: After = 0
+) -> Response:
     """Sends every event of a study, from the first or from `Last-Event-ID` on, until it ends.
 
     The events are line, trial, phase and status.
     """
-    return await _follow(service, "study", study, last_event_id or str(after))
+    return await _follow(service, request, "study", study, last_event_id or str(after))
 
 
 @router.get(
@@ -58,12 +61,19 @@ async def follow_study(service: Asked, study: Number, last_event_id: LastId = ""
     responses=_STREAM,
     response_class=StreamingResponse,
 )
-async def follow_training(service: Asked, training: Number, last_event_id: LastId = "", after: After = 0) -> Response:
+async def follow_training(
+    service: Asked, request: Request, training: Number, last_event_id: LastId = "", after: After = 0
+) -> Response:
     """Sends every event of a training, as for a study."""
-    return await _follow(service, "training", training, last_event_id or str(after))
+    return await _follow(service, request, "training", training, last_event_id or str(after))
 
 
-async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Response:
+async def _follow(service: Service, request: Request, kind: JobKind, number: int, last: str) -> Response:
+    secret, sessions = request.scope.get(SESSION), service.sessions
+
+    async def may_read() -> bool:
+        return secret is None or sessions.is_fresh(secret) or await to_thread.run_sync(sessions.holds, secret)
+
     if not (last.isascii() and last.isdecimal() and len(last) < 19):
         raise ProblemDetails(422, "usage", f"Last-Event-ID must be the id of an event, got {last[:50]!r}")
     with ExitStack() as given_up:
@@ -72,7 +82,7 @@ async def _follow(service: Service, kind: JobKind, number: int, last: str) -> Re
         place, log = int(last), folder.events
         if place and place >= log.size and not job.active:
             return Response(status_code=204)
-        events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active)
+        events = service.streams.follow(log, place, lambda: service.jobs.get(number, kind).active, may_read)
         return _Stream(events, given_up.pop_all())
 
 

@@ -14,7 +14,6 @@ from a3gnn.service.answers import PROBLEMS, Asked, Number, answers, json_answer
 from a3gnn.service.orders import MOST, GraphOrder, Word
 from a3gnn.service.problems import NO_ROOM, ProblemDetails, no_room
 from a3gnn.service.schemas import GraphAnswer, GraphsAnswer
-from a3gnn.units import format_size
 
 #: Bytes of an upload between two looks at the room that is left. Guess.
 _LOOK_BYTES = 16 << 20
@@ -58,7 +57,7 @@ async def upload_graph(
 ) -> Response:
     """Streams an .npz file from the request's body to disk, validates it, and converts it once."""
     async with in_threads(service.graphs.place_for_upload(name)) as place:
-        await write_bounded(place, request.stream(), service.settings.max_upload_bytes, service.graphs.room)
+        await write_bounded(place, request.stream(), service.graphs.room)
         graph = await to_thread.run_sync(service.graphs.adopt, place, name)
     return json_answer(graph.to_dict(), 201, {"Location": f"/graphs/{graph.id}"})
 
@@ -87,17 +86,16 @@ async def in_threads(context: AbstractContextManager[Path]) -> AsyncIterator[Pat
             await to_thread.run_sync(stack.close)
 
 
-async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int, room: Callable[[], int]) -> None:
+async def write_bounded(path: Path, pieces: AsyncIterator[bytes], room: Callable[[], int]) -> None:
     """Writes a request's body to the file at `path`.
 
     Args:
         path: The file.
         pieces: The body.
-        most: Most bytes of it.
         room: Returns how many more bytes all uploads may have, or raises an error if none. Called in a thread.
 
     Raises:
-        ProblemDetails: It has more than `most` bytes, or there is no room for it.
+        ProblemDetails: There is no room for it.
     """
     got = looked = 0
     await to_thread.run_sync(room)
@@ -105,13 +103,6 @@ async def write_bounded(path: Path, pieces: AsyncIterator[bytes], most: int, roo
         async with await open_file(path, "wb") as file:
             async for piece in pieces:
                 got += len(piece)
-                if got > most:
-                    raise ProblemDetails(
-                        413,
-                        "too-large",
-                        f"an upload must have at most {most:,} bytes ({format_size(most)}), got more; a3gnn serve "
-                        "--max-upload sets the limit",
-                    )
                 await file.write(piece)
                 if got > looked + _LOOK_BYTES:
                     looked = got

@@ -11,9 +11,6 @@ from a3gnn.service.schemas import AddedAnswer, MachinesAnswer, ProfilesAnswer
 
 router = APIRouter(tags=["measurements"], responses=PROBLEMS)
 
-#: Most bytes of measurements in one request. Guess: a row takes some 5 KB.
-_MOST_BYTES = 64 << 20
-
 
 @router.get("/profiles", summary="Count measurements", responses=answers(ProfilesAnswer))
 def list_profiles(service: Asked) -> Response:
@@ -33,7 +30,7 @@ async def add_profiles(service: Asked, request: Request) -> Response:
     """Adds the lines of a file that `a3gnn profiles export` wrote, all or none."""
     async with in_threads(service.graphs.place_for_upload("profiles")) as place:
         file = place.with_suffix(".jsonl")
-        await write_bounded(file, request.stream(), _MOST_BYTES, service.graphs.room)
+        await write_bounded(file, request.stream(), service.graphs.room)
         return json_answer(await to_thread.run_sync(service.profiles.add, file))
 
 

@@ -37,8 +37,6 @@ _ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
     "train": lambda service, study, form: add_training(service, study).headers["location"] + "/page",
     "delete": lambda service, study, form: (service.trash.put("study", study), f"/trash?kind=study&number={study}")[1],
 }
-#: Seconds for which a browser caches scripts and styles.
-_KEPT_S = 3600
 
 
 @router.get("/studies/{study}/views", summary="Show the content of a study's page", responses=OBJECT)
@@ -92,7 +90,7 @@ def get_static(name: str) -> Response:
     """Gives a script or a style of the pages."""
     if name not in MEDIA_TYPES:
         raise ProblemDetails(404, "not-found", f"static file {name} does not exist")
-    headers = {"Cache-Control": f"max-age={_KEPT_S}"}
+    headers = {"Cache-Control": "no-cache"}  # browsers ask by its tag whether it has changed, such as by an upgrade
     return Response(static_file(name), media_type=MEDIA_TYPES[name], headers=headers)
 
 

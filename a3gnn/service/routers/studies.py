@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
+from a3gnn.errors import UsageError
 from a3gnn.service import study_files
 from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
 from a3gnn.service.graph_shelf import KnownGraph
+from a3gnn.service.home import JobFolder
 from a3gnn.service.job import RETRY, Job
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder, Word
@@ -18,12 +20,17 @@ from a3gnn.service.problems import ProblemDetails
 from a3gnn.service.schemas import FilesAnswer, StudiesAnswer, StudyAnswer, TrainingAnswer, TrialsAnswer
 from a3gnn.service.service import Service
 from a3gnn.service.study_files import FileName, pieces, sizes, with_places
+from a3gnn.service.study_head import budget_of
 from a3gnn.task import Task
 from a3gnn.tuning.study.arguments import make_request
+from a3gnn.units import count, format_duration
 
 router = APIRouter(tags=["studies"], responses=PROBLEMS)
 Page = Annotated[int, Query(ge=1, le=200)]
 Before = Annotated[int | None, Query(ge=1, le=MOST, description="The last number of the previous page.")]
+Key = Annotated[
+    Word, Header(description="A text of the client's own. A repeated request with the same one makes nothing new.")
+]
 StatusName = Literal["queued", "running", "finished", "stopped", "failed"]
 
 
@@ -44,14 +51,14 @@ def list_studies(
 
 
 @router.post("/studies", status_code=201, summary="Start a study", responses=answers(StudyAnswer, 201))
-def add_study(service: Asked, order: StudyOrder) -> Response:
+def add_study(service: Asked, order: StudyOrder, idempotency_key: Key = "") -> Response:
     """Puts a study into the queue, which tunes as `a3gnn tune` does, with the same options."""
-    job = start(service, order)
+    job = start(service, order, idempotency_key)
     return json_answer(job.to_dict(), 201, {"Location": f"/studies/{job.id}"})
 
 
-def start(service: Service, order: StudyOrder) -> Job:
-    """Puts the study of `order` into the queue, and returns it.
+def start(service: Service, order: StudyOrder, key: str = "") -> Job:
+    """Puts the study of `order` into the queue, and returns it; or the one that the request with `key` has made before.
 
     Raises:
         A3GNNError: An option is not valid.
@@ -59,7 +66,7 @@ def start(service: Service, order: StudyOrder) -> Job:
     """
     arguments = order.arguments(service.settings)
     graph = _graph(service, order)
-    return service.begin("study", order.name or graph.name, graph, arguments)
+    return service.begin("study", order.name or graph.name, graph, arguments, key=key)
 
 
 @router.get("/studies/{study}", summary="Show a study", responses=answers(StudyAnswer))
@@ -100,7 +107,10 @@ def resume_study(service: Asked, study: Number, order: ResumeOrder | None = None
     if order is not None and order.budget is not None:
         arguments["budget"] = order.budget
         others = ("task", "metric", "trainer", RETRY)
-        make_request(**{name: value for name, value in arguments.items() if name not in others}, task=Task())
+        asked = {name: value for name, value in arguments.items() if name not in others}
+        request = make_request(**asked, task=Task())
+        service.settings.check(request)
+        _check_larger(request.budget, *service.job("study", study))
     return json_answer(service.resume(job, arguments).to_dict(), 202)
 
 
@@ -203,15 +213,16 @@ def get_file(service: Asked, study: Number, name: FileName) -> Response:
     tags=["trainings"],
     responses=answers(TrainingAnswer, 201),
 )
-def add_training(service: Asked, study: Number, order: TrainOrder | None = None) -> Response:
+def add_training(service: Asked, study: Number, order: TrainOrder | None = None, idempotency_key: Key = "") -> Response:
     """Puts a training with the study's choice into the queue."""
     job, folder = service.job("study", study)
     study_files.chosen_file(folder, "tuned.json")
     order = order or TrainOrder()
+    service.settings.check_epochs(epochs=order.epochs, patience=order.patience)
     asked = {"epochs": order.epochs, "patience": order.patience, "until_target": order.until_target}
     arguments = {name: value for name, value in asked.items() if value is not None}  # else: until nothing improves
     graph = service.graphs.get(job.graph)
-    training = service.begin("training", order.name or job.name, graph, arguments, job.id)
+    training = service.begin("training", order.name or job.name, graph, arguments, job.id, idempotency_key)
     return json_answer(training.to_dict(), 201, {"Location": f"/trainings/{training.id}"})
 
 
@@ -233,6 +244,16 @@ def recommended(service: Service, question: Question) -> dict[str, Any]:
     for name in ("budget", "engine"):
         arguments.pop(name)
     return service.recommender.ask(graph.spec, arguments, service.profiles.stand())
+
+
+def _check_larger(budget: float | int, job: Job, folder: JobFolder) -> None:
+    """Raises a `UsageError` unless `budget` is at least the study's, or of another kind and more than it has used."""
+    before, (counted, elapsed_s) = budget_of(job), study_files.used(folder, job)
+    in_trials = isinstance(budget, int)
+    least = before if isinstance(before, int) == in_trials else counted if in_trials else elapsed_s or 0.0
+    if budget < least:
+        least_text, text = (count(int(one), "trial") if in_trials else format_duration(one) for one in (least, budget))
+        raise UsageError(f"budget must be at least the study's {least_text}, got {text}; without one, the rest is used")
 
 
 def _graph(service: Service, order: Question) -> KnownGraph:

@@ -55,4 +55,5 @@ def _told_study(service: Service, study: int) -> tuple[Job, JobFolder]:
         raise conflict(
             f'study {study} runs its own trials, so it suggests none; start a study with "trainer": "client"'
         )
+    Suggestions(folder.asked).note_client()
     return job, folder

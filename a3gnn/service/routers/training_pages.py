@@ -44,13 +44,13 @@ _ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
 
 
 @router.get("/{training}/view", summary="Show the content of a training's page", responses=OBJECT)
-def get_view(service: Asked, training: Number) -> Response:
+def get_training_view(service: Asked, training: Number) -> Response:
     """Returns the learning curve, the promised and reached figures, and the head of a training's page as JSON."""
     return json_answer(_view(*service.job("training", training)))
 
 
 @router.get("/{training}/page", summary="Show a training in a browser", response_class=HTMLResponse)
-def get_page(service: Asked, training: Number, request: Request) -> Response:
+def get_training_page(service: Asked, training: Number, request: Request) -> Response:
     """Returns the page of a training, which updates itself."""
     return _page(service, training, request)
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
+from a3gnn.errors import UsageError
 from a3gnn.service.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
 from a3gnn.service.jobs import JobFilter
 from a3gnn.service.orders import MOST, TrainOnOrder
@@ -83,6 +84,9 @@ def resume_training(service: Asked, training: Number, order: TrainOnOrder | None
     """Continues a training from its last checkpoint, up to more epochs if the request has a number."""
     job = service.jobs.get(training, "training")
     more = {} if order is None or order.epochs is None else {"epochs": order.epochs}
+    service.settings.check_epochs(**more)
+    if (least := job.arguments.get("epochs") or 0) > more.get("epochs", least):
+        raise UsageError(f"epochs must be at least the training's {least:,}, got {more['epochs']:,}; leave them out")
     return json_answer(service.resume(job, {**job.arguments, **more}).to_dict(), 202)
 
 

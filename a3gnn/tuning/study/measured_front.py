@@ -34,7 +34,7 @@ def measured_front(history: History, choice: Choice | None = None) -> Front:
     figures, notes = (choice.figures, choice.notes) if choice else ({}, {})
     chosen = choice.trial.measurement.config if choice else None
     # A choice without a verification has its figures from its trial.
-    judged_last = {choice.trial.measurement.config.key(): choice.judged.figures, **figures} if choice else {}
+    judged_last = figures or ({chosen.key(): choice.judged.figures} if choice and chosen else {})
     no_gain = choice.no_gain.config if choice and choice.no_gain else None
     reference_s = _reference_seconds(history, judged_last, notes)
     latest_s = None if reference_s is None else history.latest_s
