@@ -3,7 +3,7 @@
 let views = JSON.parse(byId("views").textContent);
 let head = shownHead();
 const state = {
-  speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials", wholeCurves: false,
+  speed: null, touched: false, frame: 0, predicted: false, knobsShown: "changed", regretOver: "trials", wholeCurves: false,
   selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
   brushes: new Map(), hidden: new Map(), axes: [], shown: new Set(),
 };
@@ -25,7 +25,7 @@ function drawAll() {
   state.speed ??= ownAxis(views);
   byId("front-speed").value = state.speed;
   byId("front-speed").querySelector("[value=seconds_to_accuracy]").hidden = !views.objectives.times_accuracy;
-  state.axes = axesOf(views, state.onlyDiffering);
+  state.axes = axesOf(views, state.knobsShown);
   drawPick(views, state);
   drawTable(views, state, sortBy, select);
   state.shown = new Set(filteredRows(views, state).map((row) => row.index));
@@ -96,12 +96,16 @@ function start() {
   bind("front-speed", "speed");
   bind("curves-whole", "wholeCurves");
   bind("front-predicted", "predicted");
-  bind("knobs-differing", "onlyDiffering");
+  bind("knobs-shown", "knobsShown");
   bind("regret-over", "regretOver");
   bind("trial-words-filter", "words", "input");
   bind("trial-kind", "kind");
   byId("clear-brushes").addEventListener("click", () => { state.brushes.clear(); state.hidden.clear(); drawAll(); });
   byId("clear-selection").addEventListener("click", () => { state.selected = null; drawAll(); });
+  for (const details of document.querySelectorAll("section > details.view")) {
+    details.addEventListener("toggle", () => { if (details.open) drawAll(); }); // closed, it has no width to draw in
+    document.querySelector(`#views-links [href="#${details.parentNode.id}"]`).addEventListener("click", () => { details.open = true; });
+  }
   let width = window.innerWidth;
   window.addEventListener("resize", () => { if (width !== window.innerWidth) { width = window.innerWidth; drawAll(); } });
   drawAll();

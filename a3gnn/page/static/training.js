@@ -26,7 +26,7 @@ function drawCurve(view) {
   ];
   draw("curve-figure", {
     x: { title: "seconds of training", zero: true },
-    y: { title: `validation ${metric.label} (${metric.unit})`, reversed: !metric.larger },
+    y: { title: `validation ${metric.label} (${metric.unit})`, reversed: !metric.larger, share: unit === "%" },
     series, rules,
   });
 }
