@@ -100,7 +100,7 @@ function continueLine(views, warnings) {
   const { budget } = views.request; // a whole number of trials, or seconds
   const inTrials = views.time.left_s === null;
   const doubled = inTrials ? 2 * budget : `${Math.max(1, Math.ceil(budget / 30))}min`;
-  return make("p", {}, "To continue, run the tune's command again with ", make("code", {}, `--out ${quoted(views.folder)} --resume --budget ${named ?? doubled}`));
+  return make("p", {}, "To continue, run the tune's command again with ", make("code", {}, ...wholeOptions(`--out ${quoted(views.folder)} --resume --budget ${named ?? doubled}`)));
 }
 
 /** Returns what is said of the best configuration. */
