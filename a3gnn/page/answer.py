@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.figures import DISTURBED, Spread
+from a3gnn.figures import DISTURBED, Figures, Spread
 from a3gnn.page.rows import knob_text
 from a3gnn.page.stored_study import Measured
+from a3gnn.report.text import show_quality, show_seconds
 from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import Comparison
+from a3gnn.units import count, format_size
 
 UNPROVEN = "gain not established"
 SINGLE = "not verified"
@@ -18,14 +20,17 @@ SINGLE = "not verified"
 def gain_views(measured: Measured) -> list[dict[str, Any]]:
     """Returns a dict per figure of the best, or of the best other than the baseline, over the baseline.
 
-    Each has `name`; `label`, `text` and `range` in words; `unit` (x or points); `median`, `low` and `high`; `verdict`
-    (better, worse or unclear) and `badges`, the reasons to doubt it. Numbers are turned so that more is better: memory
-    is the baseline's over its own. Low and high are for one more training of both. They are None if it was measured
-    once, or is a lower bound. The verdict is by the range of the median. The largest weight comes first.
+    Each has `name`; `label`, `text` and `range` in words; `ends`, the figures of the baseline and of the other one, or
+    None; `unit` (x or points); `median`, `low` and `high`; `verdict` (better, worse or unclear); `settled`, whether the
+    shown range leaves out 1 (0 for points); and `badges`, the reasons to doubt it. Numbers are turned so that more is
+    better: memory is the baseline's over its own. Low and high are for one more training of both. They are None if it
+    was measured once, or is a lower bound. The verdict is by the range of the median. The largest weight comes first.
     """
-    tuned = measured.tune.tuned
+    tuned, other = measured.tune.tuned, measured.best
     if tuned is not None and tuned.no_gain is not None:
-        found = _compared(NoGain.from_dict(tuned.no_gain).against, measured)
+        lost = NoGain.from_dict(tuned.no_gain)
+        other = next((i for i in measured.rows if measured.rows[i].config == lost.config), None)
+        found = _compared(lost.against, measured)
         found = [one | {"verdict": "unclear"} for one in found]
     elif tuned is not None and tuned.against_default is not None:
         found = _compared(Comparison.from_dict(tuned.against_default), measured)
@@ -35,7 +40,34 @@ def gain_views(measured: Measured) -> list[dict[str, Any]]:
     weights = dict.fromkeys(("time", "throughput"), priority.throughput)
     weights |= {"memory": priority.memory, "accuracy": priority.accuracy}
     own = "time" if priority.time else "throughput"
+    ends = _ends(measured, other)
+    found = [one | {"ends": ends.get(one["name"]), "settled": _is_settled(one)} for one in found]
     return sorted(found, key=lambda one: (-weights[one["name"]], one["name"] != own))
+
+
+def _is_settled(gain: dict[str, Any]) -> bool:
+    """Returns whether the shown range of a gain leaves out "no change", so that the page may color it."""
+    none = 1.0 if gain["unit"] == "x" else 0.0
+    return gain["low"] is None or not gain["low"] <= none <= gain["high"]
+
+
+def _ends(measured: Measured, other: int | None) -> dict[str, list[str]]:
+    """Returns the figures of the baseline and of the trial `other` as text, by the name of the gain."""
+    if measured.default is None or other is None:
+        return {}
+    front = measured.front
+
+    def texts(figures: Figures) -> dict[str, str]:
+        reached = figures.seconds_to_accuracy is not None
+        return {
+            "time": f"{show_seconds(figures)} s" if reached else show_seconds(figures),
+            "throughput": f"{figures.throughput_epochs_per_s:.3g}",
+            "memory": format_size(getattr(figures, front.memory)),
+            "accuracy": show_quality(figures, front.metric),
+        }
+
+    before, after = (texts(measured.rows[index].measured) for index in (measured.default, other))
+    return {name: [before[name], after[name]] for name in before}
 
 
 def change_views(measured: Measured) -> list[dict[str, Any]]:
@@ -64,6 +96,8 @@ def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:
     """Returns the gains of a verification."""
     front, found = measured.front, []
     badges = list(against.doubts())
+    if against.missed:
+        badges.append(f"target missed with {count(against.missed, 'seed')}")
     if against.time is not None and front.target is not None:
         words = "sooner" if against.time.median > 1 else "as fast"
         label, at_least = f"{words} at {front.metric.show(front.target)}", "at least " if against.time_at_least else ""
@@ -142,6 +176,8 @@ def _memory(ratio: float, most: float | None) -> dict[str, Any]:
     change = round(100 * (ratio - 1))
     worst = ratio if most is None else most
     verdict = "better" if worst < 1 else "worse" if ratio > 1 else "unclear"
+    if not change:
+        verdict = "unclear"
     at_most = f"at most {100 * (worst - 1):+.0f}%" if round(100 * (worst - ratio)) else ""
     return {
         "name": "memory",
@@ -153,5 +189,5 @@ def _memory(ratio: float, most: float | None) -> dict[str, Any]:
         "low": 1 / worst if at_most else None,
         "high": 1 / ratio if at_most else None,
         "verdict": verdict,
-        "badges": [UNPROVEN] if verdict == "unclear" and ratio < 1 else [],
+        "badges": [UNPROVEN] if change < 0 and verdict == "unclear" else [],
     }

@@ -13,13 +13,15 @@ from typing import Any
 
 from a3gnn.page.snippets import PICK
 
-#: Parts of the script, in the order in which they are put together; each uses names of those before it.
-_SCRIPTS = (
-    *("dom", "chart", "law", "front", "curves", "parallel", "table", "picker", "head", "log", "summary"),
-    *("importance", "timeline", "study", "copy"),
-)
-#: The same of a training's page.
-_TRAINING_SCRIPTS = ("dom", "chart", "head", "training", "copy")
+#: Parts of each script, in the order in which they are put together; each uses names of those before it.
+_SCRIPTS = {
+    "study.js": (
+        *("dom", "connection", "chart", "law", "front", "curves", "parallel", "table", "picker", "head", "log"),
+        *("summary", "importance", "timeline", "study", "copy"),
+    ),
+    "training.js": ("dom", "connection", "chart", "head", "training", "copy"),
+    "pages.js": ("dom", "connection", "pages"),
+}
 #: Media types of the files that `static_file` returns.
 MEDIA_TYPES = {
     "study.js": "text/javascript; charset=utf-8",
@@ -70,14 +72,14 @@ def study_html(
     Args:
         views: The views of a study.
         live: None for a self-contained page, which can be mailed. Otherwise the URL of a study on a server, such as
-            /studies/7. The page then takes its scripts and style from `static`. It reads `live`/views again at each
-            server-sent event of the type trial or status from `live`/events, until a status is finished, stopped or
-            failed.
+            /studies/7. The page then takes its scripts and style from `static`. While it is visible, it reads
+            `live`/views again every few seconds, and soon after an event from `live`/events.
         before: HTML that stands above the page, such as a server's navigation.
         actions: HTML inside the page's header, such as a server's buttons.
         after: HTML that stands below the page.
         static: The URL under which a server serves the files of `static_file`.
-        head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head.
+        head: What a server's page shows above the views, as JSON types. The page reads it again from `live`/head, and
+            then reads the views only if their trials or the state have changed.
     """
     if live is None:
         script = static_file("study.js")
@@ -122,9 +124,7 @@ def static_file(name: str) -> str:
     """
     if name not in MEDIA_TYPES:
         raise KeyError(name)
-    if name == "training.js":
-        return _script(_TRAINING_SCRIPTS)
-    return _script(_SCRIPTS) if name == "study.js" else read_part(name)
+    return _script(_SCRIPTS[name]) if name in _SCRIPTS else read_part(name)
 
 
 @cache

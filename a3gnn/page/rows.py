@@ -8,7 +8,7 @@ from typing import Any
 from a3gnn.checks import Size
 from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.knobs import TASKS, Knob
-from a3gnn.learning_curve import FOLLOWING
+from a3gnn.learning_curve import FOLLOWING, CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.objectives import DOUBLINGS, MAY_BE_LATE, MIN_WEIGHT, Priority
 from a3gnn.page.stored_study import Measured
@@ -17,6 +17,9 @@ from a3gnn.tuning.outcome.kept_tune import limits_of, reference_among
 from a3gnn.tuning.study.limits import training_limits
 from a3gnn.tuning.study.trial import JudgedTrial
 from a3gnn.units import format_size
+
+#: Trials whose training ended early: they miss the target, but broke no limit.
+_STOPPED = {CurveEnd.SLOWER: "stopped: too late", CurveEnd.LOST: "stopped: too inaccurate"}
 
 
 def row_views(measured: Measured) -> list[dict[str, Any]]:
@@ -48,6 +51,9 @@ def _figures(measured: Measured, index: int) -> dict[str, Any]:
     front, row = measured.front, measured.rows[index]
     figures = row.measured
     shown = None if figures.val_accuracy is None else front.metric.number(figures.val_accuracy)
+    curve = measured.judged[index].metrics.curve
+    stopped = "" if row.feasible or curve is None else _STOPPED.get(curve.ended, "")
+    missed = [breach.limit == "least_accuracy" and bool(stopped) for breach in row.broken]
     return {
         "figures": dataclasses.asdict(figures),
         "shown_quality": shown,
@@ -61,8 +67,9 @@ def _figures(measured: Measured, index: int) -> dict[str, Any]:
         "on_front": row.on_front,
         "compared": row.compared,
         "labels": list(row.labels),
-        "broken": [breach.describe() for breach in row.broken],
-        "broken_limits": [breach.name for breach in row.broken],
+        "broken": [stopped if late else one.describe() for one, late in zip(row.broken, missed, strict=True)],
+        "broken_limits": [stopped if late else one.name for one, late in zip(row.broken, missed, strict=True)],
+        "stopped": stopped if all(missed) else "",
         "note": row.note,
         "in_play_off": row.in_play_off,
     }

@@ -35,7 +35,7 @@ from a3gnn_surrogate.training_rows import OUTPUTS
 #: Display names of the parts of a step: three measured stages, and the parts of training.
 PARTS = (
     *("sampling neighbors", "gathering rows", "copying to the device"),
-    *("matrix products", "sums over neighbors", "activations", "optimizer", "starting operations"),
+    *("matrix products", "sums over neighbors", "activations", "optimizer", "overhead of launching operations"),
 )
 #: The least predicted gain of a named knob, and the most knobs that are named. Guesses.
 _LEAST_GAIN, _MOST_NAMED = 1.05, 4
@@ -78,10 +78,15 @@ def time_view(study: StoredStudy) -> dict[str, Any]:
     }
 
 
-def summary_view(measured: Measured | None) -> dict[str, Any]:
-    """Returns baseline and best so far in words, the gains and changes of the best, and a finished tune's summary."""
+def summary_view(measured: Measured | None, problem: str) -> dict[str, Any]:
+    """Returns baseline and best so far in words, the gains and changes of the best, and a finished tune's summary.
+
+    Args:
+        measured: The measurements.
+        problem: Why the tune ended without a choice; "" if it did not.
+    """
     if measured is None:
-        return {"default": None, "best": None, "gains": [], "changes": [], "answer": None}
+        return {"default": None, "best": None, "gains": [], "changes": [], "answer": None, "problem": problem}
     tuned, front = measured.tune.tuned, measured.front
     answer = None if tuned is None else summary(tuned, front, measured.history.tried, measured.tune.state.elapsed_s)
     described = {
@@ -91,7 +96,8 @@ def summary_view(measured: Measured | None) -> dict[str, Any]:
         for name, index in (("default", measured.default), ("best", measured.best))
     }
     shown = None if answer is None else answer._asdict() | {"table": [list(line) for line in answer.table]}
-    return described | {"gains": gain_views(measured), "changes": change_views(measured), "answer": shown}
+    changed = {"gains": gain_views(measured), "changes": change_views(measured)}
+    return described | changed | {"answer": shown, "problem": problem}
 
 
 def importance_view(measured: Measured) -> dict[str, Any] | None:
@@ -218,7 +224,7 @@ def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str
         (knob, value)
         for knob in measured.history.space.knobs
         for value in knob.values
-        if value != getattr(config, knob.name)
+        if value != getattr(config, knob.name) and _may_help(measured, knob.name, getattr(config, knob.name), value)
     ]
     others = [config.replace(**{knob.name: value}).canonical() for knob, value in changes]
     found = analytic_metrics(as_columns([config, *others]), measured.history.study.setting, calibration)
@@ -229,6 +235,25 @@ def _helps(measured: Measured, index: int, calibration: Calibration) -> dict[str
             best[knob.name] = {"knob": knob.name, "words": _words(knob, value), "gain": gain}
     ranked = sorted(best.values(), key=lambda one: -one["gain"])
     return {"index": index, "knobs": ranked[:_MOST_NAMED]}
+
+
+def _may_help(measured: Measured, name: str, own: Any, value: Any) -> bool:
+    """Returns whether to name a change from a knob's `own` value to `value`.
+
+    A batch has at most the train nodes. If trials changed the knob likewise (a number in the same direction), one of
+    them must have kept the limits and reached the target.
+    """
+    if name == "batch_size" and value > measured.history.study.setting.graph.num_train:
+        return False
+    is_number = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (own, value))
+
+    def is_alike(found: Any) -> bool:
+        if is_number and found is not None:
+            return bool(found > own) if value > own else bool(found < own)
+        return bool(found == value)
+
+    tried = [row.feasible for row in measured.rows.values() if is_alike(getattr(row.config, name))]
+    return not tried or any(tried)
 
 
 def _words(knob: Knob, value: Any) -> str:

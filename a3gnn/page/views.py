@@ -24,13 +24,14 @@ from a3gnn.page.summary import (
 )
 from a3gnn.report.rows import UNCOMPARED
 from a3gnn.storage.atomic import write_text
+from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.tell.intro import place
 from a3gnn.units import printable
 from a3gnn.version import versions
 
 #: Raised when a view's keys change, so that a page does not read what it can't.
-VIEWS_VERSION = 4
+VIEWS_VERSION = 5
 #: The views of trials before the first one.
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("objectives", "law", "tuned", "default", "best", "steps", "predicted_front", "importance")),
@@ -77,13 +78,13 @@ def study_views(folder: Path, graph: str | None = None) -> dict[str, Any]:
     name = Path(request.spec).stem if measured is None else measured.history.study.setting.graph.name
     return {
         "version": VIEWS_VERSION,
-        "title": printable(f"{name}, {request.task.model}"),
+        "title": printable(f"{name}, {MODEL_LABELS.get(request.task.model, request.task.model)}"),
         "folder": str(folder),
         "status": "finished" if finished else "unfinished",
         "request": request.to_dict() | {"spec": spec},
         "asked": [list(pair) for pair in asked(request)],
         "time": time_view(study),
-        "summary": summary_view(measured),
+        "summary": summary_view(measured, study.state.problem),
         **(_NOTHING if measured is None else _of_trials(measured, spec)),
     }
 

@@ -32,7 +32,7 @@ def study_head(
     Returns:
         name, state, status, time, line (texts); phases (all names) and phase (the present one's, or ""); progress (a
         share of the budget, or None); active (whether the page may still change); has_begun (whether it has views);
-        events (the id of the last event); and the HTML of alert, actions and trainings.
+        trials (their number); events (the id of the last event); and the HTML of alert, actions and trainings.
     """
     state, has_chosen = str(study.to_dict()["status"]), (folder.run / "tuned.json").exists()
     trials = study_files.trials(folder)
@@ -53,6 +53,7 @@ def study_head(
         "active": study.active or any(training.active for training in trainings),
         "running": study.active,
         "has_begun": study_files.has_begun(folder),
+        "trials": len(trials),
         "events": folder.events.size,
         "alert": render("alert.html", said=said),
         "actions": render(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from a3gnn.errors import UsageError
+from a3gnn.errors import InfeasibleError, UsageError
 from a3gnn.evaluation.choose_metric import with_metric
 from a3gnn.graphs.as_graph import as_graph, spec_of
 from a3gnn.graphs.graph import Graph
@@ -233,11 +233,15 @@ def tune_study(history: History, runner: Runner, engine: Engine | None = None) -
     """
     request = history.study.request
     try:
-        with stopped_by_file(runner.folder):
-            measured, choice, search = _measured(history, runner, engine or make_engine(request.engine, request.seed))
-    except StopAsked:
-        return finish_stopped(history, runner)
-    return finish(measured, choice, search, runner)
+        try:
+            with stopped_by_file(runner.folder):
+                found = _measured(history, runner, engine or make_engine(request.engine, request.seed))
+        except StopAsked:
+            return finish_stopped(history, runner)
+        return finish(*found, runner)
+    except InfeasibleError as error:
+        runner.state = dataclasses.replace(runner.state, problem=str(error))  # for the report
+        raise
 
 
 def _measured(history: History, runner: Runner, engine: Engine) -> tuple[History, Choice, SearchSummary]:

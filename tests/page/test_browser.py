@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -15,12 +16,14 @@ from a3gnn.page.stored_study import StoredStudy
 from a3gnn.page.views import study_views, write_report
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.pick import pick
+from a3gnn.tuning.study.folder import TuneState
 from a3gnn.tuning.study.importance import Importance, keep_importance
 from tests.page.test_views import no_gain
 
 #: Pixels: of a phone, and of a screen.
 NARROW, WIDE = 380, 1600
 ROWS = "#trial-table tbody tr"
+HERO = Path(__file__).parents[2] / "benchmarks" / "results" / "hero"
 
 
 @pytest.fixture
@@ -48,12 +51,12 @@ def shown(page: Any) -> list[str]:
 
 def test_it_opens_offline_and_draws_every_view(open_page, finished) -> None:
     page = open_page(finished)
-    assert page.title() == "nell, sage: a3gnn study"
+    assert page.title() == "nell, GraphSAGE: a3gnn study"
     assert page.locator("#status").inner_text().startswith("finished: 4 min 58 s taken, 19 trials")
     assert page.locator(".figure svg.chart").count() == 3
     assert page.locator("#timeline-figure .span").count() == 20
     assert page.locator("path.line").count() == page.locator(ROWS).count() == 20
-    assert "1.15x (0.94 to 1.40)" in page.locator("#summary table.answer").inner_text()
+    assert "0.94x to 1.40x" in page.locator(".gain:not(.head)").first.inner_text()
     assert not page.locator("#failures").is_visible()
 
 
@@ -81,6 +84,117 @@ def test_the_answer_comes_first_with_its_ranges_and_the_changed_knobs(open_page,
     assert span["x"] < line["x"] < span["x"] + span["width"]
 
 
+def test_the_figures_of_both_stand_at_the_ends_of_each_gain(open_page, finished) -> None:
+    page, summary = open_page(finished, 1440), study_views(finished)["summary"]
+    table = {label: line for label, *line in summary["answer"]["table"]}
+    gains = page.locator(".gain:not(.head)")
+    ends = [gains.locator(f".end.{end}").all_inner_texts() for end in ("before", "after")]
+    for gain, baseline, tuned in zip(summary["gains"], *ends, strict=True):
+        line = next(line for label, line in table.items() if label.startswith(IN_TABLE[gain["name"]]))
+        assert [baseline, tuned.removeprefix("to").strip()] == line[:2]
+    rest = page.locator("#summary table.answer tbody th").all_inner_texts()
+    assert rest == ["test accuracy"]  # the table leaves out what a gain shows
+    ticks = page.locator(".track-key > span").all_inner_texts()
+    assert ticks == ["1x", "2x"]
+    line, end = (
+        page.locator(".track .one").first.bounding_box(),
+        page.locator(".track-key > span").first.bounding_box(),
+    )
+    assert end["x"] < line["x"] < end["x"] + end["width"]
+
+
+#: Labels of the summary's table, by the name of the gain.
+IN_TABLE = {"time": "time to", "throughput": "epochs per", "memory": "peak memory", "accuracy": "validation"}
+
+
+def test_a_gain_whose_range_includes_none_is_gray(open_page, finished) -> None:
+    page, gains = open_page(finished), study_views(finished)["summary"]["gains"]
+    tones = page.locator(".gain:not(.head)").evaluate_all("(all) => all.map((one) => one.className)")
+    assert [one["name"] for one in gains if one["low"] is not None and one["low"] <= 1 <= one["high"]]
+    for gain, tone in zip(gains, tones, strict=True):
+        includes = gain["low"] is not None and gain["low"] <= (gain["unit"] == "x") <= gain["high"]
+        assert tone == f"gain {'unclear' if includes else gain['verdict']}", gain
+
+
+def test_the_axis_of_accuracy_ends_at_100_percent(open_page, finished) -> None:
+    path = finished / "probes.jsonl"
+    trials = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for trial in trials:
+        curve = trial["measurement"]["metrics"].get("curve")
+        if curve:
+            curve["val_accuracy"] = [value / max(curve["val_accuracy"]) for value in curve["val_accuracy"]]
+    path.write_text("".join(json.dumps(trial) + "\n" for trial in trials), encoding="utf-8")
+    page = open_page(finished)
+    for _ in range(2):
+        ticks = [float(one) for one in page.locator("#curves-figure text.tick.end").all_text_contents()]
+        assert 100 >= max(ticks) > 90
+        top = page.locator("#curves-figure svg.chart").evaluate(
+            "(svg) => Math.min(...[...svg.querySelectorAll('line.grid')].map((one) => one.getBBox().y))"
+        )
+        assert top < 40  # the tick of 100 is at the top: nothing is drawn above it
+        page.locator("#curves-whole").check()
+
+
+def test_the_changed_knobs_come_first_and_fit(open_page, finished) -> None:
+    page, views = open_page(finished, 1440), study_views(finished)
+    names = [one["name"].replace("_", " ") for one in views["summary"]["changes"]]
+    assert 0 < len(names) < sum(knob["differs"] for knob in views["knobs"])
+
+    def axes() -> list[str]:
+        of = "(all) => all.map((one) => [...one.querySelectorAll('.name')].map((line) => line.textContent).join(' '))"
+        return page.locator(".axis").evaluate_all(of)
+
+    shown_first = axes()
+    assert shown_first[: len(names)] == names
+    assert len(shown_first) == len(names) + 4  # and the figures
+    figure = page.locator("#parallel-figure")
+    assert figure.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    assert page.locator("#knobs-hint").inner_text() == ""
+    for which, count in (("tried", sum(knob["differs"] for knob in views["knobs"])), ("all", len(views["knobs"]))):
+        page.select_option("#knobs-shown", which)
+        assert axes()[: len(names)] == names
+        assert len(axes()) == count + 4
+    assert "scroll sideways" in page.locator("#knobs-hint").inner_text()
+
+
+def test_timeline_and_regret_are_folded_and_open_at_full_width(open_page, finished) -> None:
+    page = open_page(finished, 1440)
+    for name, drawn in (("timeline", "#timeline-figure svg"), ("regret", "#regret-figure svg.chart")):
+        assert not page.locator(drawn).is_visible()
+        page.locator(f"#views-links [href='#{name}']").click()
+        page.locator(drawn).wait_for()
+        assert page.locator(drawn).bounding_box()["width"] > 1300
+    figure = page.locator("#timeline-figure")
+    assert figure.evaluate("(one) => one.scrollHeight <= one.clientHeight")  # every trial, without a scroll bar
+
+
+def test_a_trial_that_was_stopped_as_too_late_broke_no_limit(open_page) -> None:
+    page, views = open_page(HERO), study_views(HERO)
+    late = [row for row in views["rows"] if not row["feasible"] and row["curve"]["ended"] == "slower"]
+    assert late
+    assert {tuple(row["broken"]) for row in late} == {("stopped: too late",)}
+    page.locator("#views-links [href='#timeline']").click()
+    assert "stopped: too late" in page.locator("#timeline-key").inner_text()
+    page.select_option("#trial-kind", "broken")
+    assert page.locator(ROWS, has_text="stopped: too late").count() == len(late)
+
+
+def test_warnings_say_how_to_continue(open_page, finished) -> None:
+    folder = shlex.quote(str(finished))
+    command = open_page(finished).locator("#summary code").inner_text()
+    assert command == f"--out {folder} --resume --budget 10min"  # twice the tune's
+
+
+def test_a_tune_without_a_choice_says_why(open_page, running) -> None:
+    problem = "no configuration keeps every limit: 12 measured, 0 failed. The smallest limit that would do is 1 GiB"
+    TuneState(34.0, problem=problem).write(running)
+    page = open_page(running)
+    assert page.locator("#status").inner_text().startswith("ended without a choice: 34 s taken, ")
+    assert page.locator("#summary .problem").inner_text() == f"N{problem[1:]}"
+    TuneState(34.0).write(running)
+    assert open_page(running).locator("#summary .problem").count() == 0
+
+
 def test_knobs_are_ranked_by_their_importance(open_page, finished) -> None:
     assert not open_page(finished).locator("#importance").is_visible()  # a tune of an older version
     knobs = ("batch_size", "seed_fanout", "num_workers")
@@ -89,6 +203,13 @@ def test_knobs_are_ranked_by_their_importance(open_page, finished) -> None:
     assert speed.locator("li").all_inner_texts() == ["seed fanout\n2x", "batch size\n1.07x"]
     assert memory.locator(".name").all_inner_texts() == ["batch size", "seed fanout"]
     assert quality.locator("li").all_inner_texts() == ["seed fanout\n1.5 points"]
+    keep_importance(finished, Importance(("batch_size", "num_workers"), *((0.5, 0.2),) * 3, (0.99,) * 3, 20))
+    changed = {one["name"].replace("_", " ") for one in study_views(finished)["summary"]["changes"]}
+    assert "num workers" in changed
+    assert "batch size" not in changed
+    page = open_page(finished)
+    assert page.locator(".ranks li.changed .name").all_inner_texts() == ["num workers"] * 3
+    assert "either way" in page.locator("#importance-heading").inner_text()
 
 
 def test_a_chart_zooms_hides_series_and_tells_of_its_points(open_page, finished) -> None:
@@ -224,7 +345,8 @@ def test_brushes_and_boxes_leave_what_they_keep(open_page, finished) -> None:
     page.click("#clear-brushes")
     assert len(shown(page)) == 20
     knob = next(knob for knob in views["knobs"] if knob["name"] == "batch_size")
-    axis = page.locator(".axis .handle").first  # of the batch size
+    page.select_option("#knobs-shown", "tried")
+    axis = page.locator(".axis", has=page.locator(".name", has_text=re.compile("^batch$"))).locator(".handle")
     axis.scroll_into_view_if_needed()
     box = axis.bounding_box()
     middle = box["x"] + box["width"] / 2

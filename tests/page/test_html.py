@@ -103,4 +103,4 @@ def test_the_command_writes_the_file_and_says_which(finished: Path, tmp_path: Pa
         run = CliRunner().invoke(report, arguments)
         assert run.exit_code == 0
         assert run.stdout == f"{file}\n"
-        assert "nell, sage" in file.read_text(encoding="utf-8")
+        assert "nell, GraphSAGE" in file.read_text(encoding="utf-8")

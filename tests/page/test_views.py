@@ -11,8 +11,9 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.page.answer import DISTURBED, SINGLE, UNPROVEN
+from a3gnn.page.answer import DISTURBED, SINGLE, UNPROVEN, _memory
 from a3gnn.page.stored_study import StoredStudy
+from a3gnn.page.summary import _may_help
 from a3gnn.page.views import study_views
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front, front_cells
@@ -90,6 +91,31 @@ def test_a_choice_without_a_measurable_gain_changes_no_knob_and_claims_nothing(f
     badges = {one["name"]: one["badges"] for one in summary["gains"]}
     assert badges["time"] == [UNPROVEN, "4 of 5 runs", DISTURBED]
     assert badges["throughput"] == ["4 of 5 runs", DISTURBED]
+
+
+def test_memory_that_stays_is_neither_better_nor_worse() -> None:
+    for ratio, most in ((1.0, None), (1.004, None), (0.996, None), (0.997, 0.999), (1.002, 1.01)):
+        gain = _memory(ratio, most)
+        assert (gain["text"], gain["verdict"], gain["badges"]) == ("0%", "unclear", [])
+    assert [_memory(ratio, None)["verdict"] for ratio in (0.5, 2.0)] == ["better", "worse"]
+
+
+def test_a_change_that_can_not_help_is_not_named(finished: Path) -> None:
+    measured = StoredStudy.read(finished).measured
+    nodes = measured.history.study.setting.graph.num_train
+    assert _may_help(measured, "batch_size", 64, nodes) != _may_help(measured, "batch_size", 64, nodes + 1)
+    rows = measured.rows
+    larger = [i for i, row in rows.items() if row.config.batch_size > 64]
+    measured.rows = {i: replace(row, feasible=i not in larger) for i, row in rows.items()}
+    assert larger
+    assert not _may_help(measured, "batch_size", 64, 128)  # all trials with larger batches missed
+    measured.rows = {i: replace(row, feasible=i == larger[0]) for i, row in rows.items()}
+    assert _may_help(measured, "batch_size", 64, 128)
+    untried = {i: row for i, row in rows.items() if row.config.batch_size == 64}
+    measured.rows = untried
+    assert _may_help(measured, "batch_size", 64, 128)
+    named = [one["words"] for step in study_views(finished)["steps"]["helps"] for one in step["knobs"]]
+    assert named
 
 
 def test_a_running_tune_is_shown_so_far_and_its_files_stay_as_they_are(running: Path) -> None:

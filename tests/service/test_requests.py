@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import re
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from a3gnn.errors import GraphError, StoreError, UsageError
-from a3gnn.service.client import Client
+from a3gnn.service.client import Client, RemoteStudy
 from tests.commands import a3gnn
 from tests.service.servers import GRAPH, JSON, Answer, Server, problem
 
@@ -169,6 +170,44 @@ def test_other_names_and_other_sites_are_refused(idle: Server, graph: int) -> No
     study = Client(idle.url).study(answer.json["id"])
     study.stop()
     study.delete(forever=True)
+
+
+def routes(method: str) -> list[str]:
+    """The paths of all routes that take `method`, with 1 for each number in them."""
+    from a3gnn.service.app import _ROUTERS
+
+    found = [route for module in _ROUTERS for route in module.router.routes]
+    return [re.sub(r"\{(\w+)(:\w+)?\}", "1", route.path) for route in found if method in route.methods]
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "PUT", "PATCH"])
+def test_no_route_takes_a_change_from_another_site(idle: Server, method: str) -> None:
+    """The cookie of a session is SameSite=Lax, so the server itself refuses what another site's page sends."""
+    paths = routes(method)
+    assert len(paths) > 20 or method != "POST"
+    for path in paths:
+        for headers in ({"Origin": "http://attacker.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+            status, detail = problem(idle, method, path, None, headers)
+            assert (status, "a change must come from a page of this server" in detail) == (403, True), path
+
+
+def test_reading_changes_nothing(idle: Server, kept: RemoteStudy) -> None:
+    """A link from another site carries the session, so no GET may change anything."""
+
+    def state() -> tuple[list[str], dict[str, tuple[int, int]]]:
+        with contextlib.closing(sqlite3.connect(idle.folder / "service.sqlite")) as database:
+            dump = list(database.iterdump())
+        files = [path for path in idle.folder.rglob("*") if path.is_file() and "service.sqlite" not in path.name]
+        return dump, {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+
+    before = state()
+    assert any(kept.state()["name"] in line for line in before[0])
+    paths = {path.replace("/1", f"/{kept.id}") for path in routes("GET")}
+    queries = ("", "?action=stop", "?study=1&study=2", "?dataset=people.npz", f"?kind=study&number={kept.id}")
+    for path in sorted(paths):
+        for query in queries:
+            assert idle.ask("GET", path + query, headers={"Accept": "text/html"}).status < 500, path
+    assert state() == before
 
 
 def test_measurements_of_other_machines_are_added_once(idle: Server, measurement, tmp_path: Path) -> None:

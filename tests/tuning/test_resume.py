@@ -116,9 +116,10 @@ def test_what_failed_by_chance_is_tried_again_when_the_tune_goes_on(quick_tune, 
 def test_the_seconds_that_a_tune_took_are_kept_and_go_on(quick_tune, interrupted) -> None:
     first = TuneState.read(interrupted, [])
     assert first.finished_budget is None
-    TuneState(first.elapsed_s + 500).write(interrupted)
+    TuneState(first.elapsed_s + 500, problem="of the first run").write(interrupted)
     found = quick_tune(**PARTS, resume=True)
     assert found.seconds > 500
+    assert TuneState.read(interrupted, []).problem == ""
     assert TuneState.read(interrupted, []).elapsed_s >= found.seconds
     assert TuneState.read(interrupted, []).finished_budget == 4
 

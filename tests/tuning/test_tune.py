@@ -9,11 +9,13 @@ import pytest
 from a3gnn import TrainConfig, train, tune
 from a3gnn.errors import A3GNNError, ExitCode, InfeasibleError, UsageError
 from a3gnn.measurement import Metrics
+from a3gnn.page.views import study_views
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.report.front import Front
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import TuneResult
+from a3gnn.tuning.study.folder import TuneState
 
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"
 TASK = Task(hidden_channels=32, fanouts=(5, 5))
@@ -75,6 +77,8 @@ def test_an_infeasible_limit_says_what_would_do_after_one_trial(tmp_path: Path) 
     assert caught.value.exit_code == ExitCode.INFEASIBLE
     assert caught.value.smallest_limit_bytes > 30 * 2**20
     assert len((tmp_path / "run" / "probes.jsonl").read_text().splitlines()) == 1
+    assert TuneState.read(tmp_path / "run", ()).problem == str(caught.value)
+    assert study_views(tmp_path / "run")["summary"]["problem"] == str(caught.value)
 
 
 def test_where_nothing_fits_the_smallest_limit_is_said(tmp_path: Path, result: TuneResult) -> None:

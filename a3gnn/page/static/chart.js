@@ -55,7 +55,8 @@ function logTicks(low, high, count) {
 /**
  * Returns the scale of an axis over `values`: its ends, and the place of a value as a share in [0, 1].
  *
- * axis: {title, log, reversed, zero (starts at 0), range (ends, unless zoomed), whole (steps of at least 1)}
+ * axis: {title, log, reversed, zero (starts at 0), range (ends, unless zoomed), whole (steps of at least 1), share (a
+ * percentage, so between 0 and 100)}
  */
 function scaleOf(axis, values, zoomed) {
   const to = axis.log ? Math.log : (value) => value, from = axis.log ? Math.exp : (value) => value;
@@ -66,6 +67,7 @@ function scaleOf(axis, values, zoomed) {
     const room = b > a ? (b - a) * 0.06 : axis.log ? 0.1 : Math.abs(b) * 0.06 || 1;
     [low, high] = [axis.zero && low === 0 ? 0 : from(a - room), from(b + room)];
   }
+  if (axis.share) [low, high] = [Math.max(low, 0), Math.min(high, 100)];
   const share = (value) => (to(value) - to(low)) / (to(high) - to(low));
   const flip = (at) => (axis.reversed ? 1 - at : at);
   const ticks = (count) => {

@@ -20,7 +20,7 @@ const LINES = ["line-0", "line-1", "line-2", "line-3"];
 const DASHES = [null, null, "dash", "dot"];
 
 /** Returns the range of quality after a tenth of the time, where curves still differ; at least a quarter of the whole. */
-function flatRange(curves, furthest, target) {
+function flatRange(curves, others, furthest, target) {
   const late = curves.flatMap((curve) => curve.shown.filter((_, i) => curve.seconds[i] >= furthest / 10));
   if (!late.length) return null;
   const ends = (values) => [Math.min(...values), Math.max(...values)];
@@ -28,7 +28,9 @@ function flatRange(curves, furthest, target) {
   const [low, high] = ends(target === null ? late : [...late, target]);
   const middle = (low + high) / 2;
   const half = Math.max(0.56 * (high - low), (most - least) / 8);
-  return half ? [middle - half, middle + half] : null;
+  const all = [...curves, ...others].flatMap((curve) => curve.shown);
+  const [floor, top] = ends(target === null ? all : [...all, target]);
+  return half ? [Math.max(middle - half, floor - half / 8), Math.min(middle + half, top + half / 8)] : null;
 }
 
 /** Draws validation quality over seconds of training: named trials as lines, all others pale. */
@@ -61,10 +63,10 @@ function drawCurves(views, state, onClick) {
   }
   const curves = named.map((one) => one.row.curve);
   const furthest = Math.max(budget ?? 0, ...curves.map((one) => one.seconds.at(-1)));
-  const range = state.wholeCurves ? null : flatRange(curves, furthest, metric.target);
+  const range = state.wholeCurves ? null : flatRange(curves, others.map((row) => row.curve), furthest, metric.target);
   draw("curves-figure", {
     x: { title: "seconds of training, without evaluation", range: furthest ? [0, furthest * 1.05] : null },
-    y: { title: `validation ${metric.label} (${metric.unit})`, range }, series, rules,
+    y: { title: `validation ${metric.label} (${metric.unit})`, range, share: metric.unit === "%" }, series, rules,
   }, onClick);
 }
 

@@ -38,15 +38,16 @@ function edgeOf(points, smallIsBetter) {
   return edge;
 }
 
-/** Returns the series of the rows that break limits, one per set of limits. */
-function brokenSeries(rows, pointOf) {
+/** Returns the series of the rows that miss the target (of the metric's `label`) or break limits, one per reason. */
+function brokenSeries(rows, pointOf, label) {
   const kinds = new Map();
   for (const row of rows.filter((one) => !one.feasible)) {
     const kind = row.broken_limits.join(" and ");
     kinds.set(kind, [...(kinds.get(kind) ?? []), row]);
   }
+  const nameOf = (kind) => (kind.startsWith("stopped") ? kind : kind === label ? "misses the target" : `breaks a limit${kind ? `: ${kind}` : ""}`);
   return [...kinds].map(([kind, own], i) => ({
-    name: `breaks a limit${kind ? `: ${kind}` : ""} (${own.length})`, key: `broken ${kind}`,
+    name: `${nameOf(kind)} (${own.length})`, key: `broken ${kind}`,
     points: own.map(pointOf), mark: { shape: BROKEN[i % BROKEN.length], size: 4, color: "pale" },
   }));
 }
@@ -64,7 +65,7 @@ function drawFront(views, state, onClick) {
   });
   const bare = (row) => ({ ...pointOf(row), low: null, high: null, text: null });
   const colored = coloring(views, within, axis);
-  const series = [...predictedSeries(views, state, axis, smallIsBetter), ...brokenSeries(placed, (row) => ({ ...pointOf(row), low: null, high: null }))];
+  const series = [...predictedSeries(views, state, axis, smallIsBetter), ...brokenSeries(placed, (row) => ({ ...pointOf(row), low: null, high: null }), metric.label)];
   const edge = edgeOf(within.filter((row) => row.on_front).map(pointOf), smallIsBetter);
   if (edge.length) series.push({ name: "measured front", points: edge, line: { color: "text", width: 1.5, step: true } });
   series.push({
@@ -83,7 +84,7 @@ function drawFront(views, state, onClick) {
   const heading = { [QUALITY]: `validation ${metric.label} (${metric.unit})`, [SECONDS]: secondsHeading, [THROUGHPUT]: "epochs per second" }[axis];
   draw("front-figure", {
     x: { title: `peak ${memoryName} (MiB)` },
-    y: { title: `${heading}${smallIsBetter ? ", better upwards" : ""}`, log: axis !== QUALITY, reversed: smallIsBetter },
+    y: { title: `${heading}${smallIsBetter ? ", better upwards" : ""}`, log: axis !== QUALITY, reversed: smallIsBetter, share: axis === QUALITY && metric.unit === "%" },
     series, rules: limitRules(views, most), scale: colored.scale,
   }, onClick);
   const missed = measured.filter((row) => heightIn(row, axis) === null).length;

@@ -2,29 +2,16 @@
 
 /** Lines that the page keeps; a study prints a few hundred. Guess. */
 const MOST_LINES = 2000;
-const log = { next: 0, reading: false, again: false };
+const log = { next: 0 };
 
 /** Reads the lines since the last look, and shows them; the view follows the end unless somebody scrolled up. */
 async function readLog(prefix) {
-  log.again = true;
-  if (log.reading) return;
-  log.reading = true;
-  try {
-    while (log.again) {
-      log.again = false;
-      const answer = await fetch(`${prefix}/log?after=${log.next}`, { headers: { accept: "application/json" } });
-      if (!answer.ok) break;
-      const { lines, next, more } = await answer.json();
-      if (next < log.next) byId("log-lines").replaceChildren();
-      log.next = next;
-      log.again ||= more;
-      showLines(lines);
-    }
-  } catch (error) {
-    // The server is away, or was while it answered: the next event reads.
-    if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
-  } finally {
-    log.reading = false;
+  for (let more = true; more;) {
+    const found = await ask(`${prefix}/log?after=${log.next}`);
+    if (found.next < log.next) byId("log-lines").replaceChildren();
+    log.next = found.next;
+    more = found.more;
+    showLines(found.lines);
   }
 }
 
@@ -47,5 +34,4 @@ function startLog(prefix, isOpen) {
   byId("log").hidden = false;
   byId("log-details").open = isOpen;
   byId("log-details").addEventListener("toggle", () => { byId("log-lines").scrollTop = byId("log-lines").scrollHeight; });
-  readLog(prefix);
 }

@@ -1,6 +1,4 @@
 // The pages of a server beside those of studies: live rows, choosing studies to compare, uploads, and predictions.
-(() => {
-"use strict";
 
 /** Milliseconds without a change of the form after which it is predicted. Guess. */
 const CALM_MS = 600;
@@ -50,28 +48,16 @@ function morph(old, fresh) {
 /** Reads the page again every `data-live` seconds, and shows what has changed below `region`. */
 function keepLive(region, onChange) {
   let tag = "";
-  let timer = null;
-  const read = async () => {
-    const answer = await fetch(location.href, { headers: { accept: "text/html", "if-none-match": tag } });
-    if (answer.redirected) location.reload(); // the session has ended
-    if (!answer.ok) return;
-    tag = answer.headers.get("etag") ?? "";
-    const fresh = parsed(await answer.text()).getElementById(region.id);
+  keepLooking(async () => {
+    const text = await ask(location.href, { headers: { accept: "text/html", "if-none-match": tag } }, (answer) => {
+      tag = answer.headers.get("etag") ?? "";
+      return answer.text();
+    });
+    const fresh = text && parsed(text).getElementById(region.id);
     if (fresh) morph(region, fresh);
     onChange();
-  };
-  const look = async () => {
-    clearTimeout(timer);
-    timer = null;
-    try {
-      if (!document.hidden) await read();
-    } catch (error) {
-      if (!(error instanceof TypeError)) throw error; // the server is away: the next look reads
-    }
-    timer ??= setTimeout(look, 1000 * Number(region.dataset.live));
-  };
-  timer = setTimeout(look, 1000 * Number(region.dataset.live));
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+    return Number(region.dataset.live);
+  }, Number(region.dataset.live));
 }
 
 /** Allows as many ticks as can be compared, and says how many there are. */
@@ -156,15 +142,16 @@ function predict(form) {
     panel.setAttribute("aria-busy", "true");
     try {
       const body = new URLSearchParams(new FormData(form));
-      const answer = await fetch("/start/prediction", { method: "POST", body, signal: asked.signal, headers: { accept: "text/html" } });
-      const fresh = answer.ok && parsed(await answer.text()).getElementById("prediction");
-      if (fresh) morph(panel, fresh);
-      panel.removeAttribute("aria-busy");
+      const options = { method: "POST", body, signal: asked.signal, headers: { accept: "text/html" } };
+      const text = await ask("/start/prediction", options, (answer) => answer.text());
+      morph(panel, parsed(text).getElementById("prediction"));
     } catch (error) {
       if (error.name === "AbortError") return; // a later one runs
-      if (!(error instanceof TypeError)) throw error;
-      panel.removeAttribute("aria-busy");
+      if (!(error instanceof NoNews)) throw error;
+      const link = error.mayLogIn ? make("a", { href: "/login", target: "_blank" }, "Log in") : null;
+      fill(panel, make("p", { role: "alert" }, `No prediction. ${error.message} `, link));
     }
+    panel.removeAttribute("aria-busy");
   };
   const changed = () => {
     const about = document.getElementById("graph-about");
@@ -193,4 +180,3 @@ if (list) keepLive(list, update);
 const start = document.getElementById("start");
 if (start) predict(start);
 document.getElementById("faults")?.focus();
-})();

@@ -2,12 +2,16 @@
 
 const HEIGHT = 330, TOP = 52, BOTTOM = 26;
 /** Pixels between two axes: the least, so that labels do not touch, and the most. */
-const LEAST_GAP = 80, MOST_GAP = 150;
+const LEAST_GAP = 72, MOST_GAP = 150;
 
-/** Returns the axes: of knobs (those that differ alone, or all), then of figures. */
-function axesOf(views, onlyDiffering) {
+/** Returns the axes: of knobs, those that the best changes first, then of figures. `which` is changed, tried or all. */
+function axesOf(views, which) {
   const { objectives } = views;
-  const knobs = views.knobs.filter((knob) => knob.differs || !onlyDiffering).map((knob) => ({
+  const changed = new Set(views.summary.changes.map((one) => one.name));
+  const rest = views.knobs.filter((knob) => !changed.has(knob.name) && (which === "all" || knob.differs));
+  const first = views.knobs.filter((knob) => changed.has(knob.name));
+  const shown = which === "changed" && first.length ? first : [...first, ...rest];
+  const knobs = shown.map((knob) => ({
     name: knob.name, help: knob.help,
     ticks: knob.texts.map((text, i) => [i, text]), ends: [0, Math.max(knob.values.length - 1, 1)],
     of: (row) => knob.values.indexOf(row.config[knob.name]),
@@ -50,7 +54,7 @@ function passes(row, axes, brushes) {
 
 /** Draws the axes and a line per measured trial; `onBrush` is called when a brush has changed. */
 function drawParallel(views, state, onBrush, onClick) {
-  const axes = axesOf(views, state.onlyDiffering);
+  const axes = axesOf(views, state.knobsShown);
   const count = Math.max(axes.length, 2);
   const gap = Math.min(Math.max(byId("parallel-figure").clientWidth / count, LEAST_GAP), MOST_GAP);
   const width = count * gap;
@@ -69,6 +73,8 @@ function drawParallel(views, state, onBrush, onClick) {
   }
   axes.forEach((axis, i) => svg.append(drawAxis(axis, x(i), state.brushes, onBrush)));
   fill(byId("parallel-figure"), svg);
+  const hidden = width - byId("parallel-figure").clientWidth;
+  byId("knobs-hint").textContent = hidden > 1 ? `${axes.length} axes; scroll sideways to see all.` : "";
   fill(byId("knob-choices"), ...views.knobs.filter((knob) => knob.differs).map((knob) => choicesOf(knob, state, onBrush)));
 }
 
@@ -92,7 +98,8 @@ function drawAxis(axis, x, brushes, onBrush) {
   group.append(make("line", { svg: true, x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
   for (const [value, text] of axis.ticks) {
     const y = heightOf(axis, value);
-    group.append(make("text", { svg: true, x: x + 6, y: y + 4, class: "tick" }, text));
+    const back = { x: x + 4, y: y - 8, width: 4 + 6 * text.length, height: 15, class: "back" };
+    group.append(make("rect", { svg: true, ...back }), make("text", { svg: true, x: x + 6, y: y + 4, class: "tick" }, text));
     group.append(make("line", { svg: true, x1: x - 3, x2: x + 3, y1: y, y2: y }));
   }
   const brush = brushes.get(axis.name);

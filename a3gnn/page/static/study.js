@@ -3,7 +3,7 @@
 let views = JSON.parse(byId("views").textContent);
 let head = shownHead();
 const state = {
-  speed: null, touched: false, frame: 0, predicted: false, onlyDiffering: true, regretOver: "trials", wholeCurves: false,
+  speed: null, touched: false, frame: 0, predicted: false, knobsShown: "changed", regretOver: "trials", wholeCurves: false,
   selected: null, picked: null, words: "", kind: "all", sort: { column: 0, down: false },
   brushes: new Map(), hidden: new Map(), axes: [], shown: new Set(),
 };
@@ -25,7 +25,7 @@ function drawAll() {
   state.speed ??= ownAxis(views);
   byId("front-speed").value = state.speed;
   byId("front-speed").querySelector("[value=seconds_to_accuracy]").hidden = !views.objectives.times_accuracy;
-  state.axes = axesOf(views, state.onlyDiffering);
+  state.axes = axesOf(views, state.knobsShown);
   drawPick(views, state);
   drawTable(views, state, sortBy, select);
   state.shown = new Set(filteredRows(views, state).map((row) => row.index));
@@ -68,37 +68,26 @@ function bind(id, field, event = "change") {
   });
 }
 
-/** Reads the views again when the server says that they changed, and draws them; so does it with the head. */
+/** Follows the study at `prefix`: its head at every look, and its views and log if they have changed. */
 function follow(prefix) {
-  let reading = false;
-  let again = false;
-  const read = async () => {
-    again = true;
-    if (reading) return;
-    reading = true;
-    try {
-      while (again) {
-        again = false;
-        const answer = await fetch(`${prefix}/views`, { headers: { accept: "application/json" } });
-        if (!answer.ok) break; // it waits, and has no views yet
-        views = await answer.json();
-        if (views.objectives && !state.touched) resetPicker(views);
-        drawAll();
-      }
-    } catch (error) {
-      // The server is away, or was while it answered: the next event reads.
-      if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
-    } finally {
-      reading = false;
-    }
-  };
-  const onHead = (found) => {
+  const look = async () => {
+    const found = head && await ask(`${prefix}/head`); // a page without a head has its views alone
+    const isNew = !found || found.trials !== head.trials || found.state !== head.state || views.waiting;
+    const fresh = isNew && (!found || found.has_begun) ? await ask(`${prefix}/views`) : null;
     head = found;
-    drawHead(head, views);
-    if (head.events !== log.next) readLog(prefix);
-    if (views.waiting && head.has_begun) read();
+    if (fresh) {
+      views = fresh;
+      if (views.objectives && !state.touched) resetPicker(views);
+      drawAll();
+    } else {
+      drawHead(head, views);
+    }
+    if (head && head.events !== log.next) await readLog(prefix);
+    return !head || head.active ? LOOK_S : ENDED_LOOK_S;
   };
-  followStudy(prefix, head, read, onHead);
+  const eventsOf = () => (!head ? `${prefix}/events` : head.running ? `${prefix}/events?after=${head.events}` : null);
+  if (head) startLog(prefix, views.waiting === true || head.state === "failed");
+  keepLooking(look, 0, eventsOf);
 }
 
 function start() {
@@ -107,20 +96,21 @@ function start() {
   bind("front-speed", "speed");
   bind("curves-whole", "wholeCurves");
   bind("front-predicted", "predicted");
-  bind("knobs-differing", "onlyDiffering");
+  bind("knobs-shown", "knobsShown");
   bind("regret-over", "regretOver");
   bind("trial-words-filter", "words", "input");
   bind("trial-kind", "kind");
   byId("clear-brushes").addEventListener("click", () => { state.brushes.clear(); state.hidden.clear(); drawAll(); });
   byId("clear-selection").addEventListener("click", () => { state.selected = null; drawAll(); });
+  for (const details of document.querySelectorAll("section > details.view")) {
+    details.addEventListener("toggle", () => { if (details.open) drawAll(); }); // closed, it has no width to draw in
+    document.querySelector(`#views-links [href="#${details.parentNode.id}"]`).addEventListener("click", () => { details.open = true; });
+  }
   let width = window.innerWidth;
   window.addEventListener("resize", () => { if (width !== window.innerWidth) { width = window.innerWidth; drawAll(); } });
   drawAll();
   const live = document.body.dataset.live;
-  if (live) {
-    startLog(live, views.waiting === true || head?.state === "failed");
-    follow(live);
-  }
+  if (live) follow(live);
   document.body.dataset.ready = "true";
 }
 

@@ -22,25 +22,43 @@ function tracksOf(gains) {
   };
 }
 
-/** Returns one gain: a large figure, its range over the line of the baseline, and its badges. */
-function gainItem(gain, tracks) {
+/** Ratios beside 1x that a track may name, the coarsest first. */
+const TICKS = [[2, 4, 8, 16, 32, 64, 128], [1.25, 1.5, 1.75], [1.05, 1.1, 1.15, 1.2]];
+
+/** Returns the ratios to name on the tracks of ratios: those that fit, at the coarsest steps of which one does. */
+function ticksOf(tracks) {
+  const at = tracks.at({ unit: "x" });
+  const fits = (value) => at(value) > 0.02 && at(value) < 0.98;
+  const found = TICKS.map((steps) => steps.flatMap((step) => [1 / step, step]).filter(fits)).find((own) => own.length) ?? [];
+  return [1, ...found].sort((a, b) => a - b).filter((value, i, all) => value === 1 || Math.abs(at(value) - at(all[i + (value < 1 ? 1 : -1)])) > 0.04);
+}
+
+const tickText = (value) => (value === 1 ? "1x" : Number.isInteger(1 / value) ? `1/${1 / value}x` : `${digits(value)}x`);
+
+/** Returns one gain: a large figure, its range over the line of the baseline between the figures of both, its badges. */
+function gainItem(gain, tracks, ticks) {
   const at = tracks.at(gain);
   const share = (value) => `${(100 * value).toFixed(2)}%`;
-  const track = make("span", { class: `track ${gain.verdict}`, "aria-hidden": "true" });
+  const tone = gain.settled ? gain.verdict : "unclear";
+  const track = make("span", { class: `track ${tone}`, "aria-hidden": "true" });
   const piece = (kind, left, width) => {
     const one = make("span", { class: kind });
     one.style.left = share(left);
     if (width !== undefined) one.style.width = share(width);
     track.append(one);
   };
+  if (gain.unit === "x") for (const value of ticks) piece("tick", at(value));
   piece("one", tracks.line);
   if (gain.low !== null) piece("span", at(gain.low), Math.max(at(gain.high) - at(gain.low), 0.004));
   else piece("reach", Math.min(tracks.line, at(gain.median)), Math.abs(at(gain.median) - tracks.line));
   piece("dot", at(gain.median));
+  const [before, after] = gain.ends ?? ["", ""];
   return make(
-    "li", { class: `gain ${gain.verdict}` },
+    "li", { class: `gain ${tone}` },
     make("b", {}, gain.text), make("span", { class: "what" }, gain.label),
-    make("span", { class: "pale range" }, gain.range), track,
+    make("span", { class: "pale range" }, gain.range),
+    make("span", { class: "end before", title: "baseline" }, before), track,
+    make("span", { class: "end after" }, after ? make("span", { class: "unseen" }, "to ") : null, after),
     make("span", { class: "badges" }, ...gain.badges.map((text) => make("span", { class: "badge" }, text))),
   );
 }
@@ -48,11 +66,14 @@ function gainItem(gain, tracks) {
 /** Returns the gains over the baseline, each over its line. */
 function gainList(gains) {
   if (!gains.length) return null;
-  const tracks = tracksOf(gains);
-  const key = make("span", { class: "track-key pale", "aria-hidden": "true" }, make("span", {}, "1x: the baseline"));
-  key.firstChild.style.left = `${100 * tracks.line}%`;
-  key.firstChild.style.transform = `translateX(${tracks.line < 0.25 ? 0 : tracks.line > 0.75 ? -100 : -50}%)`;
-  return make("ul", { class: "gains", "data-key": "gains" }, make("li", { class: "gain head", "aria-hidden": "true" }, key), ...gains.map((gain) => gainItem(gain, tracks)));
+  const tracks = tracksOf(gains), ticks = ticksOf(tracks);
+  const at = tracks.at({ unit: "x" });
+  const key = make("span", { class: "track-key pale", "aria-hidden": "true" }, ...ticks.map((value) => {
+    const one = make("span", {}, value === 1 ? make("strong", {}, "1x") : tickText(value));
+    one.style.left = `${100 * at(value)}%`;
+    return one;
+  }));
+  return make("ul", { class: "gains", "data-key": "gains" }, make("li", { class: "gain head", "aria-hidden": "true" }, key), ...gains.map((gain) => gainItem(gain, tracks, ticks)));
 }
 
 /** Returns the knobs that differ from the baseline. */
@@ -72,6 +93,16 @@ function warningItem(text) {
   return make("li", {}, ...wholeOptions(words[0].toUpperCase() + words.slice(1)));
 }
 
+/** Returns the options that continue the study as the warnings ask, for those who read its file; null without need. */
+function continueLine(views, warnings) {
+  if (document.body.dataset.live || !warnings.some((text) => /--resume|--budget|resume=|budget=/.test(text))) return null;
+  const named = warnings.map((text) => text.match(/budget[ =]'?(\d\w*)/)?.[1]).find(Boolean);
+  const { budget } = views.request; // a whole number of trials, or seconds
+  const inTrials = views.time.left_s === null;
+  const doubled = inTrials ? 2 * budget : `${Math.max(1, Math.ceil(budget / 30))}min`;
+  return make("p", {}, "To continue, run the tune's command again with ", make("code", {}, ...wholeOptions(`--out ${quoted(views.folder)} --resume --budget ${named ?? doubled}`)));
+}
+
 /** Returns what is said of the best configuration. */
 function bestWords(views) {
   if (!views.summary.best) return views.rows.length ? "No measured configuration keeps the limits yet." : "No trial is done yet.";
@@ -88,17 +119,22 @@ function bestHeadline(views) {
 const wholeOptions = (text) =>
   text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? make("span", { class: "option" }, part) : part));
 
-/** Returns the table of a finished tune, as the command prints it, and what else it says. */
-function answerParts(answer) {
+/** Starts of the labels of the table's lines whose figures stand at the ends of a gain's track. */
+const IN_GAINS = { time: "time to ", throughput: "epochs per second", memory: "peak memory", accuracy: "validation " };
+
+/** Returns the lines of a finished tune's table that no gain shows, and what else the command prints. */
+function answerParts(answer, gains) {
   const cells = (tag, texts) => make("tr", {}, ...texts.map((text, i) => (i || tag === "th" ? make(tag, tag === "th" ? { scope: "col" } : {}, text) : make("th", { scope: "row" }, text))));
+  const shown = gains.filter((gain) => gain.ends).map((gain) => IN_GAINS[gain.name]);
+  const lines = answer.table.filter(([label]) => !shown.some((start) => label.startsWith(start)));
   const labeled = (label, text) => (text ? make("p", {}, make("b", {}, `${label} `), ...wholeOptions(text)) : null);
   return [
-    make(
+    !lines.length ? null : make(
       "div", { class: "scroll" },
       make(
         "table", { class: "answer" },
         make("thead", {}, cells("th", [make("span", { class: "unseen" }, "figure"), "baseline", answer.other, "change"])),
-        make("tbody", {}, ...answer.table.map((line) => cells("td", line))),
+        make("tbody", {}, ...lines.map((line) => cells("td", line))),
       ),
     ),
     labeled("See also", answer.others.join("; ")),
@@ -114,9 +150,10 @@ function drawSummary(views, head) {
   } else {
     document.title = `${views.title}: a3gnn study`;
     byId("title").textContent = views.title;
-    const left = isChosen(views) ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
+    const left = isChosen(views) || summary.problem ? "" : time.left_s === null || time.left_s > 0 ? `, ${time.left}` : ", the budget is spent";
+    const status = summary.problem ? "ended without a choice" : views.status;
     byId("status").textContent =
-      `${views.status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the baseline${left}`;
+      `${status}: ${time.elapsed} taken, ${countOf(time.trials, "trial")} after the baseline${left}`;
   }
   const { answer } = summary;
   const hasGain = summary.changes.length > 0;
@@ -127,12 +164,14 @@ function drawSummary(views, head) {
       : make("p", {}, bestWords(views));
   fill(
     byId("summary-words"),
+    summary.problem ? make("p", { class: "problem" }, ...wholeOptions(summary.problem[0].toUpperCase() + summary.problem.slice(1))) : null,
     headline,
     answer && !hasGain && summary.gains.length ? make("p", { class: "pale" }, "The best other configuration over the baseline:") : null,
     gainList(summary.gains),
     chipList(summary.changes),
     answer?.warnings.length ? make("ul", { class: "warnings", "aria-label": "Warnings" }, ...answer.warnings.map(warningItem)) : null,
-    ...(answer ? answerParts(answer) : [summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null]),
+    answer ? continueLine(views, answer.warnings) : null,
+    ...(answer ? answerParts(answer, summary.gains) : [summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null]),
     time.failures ? make("p", { class: "pale" }, `${countOf(time.failures, "trial")} failed`) : null,
   );
   fill(byId("asked"), ...views.asked.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));

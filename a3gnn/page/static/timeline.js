@@ -8,6 +8,7 @@ function endOf(row, views) {
   if (row.failure) return ["failed", row.failure.said];
   if (row.index === views.best) return ["best", isChosen(views) ? "chosen" : "best measured so far"];
   if (row.index === views.default) return ["baseline", "baseline"];
+  if (row.stopped) return ["late", row.stopped];
   return row.feasible ? ["kept", "keeps the limits"] : ["broken", row.broken.join(", ") || "breaks a limit"];
 }
 
@@ -54,7 +55,7 @@ function drawTimeline(views, state, onClick) {
     picture.append(group);
   });
   fill(element, picture);
-  const kinds = [["baseline", "baseline"], ["kept", "keeps the limits"], ["best", isChosen(views) ? "chosen ★" : "best so far ★"], ["broken", "breaks a limit"], ["failed", "failed ✕"]];
+  const kinds = [["baseline", "baseline"], ["kept", "keeps the limits"], ["best", isChosen(views) ? "chosen ★" : "best so far ★"], ["late", "stopped: too late or too inaccurate"], ["broken", "breaks a limit or misses the target"], ["failed", "failed ✕"]];
   const used = kinds.filter(([kind]) => spans.some((one) => endOf(one.row, views)[0] === kind));
   fill(byId("timeline-key"), ...used.map(([kind, text]) => make("li", {}, make("span", { class: `swatch ${kind}` }), text)));
   const pauses = spans.filter((one) => one.pause).length;

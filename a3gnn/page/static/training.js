@@ -26,7 +26,7 @@ function drawCurve(view) {
   ];
   draw("curve-figure", {
     x: { title: "seconds of training", zero: true },
-    y: { title: `validation ${metric.label} (${metric.unit})`, reversed: !metric.larger },
+    y: { title: `validation ${metric.label} (${metric.unit})`, reversed: !metric.larger, share: unit === "%" },
     series, rules,
   });
 }
@@ -36,36 +36,13 @@ function showTraining(view) {
   drawCurve(view);
 }
 
-/** Follows the training: its events say when to look again. */
-function followTraining(prefix, view) {
-  let source = null, timer = null;
-  const later = (seconds) => { clearTimeout(timer); timer = setTimeout(look, 1000 * seconds); };
-  const look = async () => {
-    try {
-      const answer = await fetch(`${prefix}/view`, { headers: { accept: "application/json" } });
-      if (answer.ok) {
-        view = await answer.json();
-        showTraining(view);
-      }
-    } catch (error) {
-      // The server is away, or was while it answered: the next look reads.
-      if (!(error instanceof TypeError || error instanceof SyntaxError)) throw error;
-    }
-    listen();
-    later(view.head.active ? LOOK_S : ENDED_LOOK_S);
-  };
-  const listen = () => {
-    if (!view.head.active) { source?.close(); source = null; }
-    if (source || !view.head.active) return;
-    source = new EventSource(`${prefix}/events?after=${view.head.events}`);
-    for (const kind of ["line", "status"]) source.addEventListener(kind, () => later(0.2));
-    source.addEventListener("error", () => { if (source?.readyState === EventSource.CLOSED) source = null; });
-  };
-  listen();
-  later(view.head.active ? LOOK_S : ENDED_LOOK_S);
-}
+let view = JSON.parse(byId("view").textContent);
+const prefix = byId("actions").getAttribute("action").replace(/\/page$/, "");
 
-const firstView = JSON.parse(byId("view").textContent);
-showTraining(firstView);
-followTraining(byId("actions").getAttribute("action").replace(/\/page$/, ""), firstView);
+showTraining(view);
+keepLooking(async () => {
+  view = await ask(`${prefix}/view`);
+  showTraining(view);
+  return view.head.active ? LOOK_S : ENDED_LOOK_S;
+}, LOOK_S, () => (view.head.active ? `${prefix}/events?after=${view.head.events}` : null));
 document.body.dataset.ready = "true";

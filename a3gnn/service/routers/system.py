@@ -104,7 +104,7 @@ async def login(service: Asked, request: Request) -> Response:
         secret,
         max_age=SESSION_S,
         httponly=True,
-        samesite="strict",
+        samesite="lax",
         secure=is_encrypted(request.scope),
     )
     return answer
@@ -116,7 +116,7 @@ async def logout(service: Asked, request: Request) -> Response:
     name = cookie_name(request.scope)
     await to_thread.run_sync(service.sessions.end, request.cookies.get(name, ""))
     answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(name, httponly=True, samesite="strict", secure=is_encrypted(request.scope))
+    answer.delete_cookie(name, httponly=True, samesite="lax", secure=is_encrypted(request.scope))
     return answer
 
 

@@ -293,11 +293,13 @@ class TuneState:
         finished_budget: The budget with which it finished, in seconds (float) or trials (int); None before that.
         started: When its first run began, ISO 8601, UTC. Its surrogate starts from the measurements stored by then. ""
             in files of older versions.
+        problem: Why its last run ended without a choice, with the remedy; "" if it did not.
     """
 
     elapsed_s: float = 0.0
     finished_budget: float | int | None = None
     started: str = ""
+    problem: str = ""
 
     def write(self, folder: Path) -> None:
         """Writes the state into `folder`, whole or not at all."""
