@@ -591,6 +591,8 @@ _OF_GRAPH = {
     Tensor.grad.__get__,
     Tensor.grad.__set__,
     Tensor.grad.__delete__,
+    Tensor._backward_hooks.__get__,  # type: ignore[attr-defined]
+    Tensor._backward_hooks.__set__,  # type: ignore[attr-defined]
     Tensor.requires_grad_,
     Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
     Tensor.retain_grad,
