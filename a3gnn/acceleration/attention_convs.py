@@ -58,16 +58,6 @@ class Attention(Accelerated):
             return Dropout.of(0.0)
         return Dropout.of(self.dropout, int(torch.randint(2**62, ())), "attention")
 
-    @property
-    def width(self) -> int:
-        """Columns of the output."""
-        return int(self.out_channels * (self.heads if self.concat else 1))
-
-    def run(self, call: Call, rows: Any, edge_attr: Tensor | None, dropout: Dropout) -> Tensor:
-        """Returns the output of `rows`; see `Call.run`."""
-        rows = partial(rows, edge_attr=edge_attr, dropout=dropout)
-        return call.run(rows, self.width, [*self.parameters(), edge_attr])
-
     def joined(self, by_head: Tensor) -> Tensor:
         """Returns `by_head`, (num_dst, heads, width), with heads concatenated or averaged."""
         return by_head.flatten(1) if self.concat else by_head.mean(dim=1)
@@ -115,13 +105,20 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         alone = edge_attr is None and self.add_self_loops and not isinstance(x, tuple | list) and self.lin is not None
         dropout = self.attention_dropout()
         if alone and self.negative_slope == NEGATIVE_SLOPE and call.dtype is not torch.float64:
-            return call.run(partial(self._either_order, dropout=dropout), self.width, self.parameters())
+            return call.run(self, partial(GATConv._either_order, dropout=dropout))
         if self.add_self_loops:
             call, edge_attr = self.with_loops(call, edge_index, edge_attr)
-        return self.run(call, self._map_first, edge_attr, dropout)
+        return call.run(self, partial(GATConv._map_first, dropout=dropout), edge_attr)
 
     def _either_order(
-        self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, *, dropout: Dropout
+        self,
+        graph: EdgeGraph,
+        x: Tensor,
+        own: Tensor | None,
+        dtype: torch.dtype,
+        _: Tensor | None,
+        *,
+        dropout: Dropout,
     ) -> Tensor:
         """Returns the output for edges without attributes, in the cheaper order; self loops are added here."""
         widths = x.shape[1], self.heads * self.out_channels
@@ -131,7 +128,7 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         by_edge = _EDGE_COST * work.num_edges * self.heads
         maps_first = work.map_first(mapped_columns(x), widths[1]) + by_edge
         if work.aggregate_first(*widths, heads=self.heads) >= maps_first:
-            return self._map_first(graph.looped, x, own, dtype, edge_attr=None, dropout=dropout)
+            return self._map_first(graph.looped, x, own, dtype, None, dropout=dropout)
         maps = _scorer(self.lin, self.att_src), _scorer(self.lin, self.att_dst)
         weight = self.lin.weight.view(self.heads, self.out_channels, -1)
         out = attended_rows(graph, x.to(dtype), maps, weight, dropout, concat=self.concat)
@@ -143,8 +140,8 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         x: Tensor,
         own: Tensor | None,
         dtype: torch.dtype,
-        *,
         edge_attr: Tensor | None,
+        *,
         dropout: Dropout,
     ) -> Tensor:
         assert own is not None
@@ -177,7 +174,7 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
             return super().forward(x, edge_index, edge_attr, return_attention_weights)
         if self.add_self_loops:
             call, edge_attr = self.with_loops(call, edge_index, edge_attr)
-        return self.run(call, self._rows, edge_attr, self.attention_dropout())
+        return call.run(self, partial(GATv2Conv._rows, dropout=self.attention_dropout()), edge_attr)
 
     def _rows(
         self,
@@ -185,8 +182,8 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
         x: Tensor,
         own: Tensor | None,
         dtype: torch.dtype,
-        *,
         edge_attr: Tensor | None,
+        *,
         dropout: Dropout,
     ) -> Tensor:
         assert own is not None
@@ -214,7 +211,7 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
             call = self.attention_call(x, edge_index, edge_attr)
         if call is None:
             return super().forward(x, edge_index, edge_attr, return_attention_weights)
-        return self.run(call, self._rows, edge_attr, self.attention_dropout())
+        return call.run(self, partial(TransformerConv._rows, dropout=self.attention_dropout()), edge_attr)
 
     def _rows(
         self,
@@ -222,8 +219,8 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
         x: Tensor,
         own: Tensor | None,
         dtype: torch.dtype,
-        *,
         edge_attr: Tensor | None,
+        *,
         dropout: Dropout,
     ) -> Tensor:
         assert own is not None

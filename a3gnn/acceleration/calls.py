@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from torch_geometric.nn.dense.linear import Linear
 
 from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, graph_of
-from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
+from a3gnn.acceleration.lazy_rows import LazyRows, first_rows, joined, may_wait
 from a3gnn.acceleration.twice import is_traced
 from a3gnn.pipeline.known_edges import known_edges
 
@@ -48,7 +48,8 @@ _MESSAGE_HOOKS = [
     for kind in ("_", "_pre_")
 ]
 
-Rows = Callable[[EdgeGraph, Tensor, Tensor | None, torch.dtype], Tensor]
+#: Takes the layer, a graph, the sources' and the targets' rows, the output's type and a tensor of the edges, or None.
+Rows = Callable[[Any, EdgeGraph, Tensor, Tensor | None, torch.dtype, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,16 +61,14 @@ class Call:
         x: The sources' rows, shape (num_src, width).
         own: The targets' rows, or None.
         dtype: Type of the output: of the rows, or bfloat16 under autocast.
-        lazy: Whether the output is `LazyRows`. Sources and targets are then the same nodes.
-        waits: Whether only the rows that are read are computed.
+        known: How many targets later layers need, which are the first; the others wait. None computes all.
     """
 
     graph: EdgeGraph
     x: Tensor
     own: Tensor | None
     dtype: torch.dtype
-    lazy: bool = False
-    waits: bool = False
+    known: int | None = None
 
     @classmethod
     def of(cls, edge_index: Tensor, x: Tensor, own: Tensor | None, num_dst: int, dtype: torch.dtype) -> Call | None:
@@ -77,12 +76,13 @@ class Call:
         graph = graph_of(edge_index, len(x), num_dst)
         if graph is None:
             return None
-        if own is x and not x.is_inference() and not torch.is_inference_mode_enabled():
-            hop_sizes = known_edges(edge_index).hop_sizes
-            waits = bool(hop_sizes and hop_sizes[-1] == len(x))
-            return cls(graph, x, own, dtype, lazy=True, waits=waits)
-        whole = computed(x)
-        return cls(graph, whole, whole if own is x else computed(own), dtype)
+        if own is x and may_wait():
+            sizes = known_edges(edge_index).hop_sizes
+            hops = len(sizes) - 1 - _level(x)
+            if hops > 0 and sizes[-1] == len(x):
+                return cls(graph, x, own, dtype, known=sizes[hops - 1])
+        whole = _whole(x)
+        return cls(graph, whole, whole if own is x else _whole(own), dtype)
 
     @property
     def num_src(self) -> int:
@@ -98,36 +98,58 @@ class Call:
         """Returns the call with exactly one self loop per node."""
         return replace(self, graph=self.graph.looped)
 
-    def run(self, rows: Rows, width: int, held: Iterable[Any]) -> Tensor:
-        """Returns the output of `rows(graph, x, own, dtype)`, shape (num_dst, width).
+    def run(self, conv: Accelerated, rows: Rows, edges: Tensor | None = None) -> Tensor:
+        """Returns the output of `rows`, shape (num_dst, width).
 
         Args:
+            conv: The layer.
             rows: Returns the output of the targets of a graph, which may be the first of all.
-            width: Columns of the output.
-            held: Tensors that `rows` reads beside its arguments, and others.
+            edges: Weights or attributes of the edges.
         """
-        if self.lazy:
-            node = _ConvNode(self, rows, width, held)
-            if not self.waits:
-                node.whole()
-            return LazyRows(node)
+        if self.known is None:
+            return self._of(conv, rows, self.x, self.own, self.graph, edges)
+        known = self.graph.num_dst if conv.reads_all() else self.known
+        graph = self.graph.first(known)
+        if isinstance(self.x, LazyRows) and graph.num_src > len(self.x.first):
+            x = self.x.whole()
+            return self._of(conv, rows, x, x, self.graph, edges)
+        first = self._of(conv, rows, *split(first_rows(self.x, graph.num_src), known), graph, edges)
+        tensors = [*conv.parameters(), *conv.buffers()]
+        kept = _copy_of(conv, {})
+
+        def all_rows(inputs: list[Any], others: list[Any]) -> Tensor:
+            given = {id(one): other for one, other in zip(tensors, others[1:], strict=True)}
+            return self._of(_copy_of(kept, given), rows, inputs[0], inputs[0], self.graph, others[0])
+
+        return joined(
+            first, self.graph.num_dst, all_rows, [self.x], [edges, *tensors], _level(self.x) + 1, conv.note_read
+        )
+
+    def _of(
+        self, conv: Any, rows: Rows, x: Tensor, own: Tensor | None, graph: EdgeGraph, edges: Tensor | None
+    ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
-            return rows(self.graph, self.x, self.own, self.dtype)
+            return rows(conv, graph, x, own, self.dtype, edges)
 
 
-class _ConvNode(Node):
-    """The output of a convolution of a mini-batch."""
+def _level(x: Any) -> int:
+    return x.level if isinstance(x, LazyRows) else 0
 
-    def __init__(self, call: Call, rows: Rows, width: int, held: Iterable[Any]) -> None:
-        super().__init__((call.graph.num_dst, width), call.dtype, [call.x], held)
-        self._graph = call.graph
-        self._rows = rows
 
-    def _compute(self, rows: int) -> Tensor:
-        graph = self._graph.first(rows)
-        x = first_rows(self.inputs[0], graph.num_src)
-        with torch.autocast("cpu", enabled=False):
-            return self._rows(graph, *split(x, rows), self.dtype)
+def _whole(x: Any) -> Any:
+    return x.whole() if isinstance(x, LazyRows) else x
+
+
+def _copy_of(module: Any, tensors: dict[int, Tensor]) -> Any:
+    """Returns `module` with its present attributes and parts, and with other parameters and buffers, by their id."""
+    made = object.__new__(type(module))
+    for name, value in module.__dict__.items():
+        if name in ("_parameters", "_buffers"):
+            value = {key: tensors.get(id(one), one) for key, one in value.items()}
+        elif name == "_modules":
+            value = {key: None if one is None else _copy_of(one, tensors) for key, one in value.items()}
+        made.__dict__[name] = value
+    return made
 
 
 class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
@@ -172,6 +194,23 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
             return None
         self.__dict__.pop("_a3gnn_refused", None)
         return found
+
+    @property
+    def _reads(self) -> list[int]:
+        """In the present mode, how many calls in a row had all rows read, and how often the last one had."""
+        found: list[int] = self.__dict__.setdefault(f"_a3gnn_reads_{self.training}", [0, 0])
+        return found
+
+    def reads_all(self) -> bool:
+        """Returns whether all rows of the last two calls were read, so that all are computed at once from now on."""
+        reads = self._reads
+        if reads[0] < 2:
+            reads[:] = [reads[0] + 1 if reads[1] else 0, 0]
+        return reads[0] >= 2
+
+    def note_read(self) -> None:
+        """Notes that all rows of the last call are read."""
+        self._reads[1] += 1
 
     def __prepare_scriptable__(self) -> MessagePassing:
         # torch.jit.script asks for it: it compiles PyG's own code.

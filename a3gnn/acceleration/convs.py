@@ -42,9 +42,9 @@ class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classe
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)  # type: ignore[no-any-return]
-        return call.run(self._rows, self.out_channels, self.parameters())
+        return call.run(self, SAGEConv._rows)
 
-    def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
+    def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, _: Tensor | None) -> Tensor:
         if self.project and hasattr(self, "lin"):
             x = _mapped(x, self.lin, dtype).relu()
         out = _mapped_sum(graph, x, self.lin_l, self.aggr, None, dtype)
@@ -70,11 +70,13 @@ class GraphConv(Accelerated, pyg.GraphConv):  # type: ignore[misc]
         if call is None:
             return super().forward(x, edge_index, edge_weight, size)  # type: ignore[no-any-return]
 
-        def rows(graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
-            out = _mapped_sum(graph, x, self.lin_rel, self.aggr, edge_weight, dtype)
-            return out if own is None else _plus_mapped(out, own, self.lin_root)
+        return call.run(self, GraphConv._rows, edge_weight)
 
-        return call.run(rows, self.out_channels, [*self.parameters(), edge_weight])
+    def _rows(
+        self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, weights: Tensor | None
+    ) -> Tensor:
+        out = _mapped_sum(graph, x, self.lin_rel, self.aggr, weights, dtype)
+        return out if own is None else _plus_mapped(out, own, self.lin_root)
 
 
 class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
@@ -89,9 +91,9 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)
-        return self.nn(call.run(self._rows, call.x.shape[1], [self.eps]))
+        return self.nn(call.run(self, GINConv._rows))
 
-    def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
+    def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, _: Tensor | None) -> Tensor:
         out = _aggregate(graph, x, self.aggr, None, dtype)
         return out if own is None else out + (1 + self.eps.to(dtype)) * own.to(dtype)
 
@@ -124,10 +126,12 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
                 dtype = torch.float32 if edge_weight is None and call.dtype is torch.bfloat16 else call.weight_dtype
                 _, weights = gcn_norm(edge_index, edge_weight, call.num_src, *loops, self.flow, dtype)
 
-        def rows(graph: EdgeGraph, x: Tensor, _: Tensor | None, dtype: torch.dtype) -> Tensor:
-            return _mapped_sum(graph, x, self.lin, scaling, weights, dtype, self.bias)
+        def rows(
+            conv: Any, graph: EdgeGraph, x: Tensor, _: Tensor | None, dtype: torch.dtype, weights: Tensor | None
+        ) -> Tensor:
+            return _mapped_sum(graph, x, conv.lin, scaling, weights, dtype, conv.bias)
 
-        return call.run(rows, self.out_channels, [*self.parameters(), weights])
+        return call.run(self, rows, weights)
 
 
 def _aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, dtype: torch.dtype) -> Tensor:

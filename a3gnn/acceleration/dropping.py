@@ -1,4 +1,4 @@
-"""`dropped`: dropout, with or without a ReLU before it, in one pass; `split`: the first rows, with a fast gradient."""
+"""`dropped`: dropout by an entry's place; `split`: the first rows, with a fast gradient."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from a3gnn.acceleration.functions import array_of, unit_of
-from a3gnn.acceleration.kernels import drop_entries, pass_alive
-from a3gnn.acceleration.twice import gradients
+from a3gnn.acceleration.kernels import drop_entries
 from a3gnn.features.tensors import as_array
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.threads import pool
@@ -19,9 +18,9 @@ from a3gnn.threads import pool
 _GRAIN = 1 << 16
 
 
-def dropped(x: Tensor, dropout: Dropout, *, rectified: bool) -> Tensor:
-    """Returns `x`, or its ReLU, after `dropout`. An entry's place decides, so that further rows change nothing."""
-    out: Tensor = _Dropped.apply(x, dropout, rectified)  # type: ignore[no-untyped-call]
+def dropped(x: Tensor, dropout: Dropout) -> Tensor:
+    """Returns `x` after `dropout`. An entry's place decides, so that further rows change nothing."""
+    out: Tensor = _Dropped.apply(x, dropout)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -41,31 +40,16 @@ def split(x: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 class _Dropped(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dropout: Dropout, rectified: bool) -> Tensor:
-        out = _drop(x, dropout, rectified)
-        ctx.dropout, ctx.rectified = dropout, rectified
-        ctx.save_for_backward(x if rectified else None, out if rectified else None)
+    def forward(ctx: Any, x: Tensor, dropout: Dropout) -> Tensor:
+        ctx.dropout = dropout
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        given = array_of(x).reshape(-1), dropout.arguments, unit_of(x)
+        pool.in_chunks(partial(drop_entries, *given, as_array(out).reshape(-1)), x.numel(), _GRAIN)
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, out = ctx.saved_tensors
-        if not ctx.rectified:
-            return dropped(grad, ctx.dropout, rectified=False), None, None
-        if torch.is_grad_enabled():
-            factors = _drop(torch.ones_like(x), ctx.dropout, False)
-            return *gradients(lambda one: one.relu() * factors, (x,), (True,), grad), None, None
-        by_x, scale = torch.empty_like(grad, memory_format=torch.contiguous_format), unit_of(grad)
-        given = array_of(grad).reshape(-1), array_of(out).reshape(-1), scale * scale.dtype.type(ctx.dropout.scale)
-        pool.in_chunks(partial(pass_alive, *given, as_array(by_x).reshape(-1)), grad.numel(), _GRAIN)
-        return by_x, None, None
-
-
-def _drop(x: Tensor, dropout: Dropout, rectified: bool) -> Tensor:
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    given = array_of(x).reshape(-1), rectified, dropout.arguments, unit_of(x)
-    pool.in_chunks(partial(drop_entries, *given, as_array(out).reshape(-1)), x.numel(), _GRAIN)
-    return out
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return dropped(grad, ctx.dropout), None
 
 
 class _Split(torch.autograd.Function):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch.nn import functional
 from torch_geometric.nn import conv as pyg
 
 from a3gnn.acceleration.calls import Accelerated
-from a3gnn.acceleration.lazy_rows import LazyRows, RowNode
+from a3gnn.acceleration.lazy_rows import joined, may_wait
 from a3gnn.acceleration.twice import mapped
 from a3gnn.features.row_table import Aggregator
 from a3gnn.models.input_rows import InputRows
@@ -52,12 +51,9 @@ def from_table(layer: Accelerated, x: InputRows, edge_index: Any, *others: Any) 
     rows = x.read(table_of(layer) if all(one is None for one in others) else None, edge_index)
     rows = rows.to(_dtype(layer))
     if isinstance(layer, pyg.GINConv):
-        out: Tensor = layer.nn(rows)
-        return out
-    if torch.is_inference_mode_enabled():
-        return _mapped(layer, rows)
-    held = list(layer.parameters())
-    return LazyRows(RowNode(partial(_mapped, layer), [rows], layer.out_channels, rows.dtype, held))
+        return layer.nn(rows)  # type: ignore[no-any-return]
+    out = _mapped(layer, rows)
+    return joined(out, len(out), level=1) if may_wait() else out
 
 
 def _mapped(layer: Any, rows: Tensor) -> Tensor:

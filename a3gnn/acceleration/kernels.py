@@ -765,7 +765,6 @@ def _stored(value: Any, like: Any) -> Callable[..., Any]:
 @njit(cache=True, nogil=True)
 def drop_entries(
     x: NDArray[Any],
-    rectified: bool,
     dropping: tuple[np.uint32, np.float32, np.uint32, np.uint32],
     unit: Any,
     out: NDArray[Any],
@@ -776,7 +775,6 @@ def drop_entries(
 
     Args:
         x: The entries.
-        rectified: Whether their ReLU is taken before.
         dropping: `Dropout.arguments`.
         unit: 1 in the dtype of sums.
         out: Written.
@@ -788,24 +786,9 @@ def drop_entries(
     zero = unit - unit
     # Counts from 0 over slices, because an index with `low` prevents vectorization.
     given, written, first = x[low:high], out[low:high], np.uint32(low)
-    if rectified:
-        for j in range(len(given)):
-            factor = zero if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
-            value = lifted(given[j])
-            written[j] = stored((zero if value <= zero else value) * factor, written)
-    else:
-        for j in range(len(given)):
-            factor = zero if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
-            written[j] = stored(lifted(given[j]) * factor, written)
-
-
-@njit(cache=True, nogil=True)
-def pass_alive(grad: NDArray[Any], alive: NDArray[Any], scale: Any, out: NDArray[Any], low: int, high: int) -> None:
-    """Writes the flat `grad` times `scale` where `alive`, the output of a rectified `drop_entries`, is positive."""
-    zero = scale - scale
-    given, passed, written = grad[low:high], alive[low:high], out[low:high]
     for j in range(len(given)):
-        written[j] = stored(zero if lifted(passed[j]) <= zero else lifted(given[j]) * scale, written)
+        factor = zero if random_bits(low_key, high_key, np.uint32(j) + first) < threshold else scale
+        written[j] = stored(lifted(given[j]) * factor, written)
 
 
 @njit(cache=True, nogil=True)

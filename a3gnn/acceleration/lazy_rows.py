@@ -1,229 +1,391 @@
-"""`LazyRows`: a convolution's output that computes only the rows that are read.
+"""`LazyRows`: the output of a layer of a mini-batch, of which only the first rows are computed at once.
 
 A mini-batch's loss reads the seeds' outputs, which come first. They depend on the first rows of each layer before. So
-`model(x, edge_index)[:batch_size]` computes a few rows of the last layer and some more of the one before. Reading
-anything else computes all rows, so that each result is PyG's. Only functions that compute a row from the same row of
-their inputs wait, such as ReLU and dropout. A batch norm in training reads all rows.
+a layer computes the rows that later layers need, by the layer's own graph of torch's operators, and functions of a row
+such as ReLU and dropout compute as many. The others wait. Whatever else reads the output gets all rows, computed from
+the values of the call: parameters are copied then, and larger inputs must not have changed since. The output is a
+tensor of torch's graph, whatever is computed, so hooks and derivatives by hidden rows are PyG's.
 """
 
 from __future__ import annotations
 
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from a3gnn.acceleration.dropping import dropped
+from a3gnn.acceleration.twice import gradients, is_traced
 from a3gnn.models.layers.activation import Dropout
 
+_CHANGED = (
+    "rows of an accelerated model's output must be read before its inputs or parameters are changed in place; read "
+    "them before, or call .clone() on the output"
+)
 
-class Node(ABC):
-    """A matrix that is computed by its first rows.
+
+def may_wait() -> bool:
+    """Returns whether rows may wait here: not within an autograd function, a backward pass or a checkpoint."""
+    return (
+        torch._C._is_fwd_grad_enabled()  # type: ignore[attr-defined]  # off in forward passes of autograd functions
+        and torch._C._current_graph_task_id() == -1  # type: ignore[attr-defined]
+        and torch._C._autograd._top_saved_tensors_default_hooks(False) is None  # type: ignore[attr-defined]
+        and not torch.is_inference_mode_enabled()
+        and not is_traced()
+    )
+
+
+class Recipe:
+    """How all rows are computed, from the values of now.
 
     Attributes:
-        shape: Rows and columns.
-        dtype: Type of the entries.
-        inputs: What it is computed from: nodes, or tensors.
-        requires_grad: Whether the rows have a gradient.
-        is_read: Whether a user has read rows, so that a change in place must change them.
-    """
-
-    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, inputs: Iterable[Any], held: Iterable[Any]) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.inputs = [one.node if isinstance(one, LazyRows) else one for one in inputs]
-        nodes = [one for one in self.inputs if isinstance(one, Node)]
-        tensors = [one for one in [*self.inputs, *held] if isinstance(one, Tensor)]
-        needed = any(one.requires_grad for one in nodes) or any(one.requires_grad for one in tensors)
-        self.requires_grad: bool = torch.is_grad_enabled() and needed
-        self._held = [(one, one._version) for one in tensors if not one.is_inference()]  # those have no version
-        self._grad = torch.is_grad_enabled()
-        self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-        self.is_read = False
-        self._done: Tensor | None = None
-        self._version = 0
-        self._given: list[weakref.ref[Tensor]] = []
-        self._readers: weakref.WeakSet[Node] = weakref.WeakSet()
-        for node in nodes:
-            node._readers.add(self)
-
-    def first(self, rows: int) -> Tensor:
-        """Returns the first `rows` rows, for another node.
-
-        Raises:
-            RuntimeError: A tensor that they depend on was changed in place since the call.
-        """
-        if self._done is None or len(self._done) < rows:
-            if any(one._version != version for one, version in self._held):
-                raise RuntimeError(
-                    "rows of an accelerated model's output must be read before its inputs or parameters are changed "
-                    "in place; read them before, or call .clone() on the output"
-                )
-            on, dtype = self._autocast
-            with (
-                torch.inference_mode(False),
-                torch.set_grad_enabled(self._grad),
-                torch.autocast("cpu", dtype, enabled=on),
-            ):
-                found = self._compute(rows)
-                if self._done is not None and self._done._version != self._version:  # a user changed these rows
-                    found = torch.cat([self._done, found[len(self._done) :]])
-            self._done, self._version = found, found._version
-        return self._done if len(self._done) == rows else self._done[:rows]
-
-    def read(self, rows: int) -> Tensor:
-        """Returns the first `rows` rows, for the user; see `first`."""
-        self.is_read = True
-        found = self.first(rows)
-        if rows == self.shape[0]:
-            return found
-        found = found[:]
-        self._given.append(weakref.ref(found))
-        return found
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether some rows are computed."""
-        return self._done is not None
-
-    def whole(self) -> Tensor:
-        """Returns all rows; see `first`."""
-        return self.first(self.shape[0])
-
-    def before_change(self) -> None:
-        """Computes all rows of this node and of its readers, because its rows are about to be changed in place.
-
-        Raises:
-            RuntimeError: The user still has some of the rows, and would not see the change.
-        """
-        if any(one() is not None for one in self._given):
-            raise RuntimeError(
-                "an accelerated model's rows must not be changed in place while a slice of them is in use; call "
-                ".clone() on the output first"
-            )
-        for reader in list(self._readers):
-            reader.before_change()
-        self.whole()
-
-    def continue_backward(self, grad: Tensor) -> None:
-        """Computes the gradients by everything that the rows depend on."""
-        torch.autograd.backward(self.whole(), grad, retain_graph=True)
-
-    @abstractmethod
-    def _compute(self, rows: int) -> Tensor:
-        """Returns the first `rows` rows."""
-
-
-class RowNode(Node):
-    """A function of the same rows of other matrices.
-
-    Args:
-        function: Takes and returns the first rows, of any number.
-        inputs: The matrices: `LazyRows`, or tensors with as many rows.
-        width: Columns of the result.
-        dtype: Type of the result.
-        held: Other tensors that `function` reads.
+        function: Takes the matrices `rows` and the tensors `others`, as two lists, and returns all rows.
+        rows: Matrices, in full: `LazyRows`, or tensors, which must not change.
+        others: Further tensors, or None; copies of their values are kept.
+        is_divided: Whether the rows computed first are in use, so that only the others come from this recipe.
+        reads_all: Told when all rows are read before the first ones.
     """
 
     def __init__(
         self,
-        function: Callable[..., Tensor],
-        inputs: list[Any],
-        width: int,
-        dtype: torch.dtype,
-        held: Iterable[Any] = (),
+        function: Callable[[list[Any], list[Any]], Tensor],
+        rows: Sequence[Any],
+        others: Sequence[Tensor | None] = (),
+        reads_all: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__((inputs[0].shape[0], width), dtype, inputs, held)
-        self._function = function
+        self.function = function
+        self.rows = list(rows)
+        self.others = others
+        self.is_divided = False
+        self.reads_all = reads_all
+        self._kept = [None if one is None else one.detach().clone() for one in others]
+        self._states = [_state(one) for one in rows]
+        self._autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
-    def _compute(self, rows: int) -> Tensor:
-        return self._function(*(first_rows(one, rows) for one in self.inputs))
+    def of(self, *inputs: Any) -> Tensor:
+        """Returns all rows for other values of `rows` and `others`."""
+        on, dtype = self._autocast
+        with torch.autocast("cpu", dtype, enabled=on, cache_enabled=False):
+            return self.function(list(inputs[: len(self.rows)]), list(inputs[len(self.rows) :]))
 
+    def replace(self, lazy: LazyRows, whole: Tensor) -> None:
+        """Reads `whole`, the rows of `lazy`, from now on."""
+        for place, one in enumerate(self.rows):
+            if one is lazy and self._states[place] == _state(lazy):
+                self.rows[place], self._states[place] = whole, _state(whole)
 
-class ReluNode(RowNode):
-    """The ReLU of rows."""
+    def compute(self) -> Tensor:
+        """Returns the values of all rows; those of `rows` are computed.
 
-    def __init__(self, x: LazyRows) -> None:
-        super().__init__(torch.relu, [x], x.shape[1], x.dtype)
-
-
-class DropoutNode(Node):
-    """Dropout, which drops the same entries each time that more rows are read. It includes a ReLU that nobody read."""
-
-    def __init__(self, x: LazyRows, probability: float) -> None:
-        super().__init__(x.node.shape, x.dtype, [x], ())
-        self._dropout = Dropout.of(probability, int(torch.randint(2**62, ())), "rows")
-
-    def _compute(self, rows: int) -> Tensor:
-        source = self.inputs[0]
-        rectified = isinstance(source, ReluNode) and not source.is_computed
-        if rectified:
-            source = source.inputs[0]
-        return dropped(first_rows(source, rows), self._dropout, rectified=rectified)
+        Raises:
+            RuntimeError: One of `rows` was changed in place since the call.
+        """
+        if [_state(one) for one in self.rows] != self._states:
+            raise RuntimeError(_CHANGED)
+        with _plainly(False):
+            return self.of(*(_values(one) for one in self.rows), *self._kept)
 
 
 class LazyRows(Tensor):
-    """A tensor of the shape of `node`, whose rows are computed when they are read."""
+    """A matrix whose first rows are computed.
 
-    node: Node
+    Attributes:
+        first: Values of the first rows, or of all.
+        level: How many convolutions they come from.
+        recipe: How all rows are computed; None if `first` has all.
+    """
+
+    first: Tensor
+    level: int
+    recipe: Recipe | None
 
     @staticmethod
-    def __new__(cls, node: Node) -> LazyRows:
-        """Returns the tensor of `node`."""
-        make = Tensor._make_wrapper_subclass
-        made: LazyRows = make(cls, node.shape, dtype=node.dtype, requires_grad=node.requires_grad)
-        made.node = node
-        if node.requires_grad:
-            # C++ code that never asks for rows, such as autograd functions of users, returns a gradient by this leaf.
-            with torch._C.DisableTorchFunctionSubclass():
-                made.register_hook(node.continue_backward)  # type: ignore[no-untyped-call]
+    def __new__(cls, first: Tensor, num_rows: int, recipe: Recipe | None, level: int = 0) -> LazyRows:
+        """Returns the matrix of `num_rows` rows, without gradient."""
+        made: LazyRows = Tensor._make_wrapper_subclass(cls, (num_rows, first.shape[1]), dtype=first.dtype)
+        made.first, made.recipe, made.level = first, recipe, level
+        made._part = None
+        made._births = [(first, first._version)]
+        made._divided = None
+        made._given = []
+        made._readers = weakref.WeakSet()
         return made
 
-    def __init__(self, node: Node) -> None: ...
+    def __init__(self, *_: Any) -> None: ...
+
+    @property
+    def part(self) -> Tensor:
+        """The computed rows, as a tensor of torch's graph."""
+        if self._divided is not None and self._divided[0]._version != self._divided[1]:
+            raise RuntimeError(
+                "rows of an accelerated model's output were changed by a slice that was taken before "
+                "all rows were read; call .clone() on the output first"
+            )
+        if self._part is None or (self.requires_grad and not self._part.requires_grad):
+            if self.recipe is not None:
+                self.recipe.is_divided = True
+            with _plainly(True):
+                part = _Part.apply(self, self.first, 0)  # type: ignore[no-untyped-call]
+            if self.grad_fn is None and self.requires_grad:  # a leaf, which its part would keep alive
+                return part
+            self._part = part
+        return self._part
+
+    def whole(self) -> Tensor:
+        """Returns all rows, as a tensor of torch's graph; see `Recipe.compute`."""
+        pending = [self]
+        while pending:
+            before = [] if pending[-1].recipe is None else pending[-1].recipe.rows
+            before = [one for one in before if isinstance(one, LazyRows) and one.recipe is not None]
+            if before:
+                pending.extend(before)
+            else:
+                pending.pop()._complete()
+        return self.part
+
+    def _complete(self) -> None:
+        """Computes the rows that wait; all inputs have all rows."""
+        if self.recipe is None:
+            return
+        values, recipe, rows = self.recipe.compute(), self.recipe, len(self.first)
+        if recipe.is_divided:
+            part = self.part
+            with _plainly(True):
+                self._part = torch.cat([part, _Part.apply(self, values[rows:], rows)])  # type: ignore[no-untyped-call]
+            self._divided = part, part._version
+            self.first = self._part.detach()
+        else:
+            self._part, self.first = None, values
+            if recipe.reads_all is not None:
+                recipe.reads_all()
+        self.recipe = None
+        self._births.append((self.first, self.first._version))
+
+    def given(self, rows: int) -> Tensor:
+        """Returns the first `rows` rows, for the user."""
+        found = (self.part if rows <= len(self.first) else self.whole())[:rows]
+        self._given.append(weakref.ref(found))
+        return found
+
+    @property
+    def changes(self) -> int:
+        """How often rows were changed in place."""
+        return sum(one._version - version for one, version in self._births)
+
+    def become(self, other: Any) -> None:
+        """Takes the rows of `other`, `LazyRows` or a tensor with all rows; those that read this one keep its own."""
+        if isinstance(other, LazyRows):
+            self.first, self.recipe, self.level = other.first, other.recipe, other.level
+        else:
+            self.first, self.recipe = other.detach(), None
+        self._part, self._divided = None, None
+        self._births, self._readers = [(self.first, self.first._version)], weakref.WeakSet()
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Applies `func` to the rows that it needs."""
         kwargs = kwargs or {}
-        if func in _METADATA:
+        if func in _FACTS or func in _OF_GRAPH:
             with torch._C.DisableTorchFunctionSubclass():
-                return func(*args, **kwargs)
-        lazy = [one for one in tree_leaves((args, kwargs)) if isinstance(one, LazyRows)]
+                found = func(*args, **kwargs)
+            return _plain(found) if func in _OF_GRAPH else found
+        if func is Tensor.register_hook:
+            return _hooked(*args, **kwargs)
         rule = _RULES.get(func)
-        # Without gradients, this may be the forward pass of a user's autograd function, whose results must not wait.
-        if rule is not None and (torch.is_grad_enabled() or not any(one.node.requires_grad for one in lazy)):
+        if rule is not None and may_wait():
             found = rule(func, *args, **kwargs)
             if found is not NotImplemented:
                 return found
         if _changes_in_place(func, kwargs):
-            for one in lazy:
-                one.node.before_change()
-        args, kwargs = tree_map_only(LazyRows, lambda one: one.node.read(one.node.shape[0]), (args, kwargs))
-        return func(*args, **kwargs)
+            return _changed(func, args, kwargs)
+        return func(*_plain(args), **_plain(kwargs))
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Applies `func`, which came from C++ code, to all rows."""
-        args, kwargs = tree_map_only(LazyRows, lambda one: one.node.read(one.node.shape[0]), (args, kwargs or {}))
+        if func._schema.is_mutable:
+            raise RuntimeError("rows of an accelerated model's output can't be changed here; call .clone() on it first")
+        args, kwargs = tree_map_only(LazyRows, _values, (args, kwargs or {}))
         return func(*args, **kwargs)
 
 
-def first_rows(one: Node | Tensor, rows: int) -> Tensor:
-    """Returns the first `rows` rows of `one`."""
-    if isinstance(one, Node):
-        return one.first(rows)
-    return one if len(one) == rows else one[:rows]
+class _Joined(torch.autograd.Function):
+    """The matrix of which some rows are computed."""
+
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, num_rows: int, recipe: Recipe | None, level: int, *inputs: Any) -> LazyRows:
+        ctx.rows, ctx.recipe = len(first), recipe
+        ctx.save_for_backward(*(None if isinstance(one, LazyRows) else one for one in inputs))
+        return LazyRows(first.detach(), num_rows, recipe, level)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        recipe, rows, none = ctx.recipe, ctx.rows, (None, None, None)
+        if isinstance(grad, LazyRows) and grad.recipe is _PADDED and len(grad.first) <= rows:
+            missing = rows - len(grad.first)
+            first = torch.nn.functional.pad(grad.first, (0, 0, 0, missing)) if missing else grad.first
+            return first, *none, *(None for _ in ctx.saved_tensors)
+        grad = _plain(grad)
+        if recipe is None:
+            return grad, *none
+        if getattr(grad, "_a3gnn_rows", None) == (rows, grad._version):
+            return grad[:rows], *none, *(None for _ in ctx.saved_tensors)
+        first = None
+        if recipe.is_divided:
+            first, grad = grad[:rows], torch.nn.functional.pad(grad[rows:], (0, 0, rows, 0))
+        given = iter(ctx.saved_tensors)
+        inputs = [
+            _plain(one) if saved is None else saved
+            for one, saved in zip([*recipe.rows, *recipe.others], given, strict=True)
+        ]
+        return first, *none, *gradients(recipe.of, tuple(inputs), ctx.needs_input_grad[4:], grad)
 
 
-def computed(x: Any) -> Any:
-    """Returns `x`, as a tensor with all rows if it is lazy."""
-    return x.node.whole() if isinstance(x, LazyRows) else x
+class _Part(torch.autograd.Function):
+    """Rows of a matrix, of which the first has number `start`."""
+
+    @staticmethod
+    def forward(ctx: Any, lazy: LazyRows, rows: Tensor, start: int) -> Tensor:
+        ctx.start, ctx.end, ctx.num_rows = start, start + len(rows), len(lazy)
+        return rows.detach()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        missing = ctx.num_rows - ctx.end
+        if missing and not ctx.start and not torch.is_grad_enabled():
+            return LazyRows(grad, ctx.num_rows, _PADDED), None, None
+        if missing and not ctx.start:
+            grad = torch.nn.functional.pad(grad, (0, 0, 0, missing))
+            grad._a3gnn_rows = ctx.end, grad._version  # type: ignore[attr-defined]  # the others are 0, whatever changes
+        elif ctx.start:
+            grad = torch.nn.functional.pad(grad, (0, 0, ctx.start, missing))
+        return grad, None, None
+
+
+class _Alias(torch.autograd.Function):
+    """The same matrix as another tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, lazy: LazyRows) -> LazyRows:
+        return LazyRows(lazy.first, len(lazy), lazy.recipe, lazy.level)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+
+class _Become(torch.autograd.Function):
+    """A change in place."""
+
+    @staticmethod
+    def forward(ctx: Any, lazy: LazyRows, other: Any) -> LazyRows:
+        ctx.is_lazy = isinstance(other, LazyRows)
+        lazy.become(other)
+        ctx.mark_dirty(lazy)
+        return lazy
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return None, grad if ctx.is_lazy else _plain(grad)
+
+
+#: Stands for zeros after the first rows, in gradients.
+_PADDED: Any = Recipe(lambda rows, others: rows[0], ())
+
+
+def joined(
+    first: Tensor,
+    num_rows: int,
+    function: Callable[[list[Any], list[Any]], Tensor] | None = None,
+    rows: Sequence[Any] = (),
+    others: Sequence[Tensor | None] = (),
+    level: int = 0,
+    reads_all: Callable[[], None] | None = None,
+) -> LazyRows:
+    """Returns the matrix of `num_rows` rows whose first ones are `first`.
+
+    Args:
+        first: Computed rows, as a tensor of torch's graph.
+        num_rows: Rows in all.
+        function: See `Recipe`; so are `rows`, `others` and `reads_all`. None if `first` has all rows.
+        rows: Matrices.
+        others: Further tensors, or None.
+        level: See `LazyRows`.
+        reads_all: See `Recipe`.
+    """
+    recipe = None if function is None or len(first) == num_rows else Recipe(function, rows, others, reads_all)
+    inputs = () if recipe is None else (*rows, *others)
+    made: LazyRows = _Joined.apply(first, num_rows, recipe, level, *inputs)  # type: ignore[no-untyped-call]
+    for one in inputs:
+        if isinstance(one, LazyRows):
+            one._readers.add(recipe)
+    return made
+
+
+def _by_row(function: Callable[..., Tensor], rows: Sequence[Any], others: Sequence[Tensor | None] = ()) -> LazyRows:
+    """Returns `function(*rows, *others)`, which computes each row from the same row of `rows`."""
+    lazy = [one for one in rows if isinstance(one, LazyRows)]
+    known = min(len(one.first) for one in lazy)
+    first = function(*(first_rows(one, known) for one in rows), *others)
+    level = max(one.level for one in lazy)
+    return joined(first, len(rows[0]), lambda rows, others: function(*rows, *others), rows, others, level)
+
+
+def first_rows(one: Any, rows: int) -> Tensor:
+    """Returns the first `rows` rows of `one`, which are computed, as a tensor of torch's graph."""
+    part: Tensor = one.part if isinstance(one, LazyRows) else one
+    return part if len(part) == rows else part[:rows]
+
+
+def _plain(found: Any) -> Any:
+    """Returns `found`, in which `LazyRows` are replaced by tensors with all rows."""
+    return tree_map_only(LazyRows, lambda one: one.whole() if one.recipe is not _PADDED else _values(one), found)
+
+
+def _values(one: Any) -> Tensor:
+    """Returns the values of all rows, without gradient."""
+    if not isinstance(one, LazyRows):
+        return one.detach()
+    if one.recipe is _PADDED:
+        return torch.nn.functional.pad(one.first, (0, 0, 0, len(one) - len(one.first)))
+    if one.recipe is not None:
+        one.whole()
+    return one.first
+
+
+def _state(one: Any) -> Any:
+    """Returns what differs after `one` was changed in place or freed."""
+    if isinstance(one, LazyRows):
+        return one.changes
+    return (-1 if one.is_inference() else one._version), one.data_ptr(), one.untyped_storage().nbytes()
+
+
+@contextmanager
+def _plainly(grad: bool) -> Iterator[None]:
+    """Runs torch's operators in a given grad mode, without inference mode and hooks of saved tensors."""
+    with (
+        torch.inference_mode(False),
+        torch.set_grad_enabled(grad),
+        torch.autograd.graph.saved_tensors_hooks(lambda one: one, lambda one: one),
+    ):
+        yield
+
+
+def _hooked(lazy: LazyRows, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    def called(grad: Tensor) -> Tensor:
+        grad = _plain(grad)
+        found = hook(grad)
+        return grad if found is None else found
+
+    with torch._C.DisableTorchFunctionSubclass():
+        return Tensor.register_hook(lazy, called)  # type: ignore[no-untyped-call]
 
 
 def _changes_in_place(func: Any, kwargs: dict[str, Any]) -> bool:
@@ -232,20 +394,53 @@ def _changes_in_place(func: Any, kwargs: dict[str, Any]) -> bool:
     return changes or name in _IN_PLACE or "out" in kwargs or bool(kwargs.get("inplace"))
 
 
+def _changed(func: Any, args: Any, kwargs: Any) -> Any:
+    """Applies `func`, which changes its first argument or `out` in place.
+
+    Raises:
+        RuntimeError: The user still has some of the rows, and would not see the change.
+    """
+    lazy = kwargs["out"] if "out" in kwargs else kwargs["input"] if "input" in kwargs else args[0]
+    if not isinstance(lazy, LazyRows):
+        return func(*_plain(args), **_plain(kwargs))
+    if any(one() is not None for one in lazy._given):
+        raise RuntimeError(
+            "an accelerated model's rows must not be changed in place while a slice of them is in use; call "
+            ".clone() on the output first"
+        )
+    whole = lazy.whole()
+    for reader in list(lazy._readers):
+        reader.replace(lazy, whole)
+    changed = whole.clone()
+    args, kwargs = tree_map_only(LazyRows, lambda one: changed if one is lazy else one.whole(), (args, kwargs))
+    found = func(*args, **kwargs)
+    _Become.apply(lazy, changed)  # type: ignore[no-untyped-call]
+    return lazy if found is changed else found
+
+
+def _placed(x: LazyRows, function: Callable[[LazyRows], LazyRows]) -> Any:
+    """Returns `x` after the change in place to `function(x)`."""
+    if x._given or len(x._readers) or (x.recipe is not None and x.recipe.is_divided):
+        return NotImplemented
+    _Become.apply(x, function(_Alias.apply(x)))  # type: ignore[no-untyped-call]
+    return x
+
+
 def _entrywise(func: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     """A function of each entry, whose other arguments are numbers."""
     kwargs = dict(kwargs)
     in_place = kwargs.pop("inplace", False)
     if not _is_alone(x, args, kwargs):
         return NotImplemented
-    if func in _RELUS:
-        return _placed(ReluNode(x), x, in_place)
-    made = RowNode(lambda rows: func(rows, *args, **kwargs), [x], x.shape[1], x.dtype)
-    return _placed(made, x, in_place)
+
+    def function(x: LazyRows) -> LazyRows:
+        return _by_row(lambda rows: func(rows, *args, **kwargs), [x])
+
+    return _placed(x, function) if in_place else function(x)
 
 
 def _entrywise_in_place(func: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """As `_entrywise`, in place: `x` stands for the result from now on."""
+    """As `_entrywise`, in place."""
     return _entrywise(_OUT_OF_PLACE[func], x, *args, **kwargs, inplace=True)
 
 
@@ -254,13 +449,13 @@ def _row_wise(func: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     dim = kwargs.get("dim", args[0] if args else None)
     if not _is_alone(x, args, kwargs) or dim not in (1, -1) or kwargs.get("dtype") is not None:
         return NotImplemented
-    return LazyRows(RowNode(lambda rows: func(rows, *args, **kwargs), [x], x.shape[1], x.dtype))
+    return _by_row(lambda rows: func(rows, *args, **kwargs), [x])
 
 
 def _normalize(func: Any, x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
     if not isinstance(x, LazyRows) or dim not in (1, -1) or out is not None:
         return NotImplemented
-    return LazyRows(RowNode(lambda rows: func(rows, p, dim, eps), [x], x.shape[1], x.dtype))
+    return _by_row(lambda rows: func(rows, p, dim, eps), [x])
 
 
 def _dropout(func: Any, x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -268,35 +463,43 @@ def _dropout(func: Any, x: Any, p: float = 0.5, training: bool = True, inplace: 
         return NotImplemented
     if not training or p == 0:
         return x
-    return _placed(DropoutNode(x, p), x, inplace)
+    dropout = Dropout.of(p, int(torch.randint(2**62, ())), "rows")
+
+    def function(x: LazyRows) -> LazyRows:
+        return _by_row(partial(dropped, dropout=dropout), [x])
+
+    return _placed(x, function) if inplace else function(x)
 
 
 def _linear(func: Any, x: Any, weight: Any, bias: Any = None) -> Any:
     if not isinstance(x, LazyRows) or isinstance(weight, LazyRows) or isinstance(bias, LazyRows):
         return NotImplemented
-    on = torch.is_autocast_enabled("cpu")
-    dtype = torch.get_autocast_dtype("cpu") if on else x.dtype
-    held = [one for one in (weight, bias) if one is not None]
-    if weight.ndim != 2 or weight.shape[1] != x.shape[1] or (not on and any(one.dtype is not dtype for one in held)):
-        return NotImplemented  # torch raises the error
-    return LazyRows(RowNode(lambda rows: func(rows, weight, bias), [x], weight.shape[0], dtype, held))
+    return _by_row(func, [x], [weight, bias]) if weight.ndim == 2 else NotImplemented
 
 
 def _norm(func: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A layer norm, or a batch norm by running statistics."""
+    """A layer norm, or a batch norm, which computes all rows in training."""
     if torch.is_autocast_enabled("cpu") or not isinstance(x, LazyRows):
         return NotImplemented
-    if func is torch.nn.functional.batch_norm:
+    leaves, spec = tree_flatten((args, kwargs))
+    held = [one for one in leaves if isinstance(one, Tensor)]
+    if any(type(one) is LazyRows or one.dtype is not x.dtype for one in held):
+        return NotImplemented
+    if func is _F.batch_norm:
         names = ("running_mean", "running_var", "weight", "bias", "training")
         training = dict(zip(names, args, strict=False)).get("training", kwargs.get("training", False))
         if training:
-            return NotImplemented
+            out = func(x.whole(), *args, **kwargs)
+            return joined(out, len(x), level=x.level)
     elif list(kwargs.get("normalized_shape", args[0] if args else ())) != [x.shape[1]]:
         return NotImplemented
-    held = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-    if any(type(one) is LazyRows or one.dtype is not x.dtype for one in held):
-        return NotImplemented
-    return LazyRows(RowNode(lambda rows: func(rows, *args, **kwargs), [x], x.shape[1], x.dtype, held))
+
+    def function(rows: Tensor, *tensors: Tensor) -> Any:
+        given = iter(tensors)
+        args, kwargs = tree_unflatten([next(given) if isinstance(one, Tensor) else one for one in leaves], spec)
+        return func(rows, *args, **kwargs)
+
+    return _by_row(function, [x], held)
 
 
 def _arithmetic(func: Any, left: Any, right: Any, **kwargs: Any) -> Any:
@@ -305,19 +508,22 @@ def _arithmetic(func: Any, left: Any, right: Any, **kwargs: Any) -> Any:
         return NotImplemented
     lazy = left if isinstance(left, LazyRows) else right
     sides = (left, right)
-    aligned = [isinstance(one, Tensor) and one.shape == lazy.shape for one in sides]
-    for one, is_aligned in zip(sides, aligned, strict=True):
-        fits = is_aligned or (isinstance(one, Tensor) and one.shape == lazy.shape[1:]) or isinstance(one, int | float)
-        if not fits or (isinstance(one, Tensor) and one.dtype is not lazy.dtype):
+    for one in sides:
+        fits = isinstance(one, Tensor) and one.shape in (lazy.shape, lazy.shape[1:]) and one.dtype is lazy.dtype
+        if not fits and not isinstance(one, int | float):
             return NotImplemented
+    aligned = [isinstance(one, Tensor) and one.shape == lazy.shape for one in sides]
 
-    def function(*rows: Tensor) -> Any:
-        found = iter(rows)
-        return func(*(next(found) if is_aligned else one for one, is_aligned in zip(sides, aligned, strict=True)))
+    def function(*given: Tensor) -> Any:
+        rows, others = iter(given[: sum(aligned)]), iter(given[sum(aligned) :])
+        pairs = zip(sides, aligned, strict=True)
+        return func(
+            *(next(rows) if is_row else next(others) if isinstance(one, Tensor) else one for one, is_row in pairs)
+        )
 
-    inputs = [one for one, is_aligned in zip(sides, aligned, strict=True) if is_aligned]
-    held = [one for one, is_aligned in zip(sides, aligned, strict=True) if not is_aligned]
-    return LazyRows(RowNode(function, inputs, lazy.shape[1], lazy.dtype, held))
+    rows = [one for one, is_row in zip(sides, aligned, strict=True) if is_row]
+    others = [one for one, is_row in zip(sides, aligned, strict=True) if isinstance(one, Tensor) and not is_row]
+    return _by_row(function, rows, others)
 
 
 def _cat(func: Any, tensors: Any, dim: int = 0, **kwargs: Any) -> Any:
@@ -327,26 +533,25 @@ def _cat(func: Any, tensors: Any, dim: int = 0, **kwargs: Any) -> Any:
     for one in tensors:
         if not isinstance(one, Tensor) or one.ndim != 2 or len(one) != len(first) or one.dtype is not first.dtype:
             return NotImplemented
-    width = sum(one.shape[1] for one in tensors)
-    return LazyRows(RowNode(lambda *rows: func(rows, dim=1), list(tensors), width, first.dtype))
+    return _by_row(lambda *rows: func(rows, dim=1), list(tensors))
 
 
 def _item(func: Any, x: Any, place: Any) -> Any:
-    """`x[:rows]`, which is computed at once."""
-    whole = isinstance(place, slice) and place.start in (None, 0) and place.step in (None, 1)
-    if not isinstance(x, LazyRows) or not whole or not isinstance(place.stop, int) or place.stop < 0:
+    """`x[:rows]`."""
+    from_start = isinstance(place, slice) and place.start in (None, 0) and place.step in (None, 1)
+    if not isinstance(x, LazyRows) or not from_start or not isinstance(place.stop, int) or place.stop < 0:
         return NotImplemented
-    return x.node.read(min(place.stop, x.shape[0]))
+    return x.given(min(place.stop, len(x)))
 
 
 def _narrow(func: Any, x: Any, dim: Any, start: Any, length: Any) -> Any:
     fits = isinstance(x, LazyRows) and dim == 0 and type(start) is int and start == 0 and type(length) is int
-    return x.node.read(length) if fits and 0 <= length <= x.shape[0] else NotImplemented
+    return x.given(length) if fits and 0 <= length <= len(x) else NotImplemented
 
 
 def _widened(func: Any, x: Any) -> Any:
     """`x.float()`."""
-    return x if x.dtype is torch.float32 else LazyRows(RowNode(func, [x], x.shape[1], torch.float32))
+    return x if x.dtype is torch.float32 else _by_row(func, [x])
 
 
 def _itself(func: Any, x: Any) -> Any:
@@ -358,19 +563,8 @@ def _is_alone(x: Any, args: Any, kwargs: Any) -> bool:
     return isinstance(x, LazyRows) and not any(isinstance(one, Tensor) for one in tree_leaves((args, kwargs)))
 
 
-def _placed(node: Node, x: LazyRows, in_place: bool) -> Any:
-    """Returns the result `node` of a function of `x`, which is `x` itself for a function in place."""
-    if not in_place:
-        return LazyRows(node)
-    if x.node.is_read:
-        return NotImplemented
-    x.node = node
-    return x
-
-
 _F = torch.nn.functional
-_RELUS = {torch.relu, Tensor.relu, _F.relu}
-_METADATA = {
+_FACTS = {
     Tensor.shape.__get__,  # type: ignore[attr-defined]
     Tensor.dtype.__get__,  # type: ignore[attr-defined]
     Tensor.device.__get__,
@@ -387,6 +581,24 @@ _METADATA = {
     Tensor.dim,
     Tensor.numel,
     Tensor.__len__,
+}
+#: What concerns the matrix as a tensor of torch's graph.
+_OF_GRAPH = {
+    Tensor.grad_fn.__get__,
+    Tensor.is_leaf.__get__,
+    Tensor.output_nr.__get__,
+    Tensor.retains_grad.__get__,
+    Tensor.grad.__get__,
+    Tensor.grad.__set__,
+    Tensor.grad.__delete__,
+    Tensor._backward_hooks.__get__,  # type: ignore[attr-defined]
+    Tensor._backward_hooks.__set__,  # type: ignore[attr-defined]
+    Tensor.requires_grad_,
+    Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+    Tensor.retain_grad,
+    Tensor.backward,
+    torch.autograd.backward,
+    torch.autograd.grad,
 }
 _IN_PLACE = {
     "__iadd__",

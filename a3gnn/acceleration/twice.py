@@ -34,14 +34,18 @@ def twice_differentiable(
 def gradients(
     by_torch: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], needed: tuple[bool, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Returns the gradients of `by_torch` by the needed inputs, which can be differentiated again.
+    """Returns the gradients of `by_torch` by the needed inputs, which can be differentiated again in grad mode.
 
+    Inputs may depend on each other, or be the same: each derivative holds the others fixed.
     `needed` has an entry per input; further entries don't count.
     """
-    asked = [one is not None and one_needed for one, one_needed in zip(inputs, needed, strict=False)]
-    wanted = [one for one, is_asked in zip(inputs, asked, strict=True) if one is not None and is_asked]
-    out = by_torch(*inputs)
-    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=True))
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        own = [None if one is None else one.view_as(one) for one in inputs]  # nothing else depends on these
+        asked = [one is not None and one_needed for one, one_needed in zip(own, needed, strict=False)]
+        wanted = [one for one, is_asked in zip(own, asked, strict=True) if one is not None and is_asked]
+        out = by_torch(*own)
+    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=again))
     return tuple(next(found) if is_asked else None for is_asked in asked)
 
 

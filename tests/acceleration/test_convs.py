@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import product
 from typing import Any
 
@@ -21,7 +22,16 @@ from torch_geometric.nn import (
     TransformerConv,
 )
 
-from tests.acceleration.graphs import bipartite_graphs, compare, in_turns, random_edges, square_graphs
+from a3gnn import accelerate
+from tests.acceleration.graphs import (
+    assert_same,
+    bipartite_graphs,
+    compare,
+    in_turns,
+    random_edges,
+    square_graphs,
+    weights_of,
+)
 
 SQUARE, BIPARTITE = square_graphs(), bipartite_graphs()
 TYPES = [torch.float64, torch.float32]
@@ -201,17 +211,70 @@ def test_any_small_graph(nodes: int, ends: list[tuple[int, int]], which: int) ->
 
 @pytest.mark.parametrize("kind", [SAGEConv, GCNConv, GraphConv, GATConv, GATv2Conv, TransformerConv])
 def test_second_derivatives(kind: Any) -> None:
-    from a3gnn import accelerate
-
     edges, conv = SQUARE["random"].edge_index, accelerate(kind(3, 2).double())
     x = torch.randn(30, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda one: conv(one, edges).sin(), (x,))
 
 
+class Penalized(nn.Module):
+    """Two convolutions whose edge weights and attributes are learned and shared, and depend on `x`."""
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([make(), make()])
+        self.given = nn.Parameter(torch.rand(128, 2) + 0.1)
+
+    def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        given = self.given * x[edges[0], :1].sigmoid()
+        for conv in (*self.convs, self.convs[0]):
+            more: dict[str, Any] = {}
+            if isinstance(conv, GCNConv | GraphConv) and conv.aggr != "max":
+                more = {"edge_weight": given[:, 1]}
+            elif getattr(conv, "lin_edge", None) is not None:
+                more = {"edge_attr": given}
+            x = x + conv(x.tanh(), edges, **more)
+        return x
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SAGEConv(3, 3, project=True, normalize=True),
+        lambda: SAGEConv(3, 3, aggr="max"),
+        lambda: GCNConv(3, 3),
+        lambda: GCNConv(3, 3, normalize=False, add_self_loops=False),
+        lambda: GraphConv(3, 3),
+        lambda: GINConv(nn.Linear(3, 3), train_eps=True),
+        lambda: GATConv(3, 3, residual=True),
+        lambda: GATConv(3, 3, edge_dim=2),
+        lambda: GATv2Conv(3, 3),
+        lambda: GATv2Conv(3, 3, edge_dim=2, share_weights=True),
+        lambda: TransformerConv(3, 3),
+        lambda: TransformerConv(3, 3, edge_dim=2, beta=True),
+    ],
+)
+def test_first_and_second_derivatives_with_create_graph(make: Any) -> None:
+    torch.manual_seed(0)
+    edges, plain = SQUARE["random"].edge_index, Penalized(make).double()
+    start, found = torch.randn(30, 3, dtype=torch.float64), []
+    for model in (accelerate(copy.deepcopy(plain)), plain):
+        x = start.clone().requires_grad_()
+        asked = [x, *model.parameters()]
+        loss = model(x, edges).sin().sum()
+        for create_graph in (False, True):
+            more = torch.autograd.grad(
+                loss, asked, create_graph=create_graph, retain_graph=True, materialize_grads=True
+            )
+            found.append(more)
+        penalty = sum((one * weights_of(one)).sum().sin() + one.square().sum() for one in more)
+        found.append(torch.autograd.grad(penalty, asked, materialize_grads=True))
+    for ours, theirs in zip(found[:3], found[3:], strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert_same(one, other, torch.float64)
+
+
 @pytest.mark.parametrize("kind", [GATConv, GATv2Conv, TransformerConv])
 def test_dropout_of_attention(kind: Any) -> None:
-    from a3gnn import accelerate
-
     edges = random_edges(200, 200, 4000)
     conv = accelerate(kind(3, 2, heads=2, dropout=0.4, bias=False).double())
     x = torch.ones(200, 3, dtype=torch.float64)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
 from a3gnn import accelerate
-from a3gnn.acceleration.lazy_rows import LazyRows, RowNode
+from a3gnn.acceleration.lazy_rows import LazyRows, joined
 from tests.acceleration.graphs import assert_same, batches, in_turns
 
 BATCH = next(iter(batches()))
@@ -21,7 +21,7 @@ NODES, SEEDS = BATCH.num_nodes, BATCH.batch_size
 
 
 def lazy(log: list[int] | None = None, width: int = 4, grad: bool = True) -> tuple[LazyRows, Tensor]:
-    """Returns lazy rows of `x * 2` and the leaf `x`; `log` gets the numbers of rows that are computed."""
+    """Returns lazy rows of `x * 2`, 3 computed, and the leaf `x`; `log` gets the numbers of rows that are computed."""
     x = torch.linspace(-1, 1, 10 * width, dtype=torch.float64).view(10, width).requires_grad_(grad)
 
     def double(rows: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def lazy(log: list[int] | None = None, width: int = 4, grad: bool = True) -> tup
             log.append(len(rows))
         return rows * 2
 
-    return LazyRows(RowNode(double, [x], width, torch.float64)), x
+    return joined(double(x[:3]), 10, lambda inputs, _: double(inputs[0]), [x]), x
 
 
 class Net(nn.Module):
@@ -136,40 +136,103 @@ def test_outputs_and_gradients_equal_pygs(between: str, case: tuple[Any, str], w
         assert_same(one.grad, other.grad, torch.float64)
 
 
-def test_only_the_rows_that_are_read_are_computed() -> None:
+def test_rows_that_wait_are_computed_when_they_are_read() -> None:
     log: list[int] = []
     rows, _ = lazy(log)
     out = functional.dropout(rows.relu() + 1, 0.0)
     assert out.shape == (10, 4)
-    assert log == []
     assert out[:3].shape == (3, 4)
-    assert log == [3]
-    out[:2]
     assert log == [3]
     out.sum()
     assert log == [3, 10]
 
 
 def test_a_model_computes_few_rows() -> None:
-    net = accelerate(Net(SAGEConv, lambda net, h, x: h.relu()))
+    hidden = []
+    net = accelerate(Net(SAGEConv, lambda net, h, x: hidden.append(h) or h.relu()))
     out = net(BATCH.x, BATCH.edge_index)
-    first = out.node.inputs[0].inputs[0]
-    out[:SEEDS]
-    assert len(first._done) == BATCH.num_sampled_nodes[0] + BATCH.num_sampled_nodes[1] < NODES
+    assert len(hidden[0].first) == BATCH.num_sampled_nodes[0] + BATCH.num_sampled_nodes[1] < NODES
+    assert len(out.first) == SEEDS
 
 
 def test_dropout_is_the_same_for_later_rows() -> None:
     torch.manual_seed(0)
     rows, _ = lazy(width=50)
     out = functional.dropout(rows, 0.5)
-    few = out[:4].clone()
-    assert torch.equal(out.clone()[:4], few)
+    few = out[:3].clone()
+    assert torch.equal(out.clone()[:3], few)
     kept = (out.clone() / rows.clone()).detach()
     assert set(kept.unique().tolist()) == {0.0, 2.0}
     assert abs(float(kept.detach().mean()) - 1) < 0.2
     torch.manual_seed(0)
-    assert torch.equal(functional.dropout(lazy(width=50)[0], 0.5)[:4], few)
+    assert torch.equal(functional.dropout(lazy(width=50)[0], 0.5)[:3], few)
     assert functional.dropout(rows, 0.5, training=False) is rows
+
+
+def test_derivatives_by_hidden_rows() -> None:
+    """Hooks, gradients and second derivatives by rows of which only some are computed."""
+    torch.manual_seed(0)
+    found = []
+    plain = Net(SAGEConv, lambda net, h, x: h.tanh()).double()
+    for net in (accelerate(copy.deepcopy(plain)), plain):
+        hidden = net.first(BATCH.x.double().requires_grad_(), BATCH.edge_index)
+        seen: list[Tensor] = []
+        hidden.register_hook(seen.append)
+        out = net.second(hidden.tanh(), BATCH.edge_index)
+        hidden.retain_grad()
+        loss = out[:SEEDS].square().sum()
+        (by_hidden,) = torch.autograd.grad(loss, hidden, create_graph=True)
+        asked = [net.first.lin_l.weight, net.second.lin_l.weight]
+        twice = torch.autograd.grad(by_hidden.sin().sum(), asked, retain_graph=True)
+        loss.backward()
+        found += [by_hidden.detach(), *twice, hidden.grad.clone(), seen[-1].clone()]
+    for one, other in zip(found[:5], found[5:], strict=True):
+        assert_same(one, other, torch.float64)
+
+
+def test_weights_that_are_exchanged_before_rows_are_read() -> None:
+    torch.manual_seed(0)
+    plain = Net(GATConv, lambda net, h, x: net.lin(net.norm(h))).double()
+    net, x = accelerate(copy.deepcopy(plain)), BATCH.x.double()
+    expected = plain(x, BATCH.edge_index).detach()
+    out = net(x, BATCH.edge_index)
+    for one in net.parameters():
+        one.data.mul_(3)
+    net.eval()
+    assert_same(out + 0, expected, torch.float64)
+    other = {name: one * 2 for name, one in plain.named_parameters()}
+    swapped = [torch.func.functional_call(one, other, (x, BATCH.edge_index)) for one in (net.train(), plain)]
+    assert_same(swapped[0].clone(), swapped[1], torch.float64)
+
+
+@pytest.mark.parametrize("kind", [SAGEConv, GCNConv])
+@pytest.mark.parametrize("edges", [BATCH.edge_index, BATCH.edge_index.clone()], ids=["mini-batch", "whole graph"])
+def test_reentrant_checkpoints_train_all_parameters(kind: Any, edges: Tensor) -> None:
+    def between(net: Any, h: Tensor, x: Tensor) -> Tensor:
+        return torch.utils.checkpoint.checkpoint(net.third, h, edges, use_reentrant=True)
+
+    plain = Net(kind, between).double()
+    plain.third = kind(8, 8).double()
+    nets = accelerate(copy.deepcopy(plain)), plain
+    for net in nets:
+        net(BATCH.x.double().requires_grad_(), edges)[:SEEDS].square().sum().backward()
+        assert all(one.grad is not None for one in net.third.parameters())
+    for one, other in zip(*(net.parameters() for net in nets), strict=True):
+        assert_same(one.grad, other.grad, torch.float64)
+
+
+@pytest.mark.parametrize("edges", [BATCH.edge_index, BATCH.edge_index.clone()], ids=["mini-batch", "whole graph"])
+def test_many_layers(edges: Tensor) -> None:
+    conv = accelerate(SAGEConv(6, 6).double())
+    x = BATCH.x.double()
+    for _ in range(3):
+        x = conv(x, edges)
+    assert type(x) is Tensor  # deeper than the mini-batch
+    x = conv(BATCH.x.double(), edges)
+    for _ in range(700):
+        x = x + (x * 0.001).tanh()
+    x.sum().backward()
+    assert all(one.grad is not None for one in conv.parameters())
 
 
 def test_inputs_that_change_before_rows_are_read() -> None:
@@ -204,7 +267,7 @@ def test_readers_keep_the_values_before_a_change() -> None:
     assert torch.equal(rows.clone(), x * 2 + 1)
 
 
-def test_modes_at_the_call_decide() -> None:
+def test_grad_modes_are_torchs() -> None:
     rows, _ = lazy()
     with torch.no_grad():
         assert rows.relu().requires_grad is False
@@ -222,6 +285,6 @@ def test_what_needs_no_rows() -> None:
     rows, _ = lazy(log)
     facts = rows.shape, rows.size(0), len(rows), rows.dtype, rows.device.type, rows.ndim, rows.requires_grad
     assert facts == ((10, 4), 10, 10, torch.float64, "cpu", 2, True)
-    assert log == []
+    assert log == [3]
     assert "tensor" in repr(rows)
     assert torch.equal(copy.deepcopy(rows.detach()), rows.detach())
