@@ -15,8 +15,8 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
 from a3gnn.acceleration.dropping import split
-from a3gnn.acceleration.graph import EdgeGraph, graph_of
-from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows
+from a3gnn.acceleration.graph import EdgeGraph, graph_of, size_reason
+from a3gnn.acceleration.lazy_rows import LazyRows, Node, computed, first_rows, may_wait
 from a3gnn.acceleration.twice import is_traced
 from a3gnn.pipeline.known_edges import known_edges
 
@@ -75,7 +75,7 @@ class Call:
         graph = graph_of(edge_index, len(x), num_dst)
         if graph is None:
             return None
-        if own is x and not x.is_inference() and not torch.is_inference_mode_enabled():
+        if own is x and not x.is_inference() and not torch.is_inference_mode_enabled() and may_wait():
             hop_sizes = known_edges(edge_index).hop_sizes
             waits = bool(hop_sizes and hop_sizes[-1] == len(x))
             return cls(graph, x, own, dtype, lazy=True, waits=waits)
@@ -192,10 +192,6 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         found: str | None = self.__dict__.get("_a3gnn_refused")
         return found
 
-    def __repr__(self) -> str:
-        reason = self.unsupported() or self.refused
-        return f"{super().__repr__()}  # {'native' if reason is None else f'PyG: {reason}'}"
-
 
 def pyg_class(native: type) -> type:
     """Returns the class of PyG that `native` replaces."""
@@ -266,6 +262,9 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
     num_dst = _num_targets(source, own, size)
     if num_dst is None:
         return f"size={size!r}"
+    reason = size_reason(edge_index.shape[1], len(source), num_dst)
+    if reason is not None:
+        return reason
     found = Call.of(edge_index, source, own, num_dst, dtype)
     if found is None:
         return "edge_index is out of range"

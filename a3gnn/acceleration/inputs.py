@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch_geometric.nn import conv as pyg
 
 from a3gnn.acceleration.calls import Accelerated
-from a3gnn.acceleration.lazy_rows import LazyRows, RowNode
+from a3gnn.acceleration.lazy_rows import LazyRows, RowNode, may_wait
 from a3gnn.acceleration.twice import mapped
 from a3gnn.features.row_table import Aggregator
 from a3gnn.models.input_rows import InputRows
@@ -54,7 +54,7 @@ def from_table(layer: Accelerated, x: InputRows, edge_index: Any, *others: Any) 
     if isinstance(layer, pyg.GINConv):
         out: Tensor = layer.nn(rows)
         return out
-    if torch.is_inference_mode_enabled():
+    if torch.is_inference_mode_enabled() or not may_wait():
         return _mapped(layer, rows)
     held = list(layer.parameters())
     return LazyRows(RowNode(partial(_mapped, layer), [rows], layer.out_channels, rows.dtype, held))

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from a3gnn.acceleration.dropping import dropped
@@ -195,7 +196,8 @@ class LazyRows(Tensor):
         lazy = [one for one in tree_leaves((args, kwargs)) if isinstance(one, LazyRows)]
         rule = _RULES.get(func)
         # Without gradients, this may be the forward pass of a user's autograd function, whose results must not wait.
-        if rule is not None and (torch.is_grad_enabled() or not any(one.node.requires_grad for one in lazy)):
+        recorded = torch.is_grad_enabled() or not any(one.node.requires_grad for one in lazy)
+        if rule is not None and recorded and may_wait():
             found = rule(func, *args, **kwargs)
             if found is not NotImplemented:
                 return found
@@ -212,6 +214,15 @@ class LazyRows(Tensor):
         """Applies `func`, which came from C++ code, to all rows."""
         args, kwargs = tree_map_only(LazyRows, lambda one: one.node.read(one.node.shape[0]), (args, kwargs or {}))
         return func(*args, **kwargs)
+
+
+def may_wait() -> bool:
+    """Returns whether outputs may be `LazyRows`, which have no autograd graph before they are read.
+
+    DDP finds unused parameters by the graph of its outputs.
+    """
+    ddp = DistributedDataParallel._get_active_ddp_module()  # type: ignore[no-untyped-call]
+    return ddp is None or not ddp.find_unused_parameters
 
 
 def first_rows(one: Node | Tensor, rows: int) -> Tensor:
