@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,8 @@ class Attention(Accelerated):
     """What the attention layers share."""
 
     aggregations = ("sum", "add")
+    #: Whether PyG's scores are float32 under autocast, and so its output; see `Call.run`.
+    adds_float32: ClassVar[bool] = True
 
     def unsupported(self) -> str | None:
         """Returns why no call can run natively, or None."""
@@ -66,7 +68,7 @@ class Attention(Accelerated):
     def run(self, call: Call, rows: Any, edge_attr: Tensor | None, dropout: Dropout) -> Tensor:
         """Returns the output of `rows`; see `Call.run`."""
         rows = partial(rows, edge_attr=edge_attr, dropout=dropout)
-        return call.run(rows, self.width, [*self.parameters(), edge_attr])
+        return call.run(rows, self.width, [*self.parameters(), edge_attr], adds_float32=self.adds_float32)
 
     def joined(self, by_head: Tensor) -> Tensor:
         """Returns `by_head`, (num_dst, heads, width), with heads concatenated or averaged."""
@@ -88,11 +90,14 @@ class Attention(Accelerated):
         return rows.view(-1, self.heads, self.out_channels)
 
     def finished(self, out: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
-        """Returns `out` with the residual of the targets' input `own` and the bias, as `GATConv` and `GATv2Conv` do."""
+        """Returns `out` with the residual of the targets' input `own` and the bias, as `GATConv` and `GATv2Conv` do.
+
+        Sums stay in float32 if `dtype` is bfloat16.
+        """
         if self.res is not None:
             assert own is not None
             out = out + mapped(own, self.res.weight, dtype=dtype)
-        return (out if self.bias is None else out + self.bias).to(dtype)
+        return out if self.bias is None else out + self.bias
 
 
 class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
@@ -115,7 +120,8 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         alone = edge_attr is None and self.add_self_loops and not isinstance(x, tuple | list) and self.lin is not None
         dropout = self.attention_dropout()
         if alone and self.negative_slope == NEGATIVE_SLOPE and call.dtype is not torch.float64:
-            return call.run(partial(self._either_order, dropout=dropout), self.width, self.parameters())
+            rows = partial(self._either_order, dropout=dropout)
+            return call.run(rows, self.width, self.parameters(), adds_float32=True)
         if self.add_self_loops:
             call, edge_attr = self.with_loops(call, edge_index, edge_attr)
         return self.run(call, self._map_first, edge_attr, dropout)
@@ -199,6 +205,7 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
 class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
     """PyG's `TransformerConv`."""
 
+    adds_float32 = False
     linear_names = ("lin_key", "lin_query", "lin_value", "lin_edge", "lin_skip", "lin_beta")
     source_maps, target_maps = ("lin_key", "lin_value"), ("lin_query", "lin_skip")
 

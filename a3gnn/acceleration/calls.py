@@ -57,7 +57,7 @@ class Call:
         graph: The edges.
         x: The sources' rows, shape (num_src, width).
         own: The targets' rows, or None.
-        dtype: Type of the output: of the rows, or bfloat16 under autocast.
+        dtype: Type of products and, unless `run` widens it, of the output: of the rows, or bfloat16 under autocast.
         lazy: Whether the output is `LazyRows`. Sources and targets are then the same nodes.
         waits: Whether only the rows that are read are computed.
     """
@@ -96,16 +96,22 @@ class Call:
         """Returns the call with exactly one self loop per node."""
         return replace(self, graph=self.graph.looped)
 
-    def run(self, rows: Rows, width: int, held: Iterable[Any]) -> Tensor:
+    def run(self, rows: Rows, width: int, held: Iterable[Any], *, adds_float32: bool = False) -> Tensor:
         """Returns the output of `rows(graph, x, own, dtype)`, shape (num_dst, width).
 
         Args:
             rows: Returns the output of the targets of a graph, which may be the first of all.
             width: Columns of the output.
             held: Tensors that `rows` reads beside its arguments, and others.
+            adds_float32: Whether PyG's code adds or multiplies by float32 after its linear maps, so that its output is
+                float32 under autocast to bfloat16.
         """
+        dtype = torch.promote_types(self.dtype, torch.float32) if adds_float32 else self.dtype
+        if dtype is not self.dtype:
+            narrow = rows
+            rows = lambda *given: narrow(*given).to(dtype)  # noqa: E731
         if self.lazy:
-            node = _ConvNode(self, rows, width, held)
+            node = _ConvNode(self, rows, width, held, dtype)
             if not self.waits:
                 node.whole()
             return LazyRows(node)
@@ -116,16 +122,16 @@ class Call:
 class _ConvNode(Node):
     """The output of a convolution of a mini-batch."""
 
-    def __init__(self, call: Call, rows: Rows, width: int, held: Iterable[Any]) -> None:
-        super().__init__((call.graph.num_dst, width), call.dtype, [call.x], held)
-        self._graph = call.graph
+    def __init__(self, call: Call, rows: Rows, width: int, held: Iterable[Any], dtype: torch.dtype) -> None:
+        super().__init__((call.graph.num_dst, width), dtype, [call.x], held)
+        self._graph, self._computed_in = call.graph, call.dtype
         self._rows = rows
 
     def _compute(self, rows: int) -> Tensor:
         graph = self._graph.first(rows)
         x = first_rows(self.inputs[0], graph.num_src)
         with torch.autocast("cpu", enabled=False):
-            return self._rows(graph, *split(x, rows), self.dtype)
+            return self._rows(graph, *split(x, rows), self._computed_in)
 
 
 class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
