@@ -77,3 +77,22 @@ def test_models_on_mini_batches(kind: Any) -> None:
     assert found.dtype is expected.dtype
     assert found[:40].dtype is expected.dtype
     torch.testing.assert_close(found[:40], expected[:40], rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("narrow", [None, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("scale", [1e3, 1e5, 3e37])
+@pytest.mark.parametrize("kind", [SAGEConv, GraphConv, GCNConv, GATConv, GATv2Conv, Transformer])
+def test_large_values_are_right_or_not_finite(kind: Any, scale: float, narrow: torch.dtype | None) -> None:
+    """float16 runs PyG's code; bfloat16 has the range of float32. The order of products may decide what overflows."""
+    torch.manual_seed(0)
+    plain = kind(6, 4)
+    for weight in plain.parameters():
+        weight.data.abs_().add_(0.5)  # no cancellation, so that rounding doesn't decide
+    x = scale * (1 + torch.rand(50, 6))
+    exact = copy.deepcopy(plain).double()(x.double(), EDGES)
+    model = accelerate(plain)
+    with torch.no_grad(), torch.autocast("cpu", narrow or torch.bfloat16, enabled=narrow is not None):
+        found = model(x, EDGES)
+    kept = found.isfinite()
+    assert kept.any() or scale > 1e4
+    torch.testing.assert_close((found.double() / scale)[kept], (exact / scale)[kept], rtol=0.05, atol=0.05)
