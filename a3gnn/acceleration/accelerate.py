@@ -18,7 +18,7 @@ class LayerReport(NamedTuple):
     Attributes:
         name: The layer's name in the model; empty for the model itself.
         layer: The name of its class.
-        reason: Why PyG computes it; None if the kernels do.
+        reason: Why PyG computes it, or ran its last call; None if the kernels do.
     """
 
     name: str
@@ -30,7 +30,7 @@ def accelerate(model: Model, dtype: Literal["float32", "bfloat16"] | None = None
     """Returns `model` itself, changed so that compiled kernels compute its PyG convolutions.
 
     Parameters, names, hooks and the state dict stay. Outputs and gradients equal PyG's up to rounding. Layers and calls
-    that the kernels don't support still run PyG's code. `print(model)` marks each layer.
+    that the kernels don't support still run PyG's code; `layers` has the reasons.
 
     Examples:
         >>> model = accelerate(model)
@@ -77,7 +77,7 @@ def _reason(layer: Any, compiled: bool) -> str | None:
     if compiled:
         return "a module compiled by torch.compile"
     if isinstance(layer, Accelerated):
-        return layer.unsupported()
+        return layer.unsupported() or layer.refused
     base = next((one.__name__ for one in NATIVE if isinstance(layer, one)), None)
     return "no native form of this class" if base is None else f"a subclass of {base}"
 

@@ -30,6 +30,7 @@ class Attention(Accelerated):
     """What the attention layers share."""
 
     aggregations = ("sum", "add")
+    adds_float32 = True  # as PyG's scores under autocast
 
     def unsupported(self) -> str | None:
         """Returns why no call can run natively, or None."""
@@ -78,11 +79,14 @@ class Attention(Accelerated):
         return rows.view(-1, self.heads, self.out_channels)
 
     def finished(self, out: Tensor, own: Tensor | None, dtype: torch.dtype) -> Tensor:
-        """Returns `out` with the residual of the targets' input `own` and the bias, as `GATConv` and `GATv2Conv` do."""
+        """Returns `out` with the residual of the targets' input `own` and the bias, as `GATConv` and `GATv2Conv` do.
+
+        Sums stay in float32 if `dtype` is bfloat16.
+        """
         if self.res is not None:
             assert own is not None
             out = out + mapped(own, self.res.weight, dtype=dtype)
-        return (out if self.bias is None else out + self.bias).to(dtype)
+        return out if self.bias is None else out + self.bias
 
 
 class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
@@ -196,6 +200,7 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
 class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
     """PyG's `TransformerConv`."""
 
+    adds_float32 = False
     linear_names = ("lin_key", "lin_query", "lin_value", "lin_edge", "lin_skip", "lin_beta")
     source_maps, target_maps = ("lin_key", "lin_value"), ("lin_query", "lin_skip")
 

@@ -15,7 +15,7 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
 from a3gnn.acceleration.dropping import split
-from a3gnn.acceleration.graph import EdgeGraph, graph_of
+from a3gnn.acceleration.graph import EdgeGraph, graph_of, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, first_rows, joined, may_wait
 from a3gnn.acceleration.twice import is_traced
 from a3gnn.pipeline.known_edges import known_edges
@@ -60,8 +60,10 @@ class Call:
         graph: The edges.
         x: The sources' rows, shape (num_src, width).
         own: The targets' rows, or None.
-        dtype: Type of the output: of the rows, or bfloat16 under autocast.
+        dtype: Type of products and, unless `adds_float32`, of the output: of the rows, or bfloat16 under autocast.
         known: How many targets later layers need, which are the first; the others wait. None computes all.
+        adds_float32: Whether PyG's code adds or multiplies by float32 after its linear maps, so that its output is
+            float32 under autocast to bfloat16.
     """
 
     graph: EdgeGraph
@@ -69,6 +71,7 @@ class Call:
     own: Tensor | None
     dtype: torch.dtype
     known: int | None = None
+    adds_float32: bool = False
 
     @classmethod
     def of(cls, edge_index: Tensor, x: Tensor, own: Tensor | None, num_dst: int, dtype: torch.dtype) -> Call | None:
@@ -129,7 +132,8 @@ class Call:
         self, conv: Any, rows: Rows, x: Tensor, own: Tensor | None, graph: EdgeGraph, edges: Tensor | None
     ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
-            return rows(conv, graph, x, own, self.dtype, edges)
+            out = rows(conv, graph, x, own, self.dtype, edges)
+        return out.to(torch.promote_types(self.dtype, torch.float32)) if self.adds_float32 else out
 
 
 def _level(x: Any) -> int:
@@ -160,12 +164,14 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         source_maps: Those that are applied to rows of sources, or to their sums.
         target_maps: Those that are applied to rows of targets.
         aggregations: PyG's names of supported aggregations.
+        adds_float32: See `Call`.
     """
 
     linear_names: ClassVar[tuple[str, ...]] = ()
     source_maps: ClassVar[tuple[str, ...]] = ()
     target_maps: ClassVar[tuple[str, ...]] = ()
     aggregations: ClassVar[tuple[str, ...]] = ()
+    adds_float32: ClassVar[bool] = False
 
     def unsupported(self) -> str | None:
         """Returns why no call can run natively, or None."""
@@ -193,7 +199,7 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
             self.refuse(found)
             return None
         self.__dict__.pop("_a3gnn_refused", None)
-        return found
+        return replace(found, adds_float32=self.adds_float32)
 
     @property
     def _reads(self) -> list[int]:
@@ -232,10 +238,6 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         """Why the last call ran PyG's code; None if it ran natively or there was none."""
         found: str | None = self.__dict__.get("_a3gnn_refused")
         return found
-
-    def __repr__(self) -> str:
-        reason = self.unsupported() or self.refused
-        return f"{super().__repr__()}  # {'native' if reason is None else f'PyG: {reason}'}"
 
 
 def pyg_class(native: type) -> type:
@@ -307,6 +309,9 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
     num_dst = _num_targets(source, own, size)
     if num_dst is None:
         return f"size={size!r}"
+    reason = size_reason(edge_index.shape[1], len(source), num_dst)
+    if reason is not None:
+        return reason
     found = Call.of(edge_index, source, own, num_dst, dtype)
     if found is None:
         return "edge_index is out of range"

@@ -6,6 +6,7 @@ support runs PyG's code instead.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -91,7 +92,10 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)
-        return self.nn(call.run(self, GINConv._rows))
+        # PyG sums in the rows' type, under autocast too, and `eps` is a vector of float32.
+        own_is_wider = call.own is not None and call.x.dtype is torch.bfloat16
+        dtype = torch.float32 if own_is_wider else call.x.dtype
+        return self.nn(replace(call, dtype=dtype).run(self, GINConv._rows))
 
     def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, _: Tensor | None) -> Tensor:
         out = _aggregate(graph, x, self.aggr, None, dtype)
@@ -116,6 +120,7 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
         if call is None:
             return super().forward(x, edge_index, edge_weight)  # type: ignore[no-any-return]
         weights, scaling = edge_weight, "sum"
+        is_weighted = edge_weight is not None or (self.normalize and call.x.dtype is not torch.bfloat16)
         if self.normalize:
             if self.add_self_loops:
                 call = call.looped()
@@ -131,7 +136,8 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
         ) -> Tensor:
             return _mapped_sum(graph, x, conv.lin, scaling, weights, dtype, conv.bias)
 
-        return call.run(self, rows, weights)
+        adds_float32 = is_weighted or self.bias is not None
+        return replace(call, adds_float32=adds_float32).run(self, rows, weights)
 
 
 def _aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, dtype: torch.dtype) -> Tensor:

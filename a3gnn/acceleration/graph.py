@@ -147,7 +147,7 @@ class EdgeGraph:
 def graph_of(edge_index: Tensor, num_src: int, num_dst: int) -> EdgeGraph | None:
     """Returns the graph of `edge_index`, (2, num_edges) on the host, or None if an end is out of range.
 
-    It is built once for an unchanged tensor. A mini-batch of our loader brings its CSR.
+    It is built once for an unchanged tensor. A mini-batch of our loader brings its CSR. `size_reason` must be None.
     """
     known = known_edges(edge_index)
     key = num_src, num_dst
@@ -157,9 +157,15 @@ def graph_of(edge_index: Tensor, num_src: int, num_dst: int) -> EdgeGraph | None
     return found
 
 
-def _built(edge_index: Tensor, known: KnownEdges, num_src: int, num_dst: int) -> EdgeGraph | None:
-    if max(num_src, num_dst, edge_index.shape[1]) >= _MOST - max(num_src, num_dst):  # loops are edges, too
+def size_reason(num_edges: int, num_src: int, num_dst: int) -> str | None:
+    """Returns why a graph is too large for kernels, which count edges and self loops in int32, or None."""
+    loops = max(num_src, num_dst)
+    if num_edges + loops <= _MOST:
         return None
+    return f"edges and nodes must be {_MOST:,} or fewer together, got {num_edges:,} and {loops:,}"
+
+
+def _built(edge_index: Tensor, known: KnownEdges, num_src: int, num_dst: int) -> EdgeGraph | None:
     if known.csr is not None:
         indptr, indices = known.csr
         rows = len(indptr) - 1

@@ -52,6 +52,10 @@ _MAPPED = 2
 _WHOLE = 1.2
 # The smallest limit is named with this much more, because it is printed in three digits.
 _ROUNDED = 1.01
+# A measured pass that takes this many times the predicted bytes, which are an upper bound, has memory beside it. Guess.
+_SPIKE = 1.5
+# Mini-batches after which a loop holds what it will: its optimizer's state, and gradients.
+_SETTLED = 3
 # Features go to disk from the start if their copy would take more than this part of the memory that is left. Guess.
 _MOST_FEATURES = 0.5
 
@@ -115,6 +119,7 @@ class LimitedBatches:
         self._whole: ShareLoop | None = None
         self._served: list[tuple[Callable[[], Any], int]] = []
         self._warned = False
+        self._settled: int | None = None
         self.least_bytes: int | None = None
         self.batches = self.cut = self.shares = self.most_bytes = 0
 
@@ -322,6 +327,8 @@ class LimitedBatches:
             self._spread = min(_MOST_SPREAD, self._spread * _MORE_SPREAD)
         self._keeps |= not measured
         self._note(self._level.peak())
+        if self._settled is None and self.batches > _SETTLED:
+            self._settled = level.used
         self._under_way = _Pass(size, model, level.held, self._dropped_bytes(), measured)
 
     def _finish(self) -> None:
@@ -333,10 +340,12 @@ class LimitedBatches:
         size, model = self._under_way.size, self._under_way.model
         peak = self._end()
         if peak > self._level.cap_bytes and loop is not None and not loop.called:
+            need = model.predict(size)
+            remedy = f"Loop over shares, which are cut to fit: {_LINES}; or raise memory_limit"
             raise MemoryLimitError(
                 f"the loop must keep to {format_size(self._level.cap_bytes)}, but a mini-batch of {_shown(size)} took "
-                f"{format_size(peak)}, and the next may take more than {format_size(model.predict(size))} beside the "
-                f"rest. Loop over shares, which are cut to fit: {_LINES}; or raise memory_limit"
+                f"{format_size(peak)}, and the next may take more than {format_size(need)} beside the rest. "
+                f"{self._growth(self._level.trimmed().used, need) or remedy}"
             )
         self._note(peak)
 
@@ -347,10 +356,18 @@ class LimitedBatches:
         peak = self._level.peak()
         over = peak - self._level.cap_bytes
         self._passed = over > 0
-        if ended.measured:
-            ended.model.add(ended.size, max(peak - ended.held + ended.dropped, self._bytes_of(ended.size)))
-        elif self._passed:
-            ended.model.exceed(ended.size, over)
+        size, model = ended.size, ended.model
+        taken = max(peak - ended.held + ended.dropped, self._bytes_of(size)) if ended.measured else 0
+        first = not len(model)
+        if first and ended.measured:
+            model.add(size, taken)
+        elif self._passed or (ended.measured and taken > _SPIKE * model.predict(size)):
+            # Not measured: it may be memory beside the pass, such as an evaluation.
+            model.exceed(size, over if self._passed else taken - model.predict(size))
+        else:
+            if ended.measured:
+                model.add(size, taken)
+            model.keep()
         return peak
 
     def _note(self, peak: int) -> None:
@@ -358,8 +375,8 @@ class LimitedBatches:
         if peak > self._level.cap_bytes and not self._warned:
             self._warned = True
             warnings.warn(
-                f"the loop took {format_size(peak)}, above memory_limit, {format_size(self._level.cap_bytes)}; later "
-                "mini-batches are cut with more margin",
+                f"the loop took {format_size(peak)}, above memory_limit, {format_size(self._level.cap_bytes)}; the "
+                "next mini-batches are cut with more margin",
                 stacklevel=2,
             )
 
@@ -421,7 +438,22 @@ class LimitedBatches:
         raise MemoryLimitError(
             f"memory_limit must be at least {format_size(self.least_bytes)} for this loop, got "
             f"{format_size(self._level.limit_bytes)}: {what} of {_shown(size)} {takes} {format_size(need)}, beside "
-            f"{format_size(level.used)} in use. {reason or self._advice()}"
+            f"{format_size(level.used)} in use. {self._growth(level.used, need) or reason or self._advice()}"
+        )
+
+    def growth_beside(self, size: Size) -> str:
+        """Returns the text about memory that grows outside the loader, if a pass over `size` would fit without it."""
+        model = self._models[torch.is_grad_enabled()]
+        return self._growth(self._level.trimmed().used, model.predict(size)) if len(model) else ""
+
+    def _growth(self, used: int, need: float) -> str:
+        """Returns the text about memory that grows outside the loader, if a pass would fit without it; else ''."""
+        if self._settled is None or self._settled + need > self._level.cap_bytes:
+            return ""
+        return (
+            f"Memory in use grew from {format_size(self._settled)} since the first {_SETTLED} mini-batches, though "
+            "mini-batches did not: something outside the loader keeps it, such as a list of losses or outputs. Keep "
+            "loss.item() and out.detach() there, or raise memory_limit if it must grow"
         )
 
     def _advice(self) -> str:
@@ -452,6 +484,10 @@ class ShareLoop:
         self._limited, self.batch, self.input_id, self.transform = limited, batch, input_id, transform
         self.data: Callable[[], Any] = lambda: None  # a weak reference: the data refers to this loop
         self.whole = self.called = False
+
+    def growth(self) -> str:
+        """Returns the text about memory that grows outside the loader, if the mini-batch would fit without it."""
+        return self._limited.growth_beside(_size(self.batch.subgraph))
 
     def attach(self, data: Any) -> None:
         """Gives `data`, the whole mini-batch, the method `shares`."""
@@ -496,9 +532,10 @@ class CutBatch:
         if name.startswith("_"):
             raise AttributeError(name)
         nodes = count(len(self.n_id), "node")
+        grown = self.shares.growth()
         raise MemoryLimitError(
-            f"{name} is in the shares of this mini-batch, whose {nodes} may pass memory_limit as a whole. Loop over "
-            f"them: {_LINES}"
+            f"{name} is in the shares of this mini-batch, whose {nodes} may pass memory_limit as a whole. "
+            f"{grown or f'Loop over them: {_LINES}'}"
         )
 
 

@@ -14,14 +14,17 @@ from itertools import islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.utils.data import DataLoader
+from torch_geometric.loader import NeighborLoader
 
 from a3gnn.checks import checked_limit, flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
+from a3gnn.graphs.as_graph import is_data
 from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, fanouts_of, loader_config, sampling_of
 from a3gnn.loader.full_table import table_for
 from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
@@ -107,8 +110,36 @@ class EpochIterator:
         return [] if self._pinned is None else self._pinned.workers
 
 
-class SeedLoader(DataLoader[Any]):
+class Fanouts:
+    """`Loader.node_sampler`: the part of PyG's `NeighborSampler` that `model.inference(loader)` reads.
+
+    Args:
+        loader: The loader.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    @property
+    def num_neighbors(self) -> list[int]:
+        """The fanouts.
+
+        Raises:
+            UsageError: Inference with this loader would give rows of other nodes, or of some in-neighbors only.
+        """
+        fault = self._loader._inference_fault()
+        if fault is not None:
+            raise UsageError(
+                "model.inference(loader) needs all nodes in order with all in-neighbors of one hop, "
+                f"got {fault}; give it Loader(data, [-1])"
+            )
+        return [-1]
+
+
+class SeedLoader(NeighborLoader):  # type: ignore[misc]  # PyG's classes have no types
     """A `DataLoader` with torch's public attributes: dataset, sampler, sizes and workers. Subclasses iterate.
+
+    It is a `NeighborLoader` by name alone, which PyG's `model.inference(loader)` asks for.
 
     Args:
         num_seeds: Length of `dataset`.
@@ -119,10 +150,10 @@ class SeedLoader(DataLoader[Any]):
     def __init__(self, num_seeds: int, asked: LoaderArguments, config: TrainConfig) -> None:
         places: Any = range(num_seeds)
         if asked.batch_sampler is not None:
-            super().__init__(places, batch_sampler=asked.batch_sampler)
+            DataLoader.__init__(self, places, batch_sampler=asked.batch_sampler)
         else:
             size, shuffle = config.batch_size, asked.shuffle
-            super().__init__(places, size, shuffle, sampler=asked.sampler, drop_last=asked.drop_last)
+            DataLoader.__init__(self, places, size, shuffle, sampler=asked.sampler, drop_last=asked.drop_last)
         # Set here and not passed to torch, which would take them for processes.
         self.num_workers = 0 if config.parallel_mode == "sequential" else config.num_workers
         del self.collate_fn  # torch's, which would hide the subclass's
@@ -299,6 +330,7 @@ class Loader(SeedLoader):
         self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)
         self._by_place = order is not None or not self._inputs.are_distinct
         self._single_part = config.num_partitions == 1
+        self._asked, self._fanouts = asked, fanouts
         self._as_data = PygBatches(
             source, asked.subgraph_type, self._pipeline.sampler, str(device), adjs=asked.adjs, degrees=table.degrees
         )
@@ -363,6 +395,11 @@ class Loader(SeedLoader):
 
     collate_fn = __call__
 
+    @property
+    def node_sampler(self) -> Fanouts:
+        """The fanouts, which PyG's `model.inference(loader)` reads."""
+        return Fanouts(self)
+
     def minibatches(self) -> Generator[MiniBatch, None, None]:
         """Returns the next epoch as a3gnn's own mini-batches, with blocks of int32 and each stage's seconds.
 
@@ -393,6 +430,20 @@ class Loader(SeedLoader):
             yield
         finally:
             self._cores = []
+
+    def _inference_fault(self) -> str | None:
+        """Returns why the mini-batches are not all nodes in order, each with all of its in-neighbors, or None."""
+        if self._fanouts != (-1,) or self._asked.subgraph_type == "bidirectional":
+            return f"num_neighbors={list(self._fanouts)} and subgraph_type={self._asked.subgraph_type!r}"
+        if self._pipeline.reads_table:
+            return "a configuration with input_aggregation full"
+        if self.limited is not None or self._asked.share is not None:
+            return "a memory_limit" if self.limited is not None else f"share={self._asked.share}"
+        if not is_data(self.data):
+            return f"{type(self.data).__name__} in place of a PyG Data"
+        seeds = [batch.seeds for batch in self._pipeline.plan(0)][: len(self)]
+        is_whole = np.array_equal(np.concatenate(seeds), np.arange(self._graph.num_nodes))
+        return None if is_whole and not self._plan.is_given else "nodes in another order, or not all of them"
 
     def _get_iterator(self) -> EpochIterator:  # type: ignore[override]
         self._pipeline.on_worker_start = pinned = WorkerCores(self._cores) if self._cores else None

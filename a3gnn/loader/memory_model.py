@@ -27,6 +27,9 @@ _ENOUGH_ALIKE = 4
 _CONSTANT = 0.25
 # By how much a pass may be larger than any measured one: small passes take memory in steps of pages. Guess.
 MOST_GROWTH = 4.0
+# Passes that keep the limit before an excess is forgotten, and passes after that in which another one shows that it was
+# no spike. Guesses.
+_FORGOTTEN_AFTER, _ON_TRIAL = 4, 2
 
 
 class Size(NamedTuple):
@@ -59,6 +62,8 @@ class MemoryModel:
     def __init__(self) -> None:
         self._passes: deque[_Pass] = deque(maxlen=_REMEMBERED)
         self._errors: deque[_Pass] = deque(maxlen=_REMEMBERED)
+        self._excess: list[_Pass] = []
+        self._kept = _FORGOTTEN_AFTER + _ON_TRIAL
         self._line: NDArray[np.float64] | None = None
         self._unfitted = 0
 
@@ -88,8 +93,23 @@ class MemoryModel:
         return len(self._passes) < _ENOUGH_ALIKE or all(size.over(known.size) > _ALIKE for known in self._passes)
 
     def exceed(self, size: Size, over: float) -> None:
-        """Records that a pass over `size`, whose memory is not known, took `over` bytes more than it could."""
-        self._errors.append(_Pass(size, self._largest_error(size) + over / max(self._middle(size), _PAGES_BYTES)))
+        """Records that a pass over `size`, whose memory is not known, took `over` bytes more than it could.
+
+        It may be a spike beside the pass, such as an evaluation. So it counts until some passes in a row kept the
+        limit (`keep`). If the next ones pass it again without this margin, it counts as other errors do.
+        """
+        found = _Pass(size, self._largest_error(size) + over / max(self._middle(size), _PAGES_BYTES))
+        if _FORGOTTEN_AFTER <= self._kept < _FORGOTTEN_AFTER + _ON_TRIAL:
+            self._errors.append(found)
+        else:
+            self._excess.append(found)
+        self._kept = 0
+
+    def keep(self) -> None:
+        """Records that a pass, whose memory is not known, kept the limit."""
+        self._kept += 1
+        if self._kept >= _FORGOTTEN_AFTER:
+            self._excess.clear()
 
     def predict(self, size: Size) -> float:
         """Returns the most bytes that a pass over `size` is expected to take; needs at least one measured pass."""
@@ -100,7 +120,8 @@ class MemoryModel:
         return _LEAST_MARGIN + _EARLY_MARGIN / math.sqrt(len(self._passes)) + self._largest_error(size)
 
     def _largest_error(self, size: Size) -> float:
-        return max([0.0, *(error for known, error in self._errors if size.over(known) <= MOST_GROWTH)])
+        known = (*self._errors, *self._excess)
+        return max([0.0, *(one.taken for one in known if size.over(one.size) <= MOST_GROWTH)])
 
     def _middle(self, size: Size) -> float:
         most = min(_scaled(known, size) for known in self._passes)

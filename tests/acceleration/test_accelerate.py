@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
@@ -102,12 +103,13 @@ def test_a_pickle_is_read_by_a_new_process(tmp_path: Any) -> None:
     torch.save((model, X, EDGES, model(X, EDGES)), tmp_path / "model.pt")
     code = (
         "import sys, torch; model, x, edges, out = torch.load(sys.argv[1], weights_only=False); "
-        "assert torch.equal(model(x, edges), out); print(model.convs[0])"
+        "assert torch.equal(model(x, edges), out); "
+        "from a3gnn.acceleration.accelerate import layers; print(layers(model)[0])"
     )
     run = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "model.pt")], capture_output=True, text=True, check=True
     )
-    assert run.stdout.strip() == "GCNConv(6, 8)  # native"
+    assert run.stdout.strip() == "LayerReport(name='convs.0', layer='GCNConv', reason=None)"
 
 
 def test_hooks_of_modules_run() -> None:
@@ -171,12 +173,33 @@ def test_the_rest_stays_pygs_and_says_why(conv: nn.Module, reason: str, capsys: 
 
 
 def test_a_report_names_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
-    model = accelerate(nn.ModuleList([SAGEConv(6, 4), nn.Linear(4, 4), EdgeCNN(4, 4, 1)]), report=True)
+    accelerate(nn.ModuleList([SAGEConv(6, 4), nn.Linear(4, 4), EdgeCNN(4, 4, 1)]), report=True)
     assert capsys.readouterr().out.splitlines() == [
         "0: SAGEConv: native",
         "2.convs.0: EdgeConv: PyG, no native form of this class",
     ]
-    assert "(0): SAGEConv(6, 4, aggr=mean)  # native" in repr(model)
+
+
+@pytest.mark.parametrize("kind", [GraphSAGE, GCN, GAT, GIN])
+def test_a_print_is_pygs(kind: type[BasicGNN]) -> None:
+    ours = accelerate(made(kind, {}))
+    ours(X, EdgeIndex(EDGES, sparse_size=(50, 50)))  # which PyG's code runs
+    assert repr(ours) == repr(made(kind, {}))
+    assert [repr(one) for one in ours.convs] == [repr(one) for one in made(kind, {}).convs]
+    assert {one.reason for one in layers(ours)} == {"edge_index is no dense tensor on the CPU"}
+    ours(X, EDGES)
+    assert {one.reason for one in layers(ours)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes"), [(2**31, 50), (2**31 - 50, 50), (1, 2**31)], ids=["edges", "edges with self loops", "nodes"]
+)
+@pytest.mark.parametrize("kind", [SAGEConv, GCNConv, GATConv])
+def test_a_graph_too_large_for_kernels_is_named(kind: type[MessagePassing], edges: int, nodes: int) -> None:
+    conv, many = accelerate(kind(6, 8)), torch.zeros(2, 1, dtype=torch.int64).expand(2, edges)
+    assert conv.call(torch.zeros(1, 6).expand(nodes, 6), many) is None
+    reason = f"edges and nodes must be 2,147,483,647 or fewer together, got {edges:,} and {nodes:,}"
+    assert layers(conv)[0].reason == reason
 
 
 def test_a_compiled_model_stays() -> None:

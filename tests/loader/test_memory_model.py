@@ -85,3 +85,31 @@ def test_it_lacks_what_is_larger_than_all_that_was_measured() -> None:
     assert not model.lacks(Size(1000, 2000))
     assert not model.lacks(Size(10, 20))
     assert model.lacks(Size(1300, 2000))
+
+
+def test_a_spike_is_forgotten_after_passes_that_keep_the_limit() -> None:
+    model, size = MemoryModel(), Size(10_000, 20_000)
+    for _ in range(10):
+        model.add(size, 100 * MIB)
+    before = model.predict(size)
+    for _ in range(3):  # evaluations between epochs, say
+        model.exceed(size, 200 * MIB)
+        assert model.predict(size) > before + 190 * MIB
+        for _ in range(3):
+            model.keep()
+        assert model.predict(size) > before + 190 * MIB
+        for _ in range(7):
+            model.keep()
+        assert model.predict(size) == before
+
+
+def test_an_excess_that_returns_at_once_is_kept() -> None:
+    model, size = MemoryModel(), Size(10_000, 20_000)
+    for _ in range(10):
+        model.add(size, 100 * MIB)
+    before = model.predict(size)
+    for kept in (5, 20):
+        model.exceed(size, 50 * MIB)
+        for _ in range(kept):
+            model.keep()
+    assert model.predict(size) > before + 40 * MIB
