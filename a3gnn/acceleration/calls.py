@@ -117,7 +117,7 @@ class Call:
             x = self.x.whole()
             return self._of(conv, rows, x, x, self.graph, edges)
         first = self._of(conv, rows, *split(first_rows(self.x, graph.num_src), known), graph, edges)
-        tensors = [*conv.parameters(), *conv.buffers()]
+        tensors = conv.read_by_rows()
         kept = _copy_of(conv, {})
 
         def all_rows(inputs: list[Any], others: list[Any]) -> Tensor:
@@ -172,6 +172,10 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
     target_maps: ClassVar[tuple[str, ...]] = ()
     aggregations: ClassVar[tuple[str, ...]] = ()
     adds_float32: ClassVar[bool] = False
+
+    def read_by_rows(self) -> list[Tensor]:
+        """Returns the parameters and buffers that rows are computed from."""
+        return [*self.parameters(), *self.buffers()]
 
     def unsupported(self) -> str | None:
         """Returns why no call can run natively, or None."""

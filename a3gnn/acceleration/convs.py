@@ -97,6 +97,10 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
         dtype = torch.float32 if own_is_wider else call.x.dtype
         return self.nn(replace(call, dtype=dtype).run(self, GINConv._rows))
 
+    def read_by_rows(self) -> list[Tensor]:
+        """Returns `eps`: `nn` takes the rows."""
+        return [self.eps]
+
     def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, _: Tensor | None) -> Tensor:
         out = _aggregate(graph, x, self.aggr, None, dtype)
         return out if own is None else out + (1 + self.eps.to(dtype)) * own.to(dtype)

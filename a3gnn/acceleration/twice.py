@@ -45,7 +45,7 @@ def gradients(
         asked = [one is not None and one_needed for one, one_needed in zip(own, needed, strict=False)]
         wanted = [one for one, is_asked in zip(own, asked, strict=True) if one is not None and is_asked]
         out = by_torch(*own)
-    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=again))
+    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=again, allow_unused=True))
     return tuple(next(found) if is_asked else None for is_asked in asked)
 
 

@@ -59,7 +59,7 @@ def outputs(model: nn.Module, *inputs: Any, **more: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("conv", "more"), CASES, ids=str)
+@pytest.mark.parametrize(("conv", "more"), CASES, ids=[f"{conv} {[*more]}" for conv, more in CASES])
 def test_layers(conv: nn.Module, more: dict[str, Any], given: torch.dtype) -> None:
     width = 600 if getattr(conv, "in_channels", 6) == 600 else 6
     x = torch.randn(50, width).to(given)
