@@ -32,9 +32,9 @@ _CHANGED = (
 def may_wait() -> bool:
     """Returns whether rows may wait here: not within an autograd function, a backward pass or a checkpoint."""
     return (
-        torch._C._is_fwd_grad_enabled()  # type: ignore[attr-defined]  # off in forward passes of autograd functions
-        and torch._C._current_graph_task_id() == -1  # type: ignore[attr-defined]
-        and torch._C._autograd._top_saved_tensors_default_hooks(False) is None  # type: ignore[attr-defined]
+        torch._C._is_fwd_grad_enabled()  # off in forward passes of autograd functions
+        and torch._C._current_graph_task_id() == -1
+        and torch._C._autograd._top_saved_tensors_default_hooks(False) is None
         and not torch.is_inference_mode_enabled()
         and not is_traced()
     )
@@ -103,6 +103,11 @@ class LazyRows(Tensor):
     first: Tensor
     level: int
     recipe: Recipe | None
+    _part: Tensor | None
+    _births: list[tuple[Tensor, int]]
+    _divided: tuple[Tensor, int] | None
+    _given: list[weakref.ref[Tensor]]
+    _readers: weakref.WeakSet[Recipe]
 
     @staticmethod
     def __new__(cls, first: Tensor, num_rows: int, recipe: Recipe | None, level: int = 0) -> LazyRows:
@@ -130,7 +135,7 @@ class LazyRows(Tensor):
             if self.recipe is not None:
                 self.recipe.is_divided = True
             with _plainly(True):
-                part = _Part.apply(self, self.first, 0)  # type: ignore[no-untyped-call]
+                part: Tensor = _Part.apply(self, self.first, 0)  # type: ignore[no-untyped-call]
             if self.grad_fn is None and self.requires_grad:  # a leaf, which its part would keep alive
                 return part
             self._part = part
@@ -230,14 +235,14 @@ class _Joined(torch.autograd.Function):
         recipe, rows, none = ctx.recipe, ctx.rows, (None, None, None)
         if isinstance(grad, LazyRows) and grad.recipe is _PADDED and len(grad.first) <= rows:
             missing = rows - len(grad.first)
-            first = torch.nn.functional.pad(grad.first, (0, 0, 0, missing)) if missing else grad.first
-            return first, *none, *(None for _ in ctx.saved_tensors)
+            padded = torch.nn.functional.pad(grad.first, (0, 0, 0, missing)) if missing else grad.first
+            return padded, *none, *(None for _ in ctx.saved_tensors)
         grad = _plain(grad)
         if recipe is None:
             return grad, *none
         if getattr(grad, "_a3gnn_rows", None) == (rows, grad._version):
             return grad[:rows], *none, *(None for _ in ctx.saved_tensors)
-        first = None
+        first: Tensor | None = None
         if recipe.is_divided:
             first, grad = grad[:rows], torch.nn.functional.pad(grad[rows:], (0, 0, rows, 0))
         given = iter(ctx.saved_tensors)
@@ -324,7 +329,7 @@ def joined(
     inputs = () if recipe is None else (*rows, *others)
     made: LazyRows = _Joined.apply(first, num_rows, recipe, level, *inputs)  # type: ignore[no-untyped-call]
     for one in inputs:
-        if isinstance(one, LazyRows):
+        if isinstance(one, LazyRows) and recipe is not None:
             one._readers.add(recipe)
     return made
 
@@ -352,7 +357,8 @@ def _plain(found: Any) -> Any:
 def _values(one: Any) -> Tensor:
     """Returns the values of all rows, without gradient."""
     if not isinstance(one, LazyRows):
-        return one.detach()
+        values: Tensor = one.detach()
+        return values
     if one.recipe is _PADDED:
         return torch.nn.functional.pad(one.first, (0, 0, 0, len(one) - len(one.first)))
     if one.recipe is not None:
@@ -564,16 +570,17 @@ def _is_alone(x: Any, args: Any, kwargs: Any) -> bool:
 
 
 _F = torch.nn.functional
+_T: Any = Tensor  # whose attributes are descriptors, which its types leave out
 _FACTS = {
-    Tensor.shape.__get__,  # type: ignore[attr-defined]
-    Tensor.dtype.__get__,  # type: ignore[attr-defined]
-    Tensor.device.__get__,
-    Tensor.layout.__get__,  # type: ignore[attr-defined]
-    Tensor.ndim.__get__,  # type: ignore[attr-defined]
-    Tensor.is_cuda.__get__,  # type: ignore[attr-defined]
-    Tensor.is_sparse.__get__,  # type: ignore[attr-defined]
-    Tensor.is_quantized.__get__,  # type: ignore[attr-defined]
-    Tensor.requires_grad.__get__,  # type: ignore[attr-defined]
+    _T.shape.__get__,
+    _T.dtype.__get__,
+    _T.device.__get__,
+    _T.layout.__get__,
+    _T.ndim.__get__,
+    _T.is_cuda.__get__,
+    _T.is_sparse.__get__,
+    _T.is_quantized.__get__,
+    _T.requires_grad.__get__,
     Tensor.is_inference,
     Tensor.is_floating_point,
     torch.is_floating_point,
@@ -584,17 +591,17 @@ _FACTS = {
 }
 #: What concerns the matrix as a tensor of torch's graph.
 _OF_GRAPH = {
-    Tensor.grad_fn.__get__,
-    Tensor.is_leaf.__get__,
-    Tensor.output_nr.__get__,
-    Tensor.retains_grad.__get__,
-    Tensor.grad.__get__,
-    Tensor.grad.__set__,
-    Tensor.grad.__delete__,
-    Tensor._backward_hooks.__get__,  # type: ignore[attr-defined]
-    Tensor._backward_hooks.__set__,  # type: ignore[attr-defined]
+    _T.grad_fn.__get__,
+    _T.is_leaf.__get__,
+    _T.output_nr.__get__,
+    _T.retains_grad.__get__,
+    _T.grad.__get__,
+    _T.grad.__set__,
+    _T.grad.__delete__,
+    _T._backward_hooks.__get__,
+    _T._backward_hooks.__set__,
     Tensor.requires_grad_,
-    Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+    _T.requires_grad.__set__,
     Tensor.retain_grad,
     Tensor.backward,
     torch.autograd.backward,

@@ -191,6 +191,7 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 @click.pass_context
 def train(
     context: click.Context,
+    /,
     tuned: Path | None,
     path: Path | None,
     model: str | None,

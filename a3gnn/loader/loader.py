@@ -349,7 +349,7 @@ class Loader(SeedLoader):
         # torch's count ignores partitions, each of which has a last mini-batch.
         return super().__len__() if self._plan.is_given or self.drop_last else self._pipeline.num_batches
 
-    def __iter__(self) -> EpochIterator:  # type: ignore[override]
+    def __iter__(self) -> EpochIterator:
         return self._get_iterator()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -445,7 +445,7 @@ class Loader(SeedLoader):
         is_whole = np.array_equal(np.concatenate(seeds), np.arange(self._graph.num_nodes))
         return None if is_whole and not self._plan.is_given else "nodes in another order, or not all of them"
 
-    def _get_iterator(self) -> EpochIterator:  # type: ignore[override]
+    def _get_iterator(self) -> EpochIterator:
         self._pipeline.on_worker_start = pinned = WorkerCores(self._cores) if self._cores else None
         return EpochIterator(self._epoch_of_data(), pinned)
 
