@@ -27,6 +27,11 @@ def set_autocast(model: nn.Module, on: bool) -> None:
         model.register_forward_hook(_leave, always_call=True)
 
 
+def is_own() -> bool:
+    """Returns whether autocast is that of `set_autocast`: layers then pass bfloat16 on, where PyG's would widen it."""
+    return bool(_stack()) and isinstance(_stack()[-1], torch.autocast)
+
+
 def _stack() -> list[AbstractContextManager[Any]]:
     if not hasattr(_entered, "stack"):
         _entered.stack = []

@@ -14,6 +14,7 @@ from torch_geometric.nn import aggr as pyg_aggr
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.dense.linear import Linear
 
+from a3gnn.acceleration.autocast import is_own
 from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, graph_of, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, first_rows, joined, may_wait
@@ -203,7 +204,7 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
             self.refuse(found)
             return None
         self.__dict__.pop("_a3gnn_refused", None)
-        return replace(found, adds_float32=self.adds_float32)
+        return replace(found, adds_float32=self.adds_float32 and not is_own())
 
     @property
     def _reads(self) -> list[int]:

@@ -16,6 +16,7 @@ from torch_geometric.nn import conv as pyg
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from a3gnn.acceleration.attention_convs import GATConv, GATv2Conv, TransformerConv
+from a3gnn.acceleration.autocast import is_own
 from a3gnn.acceleration.calls import Accelerated, pyg_class
 from a3gnn.acceleration.functions import neighbor_max, neighbor_sum
 from a3gnn.acceleration.graph import EdgeGraph, Scaling
@@ -92,10 +93,10 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
         call = self.call(x, edge_index, size)
         if call is None:
             return super().forward(x, edge_index, size)
-        # PyG sums in the rows' type, under autocast too, and `eps` is a vector of float32.
-        own_is_wider = call.own is not None and call.x.dtype is torch.bfloat16
-        dtype = torch.float32 if own_is_wider else call.x.dtype
-        return self.nn(replace(call, dtype=dtype).run(self, GINConv._rows))
+        if not is_own():  # PyG sums in the rows' type, under autocast too, and `eps` is a vector of float32
+            own_is_wider = call.own is not None and call.x.dtype is torch.bfloat16
+            call = replace(call, dtype=torch.float32 if own_is_wider else call.x.dtype)
+        return self.nn(call.run(self, GINConv._rows))
 
     def read_by_rows(self) -> list[Tensor]:
         """Returns `eps`: `nn` takes the rows."""
@@ -140,7 +141,7 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
         ) -> Tensor:
             return _mapped_sum(graph, x, conv.lin, scaling, weights, dtype, conv.bias)
 
-        adds_float32 = is_weighted or self.bias is not None
+        adds_float32 = (is_weighted or self.bias is not None) and not is_own()
         return replace(call, adds_float32=adds_float32).run(self, rows, weights)
 
 

@@ -62,7 +62,9 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "serve": (
         ("Common options", ("folder", "data_root", "host", "port", "token")),
         ("Access", ("allow_host", "allow_model")),
-        ("Limits", ("max_upload", "max_uploads", "max_nodes", "max_edges", "max_queued", "at_once")),
+        ("Limits of graphs", ("max_upload", "max_uploads", "max_nodes", "max_edges")),
+        ("Limits of studies", ("max_budget", "max_trials", "max_epochs", "max_hidden", "max_memory")),
+        ("Queue", ("max_queued", "at_once", "lease")),
         ("Storage", ("database",)),
         ("Other machines", _TRIALS),
         ("Other options", ("help",)),

@@ -186,7 +186,8 @@ def _meant(path: Path) -> str:
     sets = [
         f"ogb:{name}" for name in _OGB_NAMES if stem.lower().replace("_", "-") in (name, name.removeprefix("ogbn-"))
     ]
-    sets += [] if sets or near else [f"pyg:{name}" for name in near_pyg_names(stem)]
+    alike = near_pyg_names(stem)
+    sets += [f"pyg:{name}" for name in alike if name.lower() == stem.lower() or not (sets or near)]
     found = [repr(name) for name in (*near, *sets) if path.name]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 

@@ -51,6 +51,7 @@ def optimize(argument):
     torch.autograd.backward(layer(torch.ones(2, 4)).sum())
     optimizer.step()
     more = process_memory(os.getpid()).anonymous_bytes - before
+    until_seen(argument, "stepped")
     return {"imported": sorted(set(sys.modules) - modules), "before": before, "more": more}
 
 

@@ -102,10 +102,12 @@ def test_torch_threads_work_after_the_fork(worker: Worker) -> None:
     assert ended.result["threads"] >= 2
 
 
-def test_what_an_optimizer_imports_is_there_before_a_trial_and_in_its_memory(worker: Worker) -> None:
+def test_what_an_optimizer_imports_is_there_before_a_trial_and_in_its_memory(
+    worker: Worker, watched_chores: dict[str, str]
+) -> None:
     without = worker.run("chores:idle", {})
     assert without.result is not None
-    ended = worker.run("chores:optimize", {}, imports=["torch._dynamo"])
+    ended = worker.run("chores:optimize", watched_chores, imports=["torch._dynamo"])
     assert ended.result is not None
     assert len(ended.result["imported"]) < 10  # torch._dynamo and what it takes along are hundreds
     # The pages are the server's, and count in full: as they would in a process that had imported them itself.

@@ -43,6 +43,14 @@ def memory_score(few_rows):
     return score
 
 
+@pytest.fixture(scope="module")
+def card(few_rows):
+    """The card without trees, which take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learner, "_NUM_TREES", (0,))
+        return evaluate(few_rows)
+
+
 @pytest.mark.weekly
 def test_every_contender_is_scored_on_every_split(few_rows, monkeypatch):
     monkeypatch.setattr(learner, "_NUM_TREES", FEW_TREES)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from a3gnn.process.machine_turn import seconds_waited
 from a3gnn.units import count, format_duration
@@ -116,22 +117,30 @@ def forget_stop(folder: Path) -> None:
 def stopped_by_file(folder: Path) -> Iterator[None]:
     """Raises `StopAsked` inside, once, as soon as `folder` contains the file; only on the main thread.
 
-    A new thread looks for the file, and sends SIGUSR1. Python delivers signals only to the main thread; on others, a
-    tune checks for the file between trials (`Runner`).
+    A new thread looks for the file, and sends SIGUSR1 until it has raised: Python swallows exceptions in `__del__`.
+    Signals come only to the main thread; on others, a tune checks for the file between trials (`Runner`).
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
         yield
         return
-    done = threading.Event()
+    done, raised = threading.Event(), threading.Event()
 
     def look() -> None:
-        while not done.wait(_POLL_S):
+        while not done.wait(_POLL_S) and not raised.is_set():
             if stop_is_asked(folder):
                 signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
-                return
 
-    before = signal.signal(signal.SIGUSR1, _raise)
+    def stop(_: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code.co_name == "__del__":
+                return
+            frame = frame.f_back
+        if not raised.is_set():
+            raised.set()
+            raise StopAsked(_ASKED)
+
+    before = signal.signal(signal.SIGUSR1, stop)
     thread = threading.Thread(target=look, name="stop-file", daemon=True)
     thread.start()
     try:
@@ -145,7 +154,3 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
         done.set()
         thread.join()
         signal.signal(signal.SIGUSR1, before)
-
-
-def _raise(number: int, frame: object) -> None:
-    raise StopAsked(_ASKED)

@@ -10,6 +10,16 @@ from a3gnn.errors import A3GNNError, UsageError
 from a3gnn.hardware import Hardware
 from a3gnn.tuning.study.arguments import make_request, parsed_limit
 
+
+class Unused:
+    """An executor that nothing may use."""
+
+    def run(self, *_: object) -> None:
+        raise AssertionError
+
+    close = run
+
+
 SPEC = "synthetic:nodes=300,degree=8,classes=4,features=16"
 REQUEST = {
     "priority": "throughput",
@@ -75,7 +85,7 @@ def test_a_wrong_option_is_refused_before_anything_is_made(
     options: dict, words: str, hardware: Hardware, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = {"dataset": SPEC, "out": tmp_path / "deep" / "run", "hardware": hardware, "executor": object(), **options}
+    asked = {"dataset": SPEC, "out": tmp_path / "deep" / "run", "hardware": hardware, "executor": Unused(), **options}
     with pytest.raises(A3GNNError if "dataset" in options else UsageError, match=words):
         tune(asked.pop("dataset"), **asked)
     assert list(tmp_path.iterdir()) == []
@@ -85,13 +95,13 @@ def test_places_that_are_taken_by_something_else_are_refused_and_left_alone(hard
     file = tmp_path / "file"
     file.write_text("years of work")
     with pytest.raises(UsageError, match="must be a new or empty folder"):
-        tune(SPEC, out=file, hardware=hardware, executor=object())
+        tune(SPEC, out=file, hardware=hardware, executor=Unused())
     with pytest.raises(UsageError, match="can't make the folder"):
-        tune(SPEC, out=file / "run", hardware=hardware, executor=object())
+        tune(SPEC, out=file / "run", hardware=hardware, executor=Unused())
     with pytest.raises(UsageError, match="a profile store must be a file, got the folder"):
-        tune(SPEC, out=tmp_path / "run", store=tmp_path, hardware=hardware, executor=object())
+        tune(SPEC, out=tmp_path / "run", store=tmp_path, hardware=hardware, executor=Unused())
     with pytest.raises(A3GNNError, match="profile store"):
-        tune(SPEC, out=tmp_path / "run", store=file, hardware=hardware, executor=object())
+        tune(SPEC, out=tmp_path / "run", store=file, hardware=hardware, executor=Unused())
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "years of work"
 

@@ -109,3 +109,17 @@ def test_what_the_signal_did_before_is_restored(tmp_path: Path) -> None:
     with pytest.raises(StopAsked), stopped_by_file(tmp_path):
         time.sleep(60)
     assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_stop_inside_a_finalizer_is_raised_after_it(tmp_path: Path) -> None:
+    class Slow:
+        def __del__(self) -> None:
+            ask_to_stop(tmp_path)
+            time.sleep(0.5)  # the file is seen meanwhile, and Python would swallow what is raised here
+
+    def work() -> None:
+        del [Slow()][0]
+        time.sleep(60)
+
+    with pytest.raises(StopAsked), stopped_by_file(tmp_path):
+        work()
