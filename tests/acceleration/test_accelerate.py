@@ -23,6 +23,7 @@ from torch_geometric.nn import (
     GATConv,
     GCNConv,
     GraphSAGE,
+    GroupAddRev,
     MessagePassing,
     SAGEConv,
 )
@@ -372,3 +373,28 @@ def test_lazy_widths() -> None:
         assert conv.refused is not None
         torch.testing.assert_close(conv(X, EDGES), first)
         assert conv.refused is None
+
+
+@pytest.mark.parametrize("place", ["whole", "mini-batch"])
+def test_reversible_layers_free_and_rebuild_their_inputs_as_in_pyg(place: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.enter, self.leave = nn.Linear(6, 16), nn.Linear(16, 3)
+            self.layers = nn.ModuleList(GroupAddRev(SAGEConv(8, 8), num_groups=2) for _ in range(3))
+
+        def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+            x = self.enter(x)
+            for layer in self.layers:
+                x = layer(x, edge_index)
+            return self.leave(x)
+
+    torch.manual_seed(0)
+    theirs = Net().double()
+    ours = accelerate(copy.deepcopy(theirs))
+    batch = next(iter(batches()))
+    x, edges = (X, EDGES) if place == "whole" else (batch.x, batch.edge_index)
+    for model in (ours, theirs):
+        model(x.double(), edges)[:30].square().sum().backward()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
