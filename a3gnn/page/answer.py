@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.figures import DISTURBED, Figures, Spread
+from a3gnn.figures import DISTURBED, LEAST_PAIRS, Figures, Spread, doubts
 from a3gnn.page.rows import knob_text
 from a3gnn.page.stored_study import Measured
 from a3gnn.report.text import show_quality, show_seconds
@@ -47,8 +47,10 @@ def gain_views(measured: Measured) -> list[dict[str, Any]]:
 
 def _is_settled(gain: dict[str, Any]) -> bool:
     """Returns whether the shown range of a gain leaves out "no change", so that the page may color it."""
-    none = 1.0 if gain["unit"] == "x" else 0.0
-    return gain["low"] is None or not gain["low"] <= none <= gain["high"]
+    if gain["low"] is None:
+        return True
+    shown = Spread(gain["median"], gain["low"], gain["high"], 2)
+    return not doubts(shown, LEAST_PAIRS, none=1.0 if gain["unit"] == "x" else 0.0)
 
 
 def _ends(measured: Measured, other: int | None) -> dict[str, list[str]]:

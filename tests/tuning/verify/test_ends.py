@@ -78,14 +78,21 @@ def test_both_ends_are_those_of_trainings_with_the_tasks_seed_until_nothing_impr
     assert not any(label.startswith(("validation", "test")) for label in table)  # one sample, shown once
 
 
+FASTER = dataclasses.replace(TWO_PARTS, learning_rate_scale=4.0)
+RATE = dataclasses.replace(DEFAULT, learning_rate_scale=4.0)
+
+
+def with_rate_alone(measured: Callable[..., Measured], formulas: Callable, most: float) -> Measured:
+    """Returns a tune whose best trial has four times the rate; with the rate alone the baseline rises to `most`."""
+    curves = {DEFAULT: rising(300, 0.5, 0.90), FASTER: rising(60, 0.5, 0.92), RATE: rising(150, 0.5, most)}
+    return measured(FASTER, executor=formulas(learning(curves)), **TIME)
+
+
 def test_the_rate_alone_is_trained_once_where_the_choice_changes_it(measured, formulas) -> None:
-    choice_config = dataclasses.replace(TWO_PARTS, learning_rate_scale=4.0)
-    rate = dataclasses.replace(DEFAULT, learning_rate_scale=4.0)
-    curves = {DEFAULT: rising(300, 0.5, 0.90), choice_config: rising(60, 0.5, 0.92), rate: rising(150, 0.5, 0.90)}
-    tune = measured(choice_config, executor=formulas(learning(curves)), **TIME)
+    tune = with_rate_alone(measured, formulas, 0.90)
     choice = verify(tune.history, tune.runner)
-    assert choice.trial.measurement.config == choice_config
-    assert [one.config for one in tune.executor.whole].count(rate) == 1
+    assert choice.trial.measurement.config == FASTER
+    assert [one.config for one in tune.executor.whole].count(RATE) == 1
     target = tune.history.reference.target
     expected = rising(150, 0.5, 0.90).first_reaching(target) / 10  # ten mini-batches per second, as the baseline
     assert choice.rate_alone == (4.0, pytest.approx(expected))
@@ -97,10 +104,7 @@ def test_the_rate_alone_is_trained_once_where_the_choice_changes_it(measured, fo
 
 
 def test_the_rate_alone_may_miss_the_target(measured, formulas) -> None:
-    choice_config = dataclasses.replace(TWO_PARTS, learning_rate_scale=4.0)
-    rate = dataclasses.replace(DEFAULT, learning_rate_scale=4.0)
-    curves = {DEFAULT: rising(300, 0.5, 0.90), choice_config: rising(60, 0.5, 0.92), rate: rising(150, 0.5, 0.60)}
-    tune = measured(choice_config, executor=formulas(learning(curves)), **TIME)
+    tune = with_rate_alone(measured, formulas, 0.60)
     choice = verify(tune.history, tune.runner)
     assert choice.rate_alone == (4.0, None)
     summary = finish(tune.history, choice, SearchSummary("ei"), tune.runner).summary
