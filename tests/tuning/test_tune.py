@@ -105,9 +105,11 @@ def test_what_runs_trials_is_checked_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_ray_is_an_executor_by_name(tmp_path: Path) -> None:
+def test_ray_is_an_executor_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a cluster it is refused before anything is written; test_ray has one with a cluster."""
     pytest.importorskip("ray", reason="the extra [ray] is not installed")
+    # Ray finds any cluster of this machine, such as that of a test beside this one, but for what is named here.
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
     with pytest.raises(A3GNNError, match="Ray cluster"):
         tune(SPEC, budget=1, out=tmp_path / "out", executor="ray", **OPTIONS)
     assert not list(tmp_path.iterdir())
