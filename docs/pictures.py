@@ -1,14 +1,15 @@
-"""Draws the pictures of README and docs from a stored tune and two stored trainings.
+"""Draws the pictures of README and docs from a stored tune and stored trainings of a PyG script.
 
 `python docs/pictures.py` reads benchmarks/results/hero/ and writes docs/images/. It needs the extra plot,
-and Chromium for the pictures of pages. `python docs/pictures.py measure GRAPH` makes the stored files anew: it tunes
-for ten minutes, trains baseline and choice until validation no longer improves, and keeps figures alone, nothing of the
-graph.
+and Chromium for the pictures of pages. `python docs/pictures.py measure GRAPH` makes the stored tune anew, with ten
+minutes, and `python -m benchmarks.own_loop GRAPH ... --json benchmarks/results/hero/own_loop.json` the trainings. Both
+keep figures alone, nothing of the graph.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import shutil
@@ -16,19 +17,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 STORED = ROOT / "benchmarks" / "results" / "hero"
 IMAGES = ROOT / "docs" / "images"
 #: Files of a tune that its report needs.
 KEPT = ("tuned.json", "front.json", "probes.jsonl", "request.json", "state.json", "product_speeds.json")
-#: Colors of baseline and choice.
-GRAY, TEAL = "#8a8f98", "#00897b"
-#: Epochs without a better validation accuracy after which the stored trainings ended.
-PATIENCE = 30
-#: Points below the baseline's best accuracy at which the picture compares.
-DROP = 0.5
+#: The sides of `benchmarks.own_loop` that the first picture shows, with their colors.
+SIDES = {"PyG as written": "#8a8f98", "two lines": "#5c6bc0", "tuned": "#00897b"}
 
 
 def main() -> None:
@@ -44,7 +40,7 @@ def main() -> None:
 
 
 def measure(graph: str) -> None:
-    """Tunes on `graph` and trains baseline and choice to the end; keeps the figures in `STORED`."""
+    """Tunes on `graph` and keeps the figures in `STORED`."""
     STORED.mkdir(parents=True, exist_ok=True)
     a3gnn = str(Path(sys.executable).with_name("a3gnn"))
     with tempfile.TemporaryDirectory() as folder:
@@ -56,20 +52,6 @@ def measure(graph: str) -> None:
         log.write_text(_without(run.stderr + run.stdout, places), encoding="utf-8")
         for name in KEPT:
             (STORED / name).write_text(_without((tune / name).read_text(encoding="utf-8"), places), encoding="utf-8")
-        fields = json.loads((tune / "tuned.json").read_text())
-        baseline = Path(folder) / "baseline.json"
-        from a3gnn.config import TrainConfig
-
-        baseline.write_text(json.dumps(fields | {"config": TrainConfig().to_dict()}))
-        for name, config in (("baseline", baseline), ("tuned", tune)):
-            out = Path(folder) / name
-            stop = ["--patience", str(PATIENCE), "--epochs", "500"]
-            subprocess.run([a3gnn, "train", str(config), "--out", str(out), "-q", *stop], check=True)
-            lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-            result = json.loads((out / "result.json").read_text())
-            kept = {name: result[name] for name in ("test_accuracy", "val_accuracy", "peak_host_bytes", "seconds")}
-            kept |= {"epochs": lines}
-            (STORED / f"{name}_training.json").write_text(json.dumps(kept))
 
 
 def _without(text: str, places: dict[str, str]) -> str:
@@ -79,54 +61,35 @@ def _without(text: str, places: dict[str, str]) -> str:
     return text
 
 
-def curve(name: str) -> tuple[list[float], list[float]]:
-    """Returns the seconds of training, evaluations left out, and the validation accuracy in % of a stored training."""
-    epochs: list[dict[str, Any]] = json.loads((STORED / f"{name}_training.json").read_text())["epochs"]
-    seconds, total = [], 0.0
-    for epoch in epochs:
-        total += epoch["train_s"]
-        seconds.append(total)
-    return seconds, [100 * epoch["val_accuracy"] for epoch in epochs]
-
-
 def hero() -> None:
-    """Draws the best validation accuracy so far over seconds of training, of baseline and choice.
+    """Draws the best validation accuracy so far over seconds of training, of each way to run a PyG script.
 
-    The seconds to the target are those of the first epoch that reached it and kept it, as in a tune.
+    It reads what `python -m benchmarks.own_loop GRAPH ... --json benchmarks/results/hero/own_loop.json` wrote, the
+    curves of its first seed. A point marks the first epoch that reached the script's best accuracy less half a point.
     """
     import matplotlib.pyplot as plt
 
-    from a3gnn.learning_curve import CurveEnd, LearningCurve
-
-    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    target, reached = None, {}
-    for name, color in (("baseline", GRAY), ("tuned", TEAL)):
-        seconds, accuracy = curve(name)
-        epochs = LearningCurve(tuple(range(1, len(accuracy) + 1)), tuple(accuracy), CurveEnd.BUDGET)
-        target = epochs.best_held() - DROP if target is None else target
-        axes.plot(seconds, accuracy, color=color, linewidth=0.8, alpha=0.35)
-        axes.step(seconds, epochs.running_best(), where="post", color=color, linewidth=2.4)
-        epoch = epochs.first_reaching(target)
-        assert epoch is not None, f"the training of {name} does not keep {target:.2f}%"
-        reached[name] = seconds[epoch - 1]
-        axes.plot(reached[name], target, "o", color=color, markersize=7)
-        axes.annotate(
-            f"{name}: {reached[name]:.1f} s", (reached[name], target), (4, -16), textcoords="offset points", color=color
-        )
-    axes.axhline(target, color="0.5", linestyle="--", linewidth=1)
-    ratio = reached["baseline"] / reached["tuned"]
-    axes.set_title(
-        f"{ratio:.1f}x sooner at {target:.1f}%, the baseline's best less {DROP:g} points", loc="left", fontsize=11
-    )
-    axes.set(
-        xlabel="seconds of training",
-        ylabel="validation accuracy (%)",
-        xlim=(0, 1.6 * reached["baseline"]),
-        ylim=(target - 12, target + 2),
-    )
-    axes.spines[["top", "right"]].set_visible(False)
+    graphs = json.loads((STORED / "own_loop.json").read_text())["graphs"]
+    figure, row = plt.subplots(1, len(graphs), figsize=(4 * len(graphs), 3.4), layout="constrained", squeeze=False)
+    for axes, (graph, result) in zip(row[0], graphs.items(), strict=True):
+        target = 100 * result["targets"][0]
+        first = None
+        for name, color in SIDES.items():
+            seconds, accuracy = result["curves"][name][0].values()
+            best = [100 * value for value in itertools.accumulate(accuracy, max)]
+            reached = next(second for second, value in zip(seconds, best, strict=True) if value >= target)
+            first = first or reached
+            label = f"{name}: {reached:.3g} s" + (f", {first / reached:.3g}x" if reached != first else "")
+            axes.step(seconds, best, where="post", color=color, linewidth=2.2, label=label)
+            axes.plot(reached, target, "o", color=color, markersize=7)
+        axes.axhline(target, color="0.5", linestyle="--", linewidth=1)
+        axes.set_title(Path(graph).stem, loc="left", fontsize=11)
+        axes.set(xscale="log", xlabel="seconds of training", ylim=(target - 12, target + 3))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.legend(frameon=False, fontsize=9, loc="lower right")
+        axes.spines[["top", "right"]].set_visible(False)
+    row[0][0].set_ylabel("validation accuracy (%)")
     figure.savefig(IMAGES / "hero.png", dpi=150)
-    print(f"target {target:.2f}: baseline {reached['baseline']:.3g} s, tuned {reached['tuned']:.3g} s")
 
 
 def front() -> None:

@@ -11,7 +11,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("name", ["01_pareto_front", "03_search", "04_apply", "05_hybrid", "06_explore", "07_own_data"])
+@pytest.mark.parametrize("name", ["01_pareto_front", "03_search", "05_hybrid", "06_explore", "07_own_data"])
 def test_it_runs(name: str, tmp_path: Path) -> None:
     for package in ("nbconvert", "ipykernel", "matplotlib"):
         pytest.importorskip(package, reason="the extra notebook is not installed")
