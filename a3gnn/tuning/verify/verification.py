@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures
+from a3gnn.figures import LEAST_PAIRS, Figures
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.notify import Message, detail
@@ -18,7 +18,6 @@ from a3gnn.tuning.beliefs.expectations import learning_differently
 from a3gnn.tuning.run.blocks import CONTENDERS, MOST_BLOCKS, SEEDS, BlockCost, learning_decides
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.choice import Choice, NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.learning_curve import CONFIRMED
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.tuning.run.blocks import CONTENDERS, MOST_BLOCKS, SEEDS, BlockCost, reserve_s
 from a3gnn.tuning.study import budget
-from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.verify import verification
 from a3gnn.tuning.verify.verification import verify
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
