@@ -418,7 +418,8 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
         yield f"the tune was stopped, so the choice was measured once; {option('resume', True)} verifies it"
     missing = [what for what in tuned.left_out if not _decides_nothing(what)]
     if missing:
-        yield f"the budget was too small for {', '.join(missing)}; {more} measures more"
+        beside = "beside the final trainings " if tuned.final or tuned.rate_alone else ""
+        yield f"{beside}the budget was too small for {', '.join(missing)}; {more} measures more"
 
 
 def _is_shown(tuned: TunedConfig, accuracy: Spread | None) -> bool:

@@ -163,7 +163,8 @@ class _Verification:
     def _affords(self, contenders: Sequence[Contender], trains: _Trains) -> bool:
         """Whether the budget covers a block, and then the leader's whole training and what its gain needs to show.
 
-        Fewer than `LEAST_PAIRS` pairs show only a large gain of speed, and one seed shows no gain of accuracy.
+        Fewer than `LEAST_PAIRS` pairs show only a large gain of speed, and one seed shows no gain of accuracy. The
+        final trainings (`Ends`) get what is left, so they leave less for blocks that this refuses.
         """
         leader, priority = contenders[0], self._history.study.request.priority
         blocks = [self._block_s(contenders, trains)]
