@@ -205,11 +205,6 @@ class Objectives:
         """Returns the score of measured `figures`, float64, shape (n,); minus infinity if the target is missed."""
         return self._score(self.measured_costs(figures))
 
-    def loses(self, own: Figures, other: Figures) -> bool:
-        """Returns whether `own` scores less than `other` by the figures that decide alone (`Priority.deciding`)."""
-        scores = self.priority.score(self.measured_costs([own, other]) * self.priority.deciding)
-        return bool(scores[0] < scores[1])
-
     def score_spread(self, prediction: Prediction) -> NDArray[np.float64]:
         """Returns the standard deviation of each score, float64, shape (n_configs,).
 
@@ -221,8 +216,13 @@ class Objectives:
         return np.asarray(np.linalg.norm(costs * self.priority.weights * DOUBLINGS, axis=1))
 
     def best_index(self, figures: Sequence[Figures]) -> int:
-        """Returns the index of the best of `figures` by the priority, regardless of the limits."""
-        return int(self.measured_score(figures).argmax())
+        """Returns the index of the best of `figures` by those that decide (`Priority.deciding`), of equals by all.
+
+        So nothing has less memory than the best by memory. The limits do not count.
+        """
+        costs = self.measured_costs(figures)
+        decided = self.priority.score(costs * self.priority.deciding)
+        return int(np.lexsort((-self._score(costs), -decided))[0])
 
     def _score(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
         least = self.limits.least_accuracy

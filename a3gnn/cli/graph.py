@@ -107,13 +107,16 @@ def verify(folder: Path, as_json: bool) -> None:
 
 def _rows(described: Graph) -> list[tuple[str, str]]:
     """Returns the rows that `info` prints, each with a name and a value."""
-    c = described.characteristics()
+    from a3gnn.graphs.assemble import reversed_share
+
+    c, reversed_edges = described.characteristics(), reversed_share(described.indptr, described.indices)
     storage = f"in CSR rows, {c.feature_density:.2%} stored" if c.sparse_features else "dense"
     return [
         ("name", c.name),
         ("fingerprint", c.fingerprint),
         ("nodes", f"{c.num_nodes:,}"),
         ("directed edges", f"{c.num_edges:,}"),
+        ("reversed edges", f"{reversed_edges:.1%}; 0% if undirected edges are stored once"),
         ("in-degree", f"mean {c.mean_degree:.2f}, 95% {c.p95_degree:.0f}, max {c.max_degree:,}"),
         ("in-degree Gini", f"{c.degree_gini:.3f}"),
         ("features", f"{c.num_features:,} {storage}"),

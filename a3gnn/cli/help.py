@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from a3gnn.cli.output import say_usage
+from a3gnn.errors import UsageError
+
 #: Options that say what is trained.
 _MODEL = (
     *("model", "layers", "fanouts", "hidden", "heads", "dropout", "norm", "residual"),
@@ -175,6 +178,14 @@ class Command(click.Command):
         for param in self.params:
             if isinstance(param, click.Option) and not param.is_flag and param.metavar is None:
                 param.metavar = _number(param.type)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; its own errors about options stand below the usage, as click's do."""
+        try:
+            return super().invoke(ctx)
+        except UsageError:
+            say_usage(ctx)
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options in their groups, and then the examples."""

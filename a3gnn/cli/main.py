@@ -11,7 +11,7 @@ import sys
 import click
 
 from a3gnn._imports import need_linux
-from a3gnn.cli.output import say
+from a3gnn.cli.output import say, say_usage
 from a3gnn.errors import A3GNNError, ExitCode, UsageError, nearest
 from a3gnn.launch import by_torchrun, launch
 from a3gnn.option_names import as_flags, name_as_typed, option
@@ -155,7 +155,7 @@ def _show(error: click.ClickException) -> None:
         return
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
-        say(f"{context.get_usage()}\ntry: {context.command_path} --help\n")
+        say_usage(context)
     message = error.format_message()
     if type(error) is click.BadParameter and isinstance(error.param, click.Option) and error.param.name:
         flag = option(error.param.name)

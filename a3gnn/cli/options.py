@@ -73,8 +73,11 @@ class SizeLimit(SizeType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Returns the bytes of `value`; the error for a limit that is too small quotes the original text."""
         size = super().convert(value, param, ctx)
-        if param is not None and param.name is not None:
-            checked_limit(option(param.name), value)
+        try:
+            if param is not None and param.name is not None:
+                checked_limit(option(param.name), value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
         return size
 
 

@@ -42,6 +42,11 @@ def say(line: str, verbose: bool = False, width: int | None = None) -> None:
     click.echo(line, err=True)
 
 
+def say_usage(context: click.Context) -> None:
+    """Writes the usage of a command to stderr, above an error about its options."""
+    say(f"{context.get_usage()}\ntry: {context.command_path} --help\n")
+
+
 def show(line: str) -> None:
     """Writes `line`, a part of the results, to stdout; breaks it at 80 columns."""
     click.echo("\n".join(fitted(line)))

@@ -33,7 +33,8 @@ REMEDIES = {
     ),
     "torch_geometric.Dataset": "give dataset[0]",
     "torch_geometric.DynamicInheritanceGetter": (
-        "a Batch is saved as one graph by torch.save(Data.from_dict(batch.to_dict()), FILE)"
+        "a Batch is saved as one graph by torch.save(Data.from_dict(batch.to_dict()), FILE), and a Batch of HeteroData "
+        "by torch.save(batch.to_homogeneous(), FILE)"
     ),
     "collections.defaultdict": (
         "transforms like ToUndirected leave it in a Data; torch.save(Data.from_dict(data.to_dict()), FILE) drops it"
@@ -122,7 +123,7 @@ def as_data(data: Any) -> Data:
 def remedy_for(data: object) -> str:
     """Returns the remedy for data of another type than PyG's `Data`, after a semicolon; "" for unknown types."""
     if isinstance(data, list | tuple) and data:
-        return f"; {_SEVERAL if len(set(map(type, data))) == 1 else _SAVED_SET}"
+        return f"{remedy_for(data[0])}; {_SEVERAL}" if len(set(map(type, data))) == 1 else f"; {_SAVED_SET}"
     if isinstance(data, Mapping):
         has = ", ".join(map(str, list(data)[:_MAX_NAMED]))
         return f"; Data.from_dict(...) makes one of a dict with x, edge_index and y; this one has {has or 'nothing'}"

@@ -1,12 +1,10 @@
-"""The answer of a study for its page: each gain over the baseline with its range, and the knobs that differ."""
+"""The answer of a study for its page: each gain over the baseline with its range."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.figures import DISTURBED, LEAST_PAIRS, Figures, Spread, doubts
-from a3gnn.page.rows import knob_text
 from a3gnn.page.stored_study import Measured
 from a3gnn.report.text import show_quality, show_seconds
 from a3gnn.tuning.study.choice import NoGain
@@ -70,28 +68,6 @@ def _ends(measured: Measured, other: int | None) -> dict[str, list[str]]:
 
     before, after = (texts(measured.rows[index].measured) for index in (measured.default, other))
     return {name: [before[name], after[name]] for name in before}
-
-
-def change_views(measured: Measured) -> list[dict[str, Any]]:
-    """Returns a dict per knob in which the best differs from the baseline: its name, help, and both values as text.
-
-    Empty without a measurable gain, because the baseline is the choice.
-    """
-    if measured.best is None:
-        return []
-    own, baseline = (
-        config.canonical().to_dict() for config in (measured.trials[measured.best].measurement.config, TrainConfig())
-    )
-    return [
-        {
-            "name": knob.name,
-            "help": knob.help,
-            "before": knob_text(knob, baseline[knob.name]),
-            "now": knob_text(knob, own[knob.name]),
-        }
-        for knob in KNOBS
-        if own[knob.name] != baseline[knob.name]
-    ]
 
 
 def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:

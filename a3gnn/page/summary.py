@@ -11,11 +11,11 @@ import numpy as np
 from a3gnn.config import KNOBS
 from a3gnn.knobs import Knob
 from a3gnn.measurement import METRICS, Metrics
-from a3gnn.page.answer import change_views, gain_views
+from a3gnn.page.answer import gain_views
 from a3gnn.page.stored_study import Measured, StoredStudy
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.report.text import describe_figures, describe_knob
+from a3gnn.report.text import changes_of, describe_figures, describe_knob
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.importance import read_importance
 from a3gnn.tuning.study.measured_front import read_predicted_front
@@ -96,7 +96,9 @@ def summary_view(measured: Measured | None, problem: str) -> dict[str, Any]:
         for name, index in (("default", measured.default), ("best", measured.best))
     }
     shown = None if answer is None else answer._asdict() | {"table": [list(line) for line in answer.table]}
-    changed = {"gains": gain_views(measured), "changes": change_views(measured)}
+    best, task = measured.best, measured.history.study.setting.task
+    changes = () if best is None else changes_of(measured.rows[best].config, task)
+    changed = {"gains": gain_views(measured), "changes": [one._asdict() for one in changes]}
     return described | changed | {"answer": shown, "problem": problem}
 
 

@@ -132,8 +132,7 @@ class Front(FrontRows):
         kept = [i for i, takes_part in enumerate(compared) if takes_part]
         feasible = [measured[i].figures for i in kept]
         own = next((at for at, i in enumerate(kept) if measured[i].config == chosen), None)
-        base = next((at for at, i in enumerate(kept) if measured[i].config == TrainConfig().canonical()), None)
-        best = {kept[i]: names for i, names in _picks(feasible, objectives, own, base, reference_s).items()}
+        best = {kept[i]: names for i, names in _picks(feasible, objectives, own, reference_s).items()}
         if kept:
             on_front[kept] = non_dominated(objectives.measured_costs(feasible))
         notes = _notes(measured, broken, lucky, objectives, chosen, no_gain)
@@ -267,13 +266,9 @@ def _picks(
     feasible: Sequence[Figures],
     objectives: Objectives,
     chosen: int | None,
-    baseline: int | None,
     reference_s: float | None,
 ) -> dict[int, list[str]]:
-    """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`.
-
-    The `baseline` takes the place of one that loses to it by the figures that decide.
-    """
+    """Returns the priorities by the index of their best in `feasible`; the tune's own priority has `chosen`."""
     best: dict[int, list[str]] = {}
     reached = any(figures.seconds_to_accuracy is not None for figures in feasible)
     for pick in PRESETS:
@@ -284,8 +279,6 @@ def _picks(
             continue
         judged = dataclasses.replace(objectives, priority=priority)
         index = kept[judged.best_index([feasible[i] for i in kept])]
-        if baseline in kept and baseline is not None and judged.loses(feasible[index], feasible[baseline]):
-            index = baseline
         own = chosen is not None and pick == objectives.priority.name
         best.setdefault(chosen if own and chosen is not None else index, []).append(pick)
     return best

@@ -128,11 +128,12 @@ def recommend(
         request = dataclasses.replace(request, task=judged)
         if out is not None:
             request = dataclasses.replace(request, spec=spec_of(dataset, graph, shares))
-        for line in (*graph.notes, *place(Setting(request.task, graph.characteristics(), machine))):
+        setting = Setting(request.task, graph.characteristics(), machine)
+        for line in (*graph.notes, *place(setting, with_model=False)):
             notify(line)
         if reason := why_infeasible(request.limits(machine, None), machine):
             raise InfeasibleError(reason)
-        study = Study.of(request, Setting(request.task, graph.characteristics(), machine))
+        study = Study.of(request, setting)
         found = _recommendation(dataclasses.replace(study, corpus=(*shipped_measurements(), *stored)), notify)
         return found if out is None else _written(found, Path(out))
 

@@ -78,6 +78,10 @@ def test_another_system_is_named_in_one_line(command: str, monkeypatch: pytest.M
         (["serve", "--max-upload", "2"], "error: --max-upload: a size is a number with a unit"),
         (["pick", ".", "--max-memory", "4"], "error: --max-memory: a size is a number with a unit"),
         (["pick", ".", "--memory-limit", "4"], "error: --memory-limit: a size is a number with a unit"),
+        (["tune", "--dataset", "synthetic:", "--fix", "batch_size=lots"], "error: batch_size must be a whole number"),
+        (["tune", "--dataset", "synthetic:", "--fix", "batch_size"], "error: --fix must be KNOB=VALUE"),
+        (["recommend", "--dataset", "synthetic:", "--range", "batch_size=1"], "error: --range must be KNOB=LOW:HIGH"),
+        (["train", "--dataset", "synthetic:", "--lr-schedule", "linear"], "error: "),
         (["tune"], "error: missing option '--dataset'"),
         (["graph", "conv"], "error: no such command 'conv'"),
         (["tuen"], "try: a3gnn --help error: no such command 'tuen'; did you mean 'tune'?"),
@@ -97,6 +101,8 @@ def test_wrong_usage_exits_with_two_and_says_the_law(arguments: list[str], words
     run = a3gnn(*arguments)
     assert run.returncode == 2
     assert words in " ".join(run.stderr.split())
+    usage, tried, empty, error = run.stderr.splitlines()[-4:]
+    assert (usage[:13], tried[:11], empty, error[:7]) == ("Usage: a3gnn ", "try: a3gnn ", "", "error: ")
     assert run.stdout == ""
     assert "Traceback" not in run.stderr
 

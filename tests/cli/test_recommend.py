@@ -47,6 +47,8 @@ def test_it_recommends_and_its_file_trains(tmp_path: Path, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert "Predicted for GraphSAGE on synthetic" in " ".join(out.split())
     assert "300 nodes" in err
+    (model,) = [line for line in (out + err).splitlines() if line.startswith("model ")]  # once, with the result
+    assert model in out
     assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 80  # a path may be longer
     assert TunedConfig.read(tmp_path / "run").measured is None
     assert run("train", tmp_path / "run", "--epochs", 2, "--out", tmp_path / "trained") == 0

@@ -50,6 +50,14 @@ def test_info_prints_every_characteristic_and_the_notes(arrays: Arrays, npz: Cal
     assert "1 of 8 edges are self loops" in lines["note"]
 
 
+def test_info_prints_the_share_of_reversed_edges(arrays: Arrays, npz: Callable[..., Path]) -> None:
+    once = np.array([[0, 0, 1, 2], [1, 2, 3, 3]])
+    for edges, share in ((once, "0.0%"), (np.hstack([once, once[::-1, :1]]), "40.0%")):
+        lines = _a3gnn("info", npz(arrays, edge_index=edges)).stdout.splitlines()
+        (row,) = [line.split(maxsplit=2)[2] for line in lines if line.startswith("reversed edges")]
+        assert row == f"{share}; 0% if undirected edges are stored once"
+
+
 @pytest.mark.parametrize(("spec", "code"), [("cora.csv", 2), ("synthetic:nodes=1", 2), ("gone.npz", 2)])
 def test_a_wrong_graph_has_its_exit_code(spec: str, code: int) -> None:
     assert _a3gnn("info", spec).returncode == code

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
 
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.as_graph import spec_of
@@ -305,6 +306,33 @@ def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: P
     torch.save(saved, tmp_path / "other.pt")
     with pytest.raises(GraphError, match=rf"other\.pt must hold a PyG Data, got {type(saved).__name__}; {hint}"):
         Graph.load(tmp_path / "other.pt")
+
+
+def _of_two_types() -> HeteroData:
+    data = HeteroData()
+    data["user"].x, data["item"].x = torch.rand(3, 4), torch.rand(2, 4)
+    data["user"].y, data["item"].y = torch.tensor([0, 1, 0]), torch.tensor([1, 0])
+    data["user", "buys", "item"].edge_index = torch.tensor([[0, 1], [0, 1]])
+    return data
+
+
+def test_the_remedies_for_several_heterogeneous_graphs_lead_to_one_graph(tmp_path: Path) -> None:
+    graphs, file = [_of_two_types(), _of_two_types()], tmp_path / "graphs.pt"
+    batch = Batch.from_data_list(graphs)
+    known = {"torch": torch, "Data": Data, "Batch": Batch, "batch": batch, "FILE": file}
+    torch.save(batch, file)
+    with pytest.raises(GraphError, match=r"a Batch of HeteroData by (torch\.save\(.*, FILE\))") as refused:
+        Graph.load(file)
+    exec(re.search(r"of HeteroData by (torch\.save\(.*, FILE\))", str(refused.value))[1], known)
+    joined = Graph.load(file)
+    torch.save(graphs, file)
+    with pytest.raises(GraphError, match=r"heterogeneous.*; several graphs train as one") as refused:
+        Graph.load(file)
+    one, several = re.search(r"; (data\.\S+) can convert it; .*?: (.*) joins them", str(refused.value)).groups()
+    known["graphs"] = [eval(one, {"data": data}) for data in graphs]
+    torch.save(eval(several, known), file)
+    for graph in (joined, Graph.load(file)):  # their nodes have another order
+        assert (graph.num_nodes, graph.num_edges, sorted(graph.labels.tolist())) == (10, 4, [0] * 6 + [1] * 4)
 
 
 def test_nodes_without_features_are_not_lost_without_a_word(data: Data, tmp_path: Path) -> None:

@@ -48,6 +48,23 @@ def test_the_best_of_each_priority_is_named(front: Front) -> None:
     assert labels[128, "ram"] == ()
 
 
+def test_the_best_by_memory_has_the_least_memory_and_the_best_by_speed_is_the_fastest() -> None:
+    measured = [
+        MeasuredConfig(TrainConfig(), figures(throughput=1.0, host=400 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=256), figures(throughput=20.0, host=256 * MiB, accuracy=0.95), None),
+        MeasuredConfig(TrainConfig(batch_size=128), figures(throughput=0.9, host=250 * MiB, accuracy=0.90), None),
+        MeasuredConfig(TrainConfig(batch_size=64), figures(throughput=0.8, host=200 * MiB, accuracy=0.70), None),
+        MeasuredConfig(TrainConfig(batch_size=512), figures(throughput=20.1, host=600 * MiB, accuracy=0.90), None),
+    ]
+    rows = Front.of(measured, objectives("accuracy", least_accuracy=0.85)).rows
+    best = {label: row.config.batch_size for row in rows for label in row.labels}
+    assert (best["memory"], best["throughput"], best["accuracy"]) == (128, 512, 256)
+    (inaccurate,) = [row for row in rows if row.measured.peak_host_bytes < 250 * MiB]
+    assert "accuracy" in inaccurate.describe_broken()  # the table's "why not"
+    smaller = [objectives("memory").best_index([row.measured for row in some]) for some in (rows, rows[::-1])]
+    assert [rows[smaller[0]], rows[::-1][smaller[1]]] == [inaccurate] * 2
+
+
 def test_it_is_read_as_it_was_written(front: Front, tmp_path: Path) -> None:
     (tmp_path / "front.json").write_text(json.dumps(front.to_dict()), encoding="utf-8")
     assert Front.read(tmp_path) == front

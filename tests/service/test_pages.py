@@ -3,6 +3,7 @@
 import os
 import re
 import tempfile
+import threading
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -19,6 +20,30 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 def send(server: Server, **fields: str):
     return server.ask("POST", "/start", urlencode(fields).encode(), FORM)
+
+
+def test_a_form_that_is_sent_twice_starts_one_study(idle: Server) -> None:
+    (key,) = re.findall(r'name="idempotency-key" value="(\w{32})"', idle.ask("GET", "/start").content.decode())
+    filled = {"dataset": GRAPH, "budget": "7", "name": "twice", "idempotency-key": key}
+    answers: list = []
+    clicks = [threading.Thread(target=lambda: answers.append(send(idle, **filled))) for _ in "123"]
+    for one in clicks:
+        one.start()
+    for one in clicks:
+        one.join()
+    other = send(idle, **filled | {"budget": "8"})  # the browser's Back, and another budget
+    fresh = send(idle, **filled | {"idempotency-key": "0" * 32})  # the form, loaded again
+    answers += [other, fresh]
+    assert {one.status for one in answers} == {303}
+    assert len({one.headers["location"] for one in answers[:3]}) == 1
+    assert len({one.headers["location"] for one in answers}) == 3
+    assert sum(study["name"] == "twice" for study in Client(idle.url).studies()) == 3
+    assert f'value="{key}"' not in idle.ask("GET", "/start").content.decode()
+    for study in Client(idle.url).studies():
+        if study["name"] == "twice":
+            found = Client(idle.url).study(study["id"])
+            found.stop()
+            found.delete(forever=True)
 
 
 def test_a_study_is_started_by_the_form_and_listed(idle: Server) -> None:

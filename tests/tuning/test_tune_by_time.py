@@ -6,12 +6,13 @@ import json
 import pytest
 
 from a3gnn.errors import InfeasibleError
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.measurement import Metrics
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.run.blocks import SEEDS
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison
+from a3gnn.tuning.study.comparison import Comparison
 from tests.tuning.formulas import SMALL_SPACE
 
 #: Four configurations of one to eight parts; more of them are faster, and learn less.

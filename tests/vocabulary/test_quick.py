@@ -6,16 +6,18 @@ import json
 import subprocess
 import sys
 
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.launch import QUICK
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.timing import MOST_REPEATS
-from a3gnn.tuning.run.blocks import LEAST_PAIRS, MOST_BLOCKS, SEEDS
+from a3gnn.tuning.run.blocks import MOST_BLOCKS, SEEDS
 
 PLAN = """
 import json
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.profiling.request import TrialPlan
 from a3gnn.profiling.timing import MOST_REPEATS
-from a3gnn.tuning.run.blocks import LEAST_PAIRS, MOST_BLOCKS, SEEDS
+from a3gnn.tuning.run.blocks import MOST_BLOCKS, SEEDS
 trial = [TrialPlan().windows, TrialPlan().timed_seconds, MOST_REPEATS]
 print(json.dumps([*trial, LEAST_PAIRS, SEEDS, MOST_BLOCKS]))
 """

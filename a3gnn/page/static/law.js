@@ -117,11 +117,9 @@ function pick(law, asked) {
   const kept = law.candidates.filter((one) => one.may_be_chosen && keeps(one, asked, law) && inTime(one));
   let candidate = standing(kept, asked, law);
   if (!candidate) {
-    const scores = kept.map((one) => score(one, asked, law));
-    const best = scores.reduce((at, value, i) => (at < 0 || value > scores[at] ? i : at), -1);
-    const reference = kept.find((one) => one.index === law.reference);
-    const decided = (one) => score(one, asked, law, law.min_weight);
-    candidate = reference && decided(kept[best]) < decided(reference) ? reference : kept[best];
+    const scores = kept.map((one) => [score(one, asked, law, law.min_weight), score(one, asked, law)]);
+    const isBetter = ([decided, all], [other, rest]) => decided > other || (decided === other && all > rest);
+    candidate = kept[scores.reduce((at, own, i) => (at < 0 || isBetter(own, scores[at]) ? i : at), -1)];
   }
   return { candidate, kept };
 }

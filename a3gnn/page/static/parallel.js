@@ -9,7 +9,7 @@ function axesOf(views, which) {
   const { objectives } = views;
   const changed = new Set(views.summary.changes.map((one) => one.name));
   const rest = views.knobs.filter((knob) => !changed.has(knob.name) && (which === "all" || knob.differs));
-  const first = views.knobs.filter((knob) => changed.has(knob.name));
+  const first = views.summary.changes.map(({ name }) => views.knobs.find((knob) => knob.name === name));
   const shown = which === "changed" && first.length ? first : [...first, ...rest];
   const knobs = shown.map((knob) => ({
     name: knob.name, help: knob.help,

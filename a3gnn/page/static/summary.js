@@ -77,10 +77,10 @@ function gainList(gains) {
 }
 
 /** Returns the knobs that differ from the baseline. */
-function chipList(changes) {
+function chipList({ knobs, summary: { changes } }) {
   if (!changes.length) return null;
-  const chip = ({ name, help, before, now }) => make(
-    "li", { class: "chip", title: help }, `${name.replaceAll("_", " ")} `,
+  const chip = ({ name, before, now }) => make(
+    "li", { class: "chip", title: knobs.find((knob) => knob.name === name)?.help }, `${name.replaceAll("_", " ")} `,
     make("span", { class: "pale" }, `${before} → `), make("b", {}, now),
   );
   return make("ul", { class: "chips", "aria-label": "Knobs that differ from the baseline" }, ...changes.map(chip));
@@ -168,7 +168,7 @@ function drawSummary(views, head) {
     headline,
     answer && !hasGain && summary.gains.length ? make("p", { class: "pale" }, "The best other configuration over the baseline:") : null,
     gainList(summary.gains),
-    chipList(summary.changes),
+    chipList(views),
     answer?.warnings.length ? make("ul", { class: "warnings", "aria-label": "Warnings" }, ...answer.warnings.map(warningItem)) : null,
     answer ? continueLine(views, answer.warnings) : null,
     ...(answer ? answerParts(answer, summary.gains) : [summary.default ? make("p", {}, make("b", {}, "Baseline: "), summary.default) : null]),

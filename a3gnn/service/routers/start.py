@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
@@ -46,11 +47,15 @@ def form_page(
 
 @router.post("/start", include_in_schema=False)
 async def start_by_form(service: Asked, request: Request) -> Response:
-    """Starts the study of a filled form, and shows it; or shows what is wrong with its fields."""
+    """Starts the study of a filled form, and shows it; or shows what is wrong with its fields.
+
+    The same form again, as by a double click, shows the same study; one with other values starts another.
+    """
     given = read_form(await form_of(request, _MOST_FIELDS))
+    key = given.pop("idempotency-key", "")
     try:
         order = order_of({name: value for name, value in given.items() if name != "find"})
-        job = await to_thread.run_sync(start, service, order)
+        job = await to_thread.run_sync(start, service, order, key and f"{key} {sorted(given.items())}")
     except (FormError, A3GNNError, ProblemDetails) as error:
         errors = errors_of(error, given)
         return page_answer(await to_thread.run_sync(_form, service, given, errors), 422)
@@ -168,6 +173,7 @@ def start_page(
     return render(
         "start.html",
         title="New study",
+        key=secrets.token_hex(16),
         here="/start",
         has_script=True,
         errors=errors,

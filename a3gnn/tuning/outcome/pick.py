@@ -16,7 +16,7 @@ from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.report.front import Front, MeasuredConfig
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of, reference_among
+from a3gnn.tuning.outcome.kept_tune import KeptTune, candidates, latest_seconds, limits_of, no_gain_of
 from a3gnn.tuning.outcome.picked import Pick
 from a3gnn.tuning.study.arguments import parsed_limit
 from a3gnn.tuning.study.history import History
@@ -79,7 +79,7 @@ def pick(
     stands = _standing(tune, history, found, eligible)
     if not (eligible or stands):
         raise _nothing(tune, history, found)
-    best = stands or _best(tune, history, found, eligible)
+    best = stands or eligible[history.objectives.best_index([one.figures for one in eligible])]
     return _picked(tune, history, found, best, stands is not None)
 
 
@@ -156,14 +156,6 @@ def _standing(
 
 def _choice_in(tune: KeptTune, found: Sequence[JudgedTrial]) -> JudgedTrial | None:
     return next((one for one in found if _key(one) == _choice(tune)), None)
-
-
-def _best(tune: KeptTune, asked: History, found: Sequence[JudgedTrial], eligible: Sequence[JudgedTrial]) -> JudgedTrial:
-    """Returns the best of `eligible`, or the reference among them if that is better by the figures that decide."""
-    best, reference = asked.by_score(eligible)[0], reference_among(tune, asked, found)
-    if reference is None or not any(reference is one for one in eligible):
-        return best
-    return reference if asked.objectives.loses(best.figures, reference.figures) else best
 
 
 def _choice(tune: KeptTune) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from a3gnn.figures import Figures
+from a3gnn.figures import LEAST_PAIRS, Figures
 from a3gnn.launch import QUICK
 from a3gnn.learning_curve import CONFIRMED
 from a3gnn.objectives import Priority
 from a3gnn.tuning.beliefs.expectations import TrialCost
 from a3gnn.tuning.run.plans import timing_plan
-from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.study.history import History
 
 #: Configurations that are verified beside the baseline. Guess: two halvings leave one.

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from a3gnn.figures import LEAST_PAIRS as LEAST_PAIRS
-from a3gnn.figures import SECONDS_AGAIN, THROUGHPUT_AGAIN, Spread, doubts, median_interval
+from a3gnn.figures import LEAST_PAIRS, SECONDS_AGAIN, THROUGHPUT_AGAIN, Spread, doubts, median_interval
 from a3gnn.learning_curve import CurveEnd, Pace
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import MIN_GAIN, Priority

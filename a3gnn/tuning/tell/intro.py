@@ -41,12 +41,13 @@ def intro(setting: Setting, request: TuneRequest) -> Iterator[str]:
     yield _line("limits", f"{_limits(request)}, budget {describe_budget(request)}")
 
 
-def place(setting: Setting) -> Iterator[str]:
-    """Yields lines about the graph, the model and the machine."""
+def place(setting: Setting, *, with_model: bool = True) -> Iterator[str]:
+    """Yields lines about the graph, the model (unless the result prints it) and the machine."""
     graph, hardware, task = setting.graph, setting.hardware, setting.task
     yield _line("graph", f"{graph.name}, {count(graph.num_nodes, 'node')}, {count(graph.num_edges, 'edge')}")
     yield _line("", f"{count(graph.num_features, 'feature')}, {count(graph.num_train, 'train node')}")
-    yield _line("model", task.describe())
+    if with_model:
+        yield _line("model", task.describe())
     device = f"{hardware.device} with {format_size(hardware.device_memory_bytes)}" if hardware.has_device else "no GPU"
     label = f"{hardware.label}: " if hardware.label else ""
     memory = format_size(hardware.host_memory_bytes)

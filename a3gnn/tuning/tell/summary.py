@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import DISTURBED, Figures, Spread
+from a3gnn.figures import DISTURBED, LEAST_PAIRS, Figures, Spread
 from a3gnn.measurement import Metrics
 from a3gnn.metric import Metric
 from a3gnn.option_names import option, program
@@ -27,7 +27,7 @@ from a3gnn.report.text import (
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import STOPPED, NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, SEEDS_OF_A_GAIN, Comparison
+from a3gnn.tuning.study.comparison import SEEDS_OF_A_GAIN, Comparison
 from a3gnn.units import count, format_duration, format_size
 
 #: Points of accuracy from which the headline names a loss. Guess: less is within the spread of seeds.
@@ -418,7 +418,8 @@ def _warnings(tuned: TunedConfig, metric: Metric, chosen: FrontRow | None, again
         yield f"the tune was stopped, so the choice was measured once; {option('resume', True)} verifies it"
     missing = [what for what in tuned.left_out if not _decides_nothing(what)]
     if missing:
-        yield f"the budget was too small for {', '.join(missing)}; {more} measures more"
+        beside = "beside the final trainings " if tuned.final or tuned.rate_alone else ""
+        yield f"{beside}the budget was too small for {', '.join(missing)}; {more} measures more"
 
 
 def _is_shown(tuned: TunedConfig, accuracy: Spread | None) -> bool:

@@ -10,14 +10,13 @@ from statistics import fmean, median
 from typing import NamedTuple, Self
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures, Reference, Spread
+from a3gnn.figures import LEAST_PAIRS, Figures, Reference, Spread
 from a3gnn.limits import Breach
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Objectives, Priority
 from a3gnn.tuning.run.blocks import SEEDS
 from a3gnn.tuning.study.choice import Judged
 from a3gnn.tuning.study.comparison import (
-    LEAST_PAIRS,
     Comparison,
     Pair,
     accuracy_differences,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import Figures
+from a3gnn.figures import LEAST_PAIRS, Figures
 from a3gnn.limits import Breach
 from a3gnn.measurement import Failure, Metrics
 from a3gnn.notify import Message, detail
@@ -18,7 +18,6 @@ from a3gnn.tuning.beliefs.expectations import learning_differently
 from a3gnn.tuning.run.blocks import CONTENDERS, MOST_BLOCKS, SEEDS, BlockCost, learning_decides
 from a3gnn.tuning.run.runner import Runner
 from a3gnn.tuning.study.choice import Choice, NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.limits import memory_limits, nothing_fits
 from a3gnn.tuning.study.measured_front import LATE
@@ -164,7 +163,8 @@ class _Verification:
     def _affords(self, contenders: Sequence[Contender], trains: _Trains) -> bool:
         """Whether the budget covers a block, and then the leader's whole training and what its gain needs to show.
 
-        Fewer than `LEAST_PAIRS` pairs show only a large gain of speed, and one seed shows no gain of accuracy.
+        Fewer than `LEAST_PAIRS` pairs show only a large gain of speed, and one seed shows no gain of accuracy. The
+        final trainings (`Ends`) get what is left, so they leave less for blocks that this refuses.
         """
         leader, priority = contenders[0], self._history.study.request.priority
         blocks = [self._block_s(contenders, trains)]

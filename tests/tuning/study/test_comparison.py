@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a3gnn.figures import Spread
+from a3gnn.figures import LEAST_PAIRS, Spread
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.limits import Limits
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Objectives, Priority
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, Comparison, Pair, accuracy_differences
+from a3gnn.tuning.study.comparison import Comparison, Pair, accuracy_differences
 from a3gnn.tuning.verify.judged import judged_beside
 from tests.tuning.formulas import learned
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.report.front import Front
@@ -15,7 +16,7 @@ from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.blocks import MOST_BLOCKS, SEEDS
 from a3gnn.tuning.run.finish import finish
-from a3gnn.tuning.study.comparison import LEAST_PAIRS, Pair
+from a3gnn.tuning.study.comparison import Pair
 from a3gnn.tuning.tell.summary import summary
 from a3gnn.tuning.verify.judged import judged_beside
 from a3gnn.tuning.verify.verification import verify

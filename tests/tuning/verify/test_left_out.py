@@ -7,16 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.learning_curve import CONFIRMED
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
 from a3gnn.profiling.request import TrialRequest
+from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.blocks import CONTENDERS, MOST_BLOCKS, SEEDS, BlockCost, reserve_s
+from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.study import budget
-from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.verify import verification
 from a3gnn.tuning.verify.verification import verify
 from tests.tuning.measured import DEFAULT, FOUR_PARTS, MODE1, TWO_PARTS
+from tests.tuning.verify.test_ends import learning, rising
 
 TIMED_S, WHOLE_S = 1.0, 8.0
 
@@ -68,6 +71,22 @@ def test_what_a_budget_is_too_small_for_is_said_and_the_rest_is_used(
     assert against.accuracy.repeats == seeds
     if left_s > 0:
         assert left_s - 2 * TIMED_S < clock.now - begun <= left_s
+
+
+@pytest.mark.parametrize(("priority", "beside"), [("time", "beside the final trainings "), ("throughput", "")])
+def test_a_note_on_a_small_budget_names_what_it_was_spent_on(
+    measured, formulas, clock: Clock, priority: str, beside: str
+) -> None:
+    until = 300 if beside else 2200  # a baseline that still improves has no final training
+    alter = learning({DEFAULT: rising(until, 0.5, 0.90), TWO_PARTS: rising(600, 0.86, 0.92)})
+    executor = formulas(lambda request, metrics, before: clock.passes(request, alter(request, metrics, before), before))
+    options = {"priority": Priority.parse(priority), "max_accuracy_drop": 2.0, "trial_s": 2.0}
+    tune = measured(TWO_PARTS, executor=executor, budget=400.0, spent_s=375.0, **options)
+    choice = verify(tune.history, tune.runner)
+    assert bool(choice.final) is bool(beside)
+    result = finish(tune.history, choice, SearchSummary("ei"), tune.runner)
+    (note,) = [line for line in result.summary.warnings if "the budget was too small for" in line]
+    assert note.startswith(f"{beside}the budget was too small for {choice.left_out[0]}")
 
 
 def test_a_budget_in_trials_leaves_nothing_out_and_nothing_over(measured) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import InfeasibleError
+from a3gnn.figures import LEAST_PAIRS
 from a3gnn.learning_curve import NO_CURVE, CurveEnd, LearningCurve
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Priority
@@ -21,7 +22,6 @@ from a3gnn.tuning.outcome.result import SearchSummary
 from a3gnn.tuning.run.blocks import CONTENDERS, SEEDS
 from a3gnn.tuning.run.finish import finish
 from a3gnn.tuning.study.choice import Choice, NoGain
-from a3gnn.tuning.study.comparison import LEAST_PAIRS
 from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.verify.verification import verify
 from tests.tuning.formulas import learned
