@@ -149,13 +149,14 @@ def _without_unused(tensors: list[Tensor], out: Tensor, x: Tensor) -> list[Tenso
 
     Otherwise torch would run their hooks, without a gradient.
     """
-    seen, pending = {x.grad_fn, None}, [out.grad_fn]
+    seen: set[Any] = {x.grad_fn}
+    pending: list[Any] = [out.grad_fn]
     while pending:
         node = pending.pop()
-        if node not in seen:
+        if node is not None and node not in seen:
             seen.add(node)
             pending.extend(before for before, _ in node.next_functions)
-    leaves = {id(node.variable) for node in seen if hasattr(node, "variable")}
+    leaves = {id(getattr(node, "variable", None)) for node in seen}
     return [one if id(one) in leaves or one.grad_fn in seen - {None} else one.detach() for one in tensors]
 
 
