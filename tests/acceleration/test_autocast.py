@@ -100,7 +100,7 @@ def test_large_values_are_right_or_not_finite(kind: Any, scale: float, narrow: t
 
 @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("form", ["autocast", "parameters"])
-@pytest.mark.parametrize("scale", [1e4, 3e4])
+@pytest.mark.parametrize("scale", [pytest.param(1e4, marks=pytest.mark.weekly), 3e4])
 @pytest.mark.parametrize(("conv", "more"), CASES, ids=[f"{conv} {[*more]}" for conv, more in CASES])
 def test_what_is_finite_in_pyg_is_finite(
     conv: nn.Module, more: dict[str, Any], scale: float, form: str, narrow: torch.dtype
