@@ -117,7 +117,8 @@ class Call:
         if isinstance(self.x, LazyRows) and graph.num_src > len(self.x.first):
             x = self.x.whole()
             return self._of(conv, rows, x, x, self.graph, edges)
-        first = self._of(conv, rows, *split(first_rows(self.x, graph.num_src), known), graph, edges)
+        given = first_rows(self.x, graph.num_src)
+        first = self._of(conv, rows, *split(given, known), graph, edges)
         tensors = conv.read_by_rows()
         kept = _copy_of(conv, {})
 
@@ -126,7 +127,13 @@ class Call:
             return self._of(_copy_of(kept, given), rows, inputs[0], inputs[0], self.graph, others[0])
 
         return joined(
-            first, self.graph.num_dst, all_rows, [self.x], [edges, *tensors], _level(self.x) + 1, conv.note_read
+            first,
+            self.graph.num_dst,
+            all_rows,
+            [self.x],
+            [edges, *_without_unused(tensors, first, given)],
+            _level(self.x) + 1,
+            conv.note_read,
         )
 
     def _of(
@@ -135,6 +142,22 @@ class Call:
         with torch.autocast("cpu", enabled=False):
             out = rows(conv, graph, x, own, self.dtype, edges)
         return out.to(torch.promote_types(self.dtype, torch.float32)) if self.adds_float32 else out
+
+
+def _without_unused(tensors: list[Tensor], out: Tensor, x: Tensor) -> list[Tensor]:
+    """Returns `tensors`, of which those that `out`, a function of `x`, doesn't depend on are detached.
+
+    Otherwise torch would run their hooks, without a gradient.
+    """
+    seen: set[Any] = {x.grad_fn}
+    pending: list[Any] = [out.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            pending.extend(before for before, _ in node.next_functions)
+    leaves = {id(getattr(node, "variable", None)) for node in seen}
+    return [one if id(one) in leaves or one.grad_fn in seen - {None} else one.detach() for one in tensors]
 
 
 def _level(x: Any) -> int:

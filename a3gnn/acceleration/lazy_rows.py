@@ -27,6 +27,10 @@ _CHANGED = (
     "rows of an accelerated model's output must be read before its inputs or parameters are changed in place; read "
     "them before, or call .clone() on the output"
 )
+_BY_A_VIEW = (
+    "an accelerated model's output was changed through a slice or view of it, which an autograd function, a checkpoint "
+    "or torch.func can't see; call .clone() on the output before it is changed"
+)
 
 
 def may_wait() -> bool:
@@ -104,6 +108,7 @@ class LazyRows(Tensor):
     level: int
     recipe: Recipe | None
     _part: Tensor | None
+    _node: Any
     _births: list[tuple[Tensor, int]]
     _divided: tuple[Tensor, int] | None
     _given: list[weakref.ref[Tensor]]
@@ -114,7 +119,7 @@ class LazyRows(Tensor):
         """Returns the matrix of `num_rows` rows, without gradient."""
         made: LazyRows = Tensor._make_wrapper_subclass(cls, (num_rows, first.shape[1]), dtype=first.dtype)
         made.first, made.recipe, made.level = first, recipe, level
-        made._part = None
+        made._part = made._node = None
         made._births = [(first, first._version)]
         made._divided = None
         made._given = []
@@ -138,8 +143,15 @@ class LazyRows(Tensor):
                 part: Tensor = _Part.apply(self, self.first, 0)  # type: ignore[no-untyped-call]
             if self.grad_fn is None and self.requires_grad:  # a leaf, which its part would keep alive
                 return part
-            self._part = part
+            self._part, self._node = part, part.grad_fn
+        if self.is_rebased and not torch._C._is_fwd_grad_enabled():  # within an autograd function
+            raise RuntimeError(_BY_A_VIEW)
         return self._part
+
+    @property
+    def is_rebased(self) -> bool:
+        """Whether rows were changed through a view of them: then torch's graph of them is that of `part` alone."""
+        return self._part is not None and self._part.grad_fn is not self._node
 
     def whole(self) -> Tensor:
         """Returns all rows, as a tensor of torch's graph; see `Recipe.compute`."""
@@ -159,10 +171,10 @@ class LazyRows(Tensor):
             return
         values, recipe, rows = self.recipe.compute(), self.recipe, len(self.first)
         if recipe.is_divided:
-            part = self.part
+            part, is_rebased = self.part, self.is_rebased
             with _plainly(True):
                 self._part = torch.cat([part, _Part.apply(self, values[rows:], rows)])  # type: ignore[no-untyped-call]
-            self._divided = part, part._version
+            self._divided, self._node = (part, part._version), None if is_rebased else self._part.grad_fn
             self.first = self._part.detach()
         else:
             self._part, self.first = None, values
@@ -188,13 +200,16 @@ class LazyRows(Tensor):
             self.first, self.recipe, self.level = other.first, other.recipe, other.level
         else:
             self.first, self.recipe = other.detach(), None
-        self._part, self._divided = None, None
+        self._part, self._node, self._divided = None, None, None
         self._births, self._readers = [(self.first, self.first._version)], weakref.WeakSet()
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Applies `func` to the rows that it needs."""
         kwargs = kwargs or {}
+        of_graph = func in _OF_GRAPH or func is Tensor.register_hook
+        if of_graph and any(one.is_rebased for one in _lazy((args, kwargs))):
+            return func(*_plain(args), **_plain(kwargs))
         if func in _FACTS or func in _OF_GRAPH:
             with torch._C.DisableTorchFunctionSubclass():
                 found = func(*args, **kwargs)
@@ -208,7 +223,10 @@ class LazyRows(Tensor):
                 return found
         if _changes_in_place(func, kwargs):
             return _changed(func, args, kwargs)
-        return func(*_plain(args), **_plain(kwargs))
+        found = func(*_plain(args), **_plain(kwargs))
+        for lazy in _lazy((args, kwargs)):
+            lazy._given += (weakref.ref(one) for one in tree_leaves(found) if _is_view(one, lazy))
+        return found
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -217,6 +235,8 @@ class LazyRows(Tensor):
         """Applies `func`, which came from C++ code, to all rows."""
         if func._schema.is_mutable:
             raise RuntimeError("rows of an accelerated model's output can't be changed here; call .clone() on it first")
+        if any(one.is_rebased for one in _lazy((args, kwargs))):
+            raise RuntimeError(_BY_A_VIEW)
         args, kwargs = tree_map_only(LazyRows, _values, (args, kwargs or {}))
         return func(*args, **kwargs)
 
@@ -245,6 +265,9 @@ class _Joined(torch.autograd.Function):
         first: Tensor | None = None
         if recipe.is_divided:
             first, grad = grad[:rows], torch.nn.functional.pad(grad[rows:], (0, 0, rows, 0))
+        for one, state in zip(recipe.rows, recipe._states, strict=True):
+            if isinstance(one, LazyRows) and _state(one) != state:
+                raise RuntimeError(_CHANGED)
         given = iter(ctx.saved_tensors)
         inputs = [
             _plain(one) if saved is None else saved
@@ -325,6 +348,7 @@ def joined(
         level: See `LazyRows`.
         reads_all: See `Recipe`.
     """
+    rows = [one.whole() if isinstance(one, LazyRows) and one.is_rebased else one for one in rows]
     recipe = None if function is None or len(first) == num_rows else Recipe(function, rows, others, reads_all)
     inputs = () if recipe is None else (*rows, *others)
     made: LazyRows = _Joined.apply(first, num_rows, recipe, level, *inputs)  # type: ignore[no-untyped-call]
@@ -347,6 +371,17 @@ def first_rows(one: Any, rows: int) -> Tensor:
     """Returns the first `rows` rows of `one`, which are computed, as a tensor of torch's graph."""
     part: Tensor = one.part if isinstance(one, LazyRows) else one
     return part if len(part) == rows else part[:rows]
+
+
+def _lazy(found: Any) -> list[LazyRows]:
+    return [one for one in tree_leaves(found) if isinstance(one, LazyRows)]
+
+
+def _is_view(one: Any, lazy: LazyRows) -> bool:
+    """Returns whether `one` is a tensor in the memory of the rows of `lazy`."""
+    if not isinstance(one, Tensor) or isinstance(one, LazyRows) or one.layout is not torch.strided:
+        return False
+    return lazy._part is not None and one.untyped_storage()._cdata == lazy._part.untyped_storage()._cdata
 
 
 def _plain(found: Any) -> Any:
@@ -409,18 +444,21 @@ def _changed(func: Any, args: Any, kwargs: Any) -> Any:
     lazy = kwargs["out"] if "out" in kwargs else kwargs["input"] if "input" in kwargs else args[0]
     if not isinstance(lazy, LazyRows):
         return func(*_plain(args), **_plain(kwargs))
-    if any(one() is not None for one in lazy._given):
+    in_use = [one for made in lazy._given if (one := made()) is not None]
+    whole = lazy.whole()
+    if not all(_is_view(one, lazy) for one in in_use):
         raise RuntimeError(
             "an accelerated model's rows must not be changed in place while a slice of them is in use; call "
             ".clone() on the output first"
         )
-    whole = lazy.whole()
+    before = whole.clone()
     for reader in list(lazy._readers):
-        reader.replace(lazy, whole)
-    changed = whole.clone()
+        reader.replace(lazy, before if in_use else whole)
+    changed = whole if in_use else before
     args, kwargs = tree_map_only(LazyRows, lambda one: changed if one is lazy else one.whole(), (args, kwargs))
     found = func(*args, **kwargs)
-    _Become.apply(lazy, changed)  # type: ignore[no-untyped-call]
+    if not in_use:
+        _Become.apply(lazy, changed)  # type: ignore[no-untyped-call]
     return lazy if found is changed else found
 
 

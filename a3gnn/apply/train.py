@@ -101,8 +101,8 @@ def train(
             trained to its end.
         out: A new folder, or with `resume` the folder of the run to continue; by default runs/train-GRAPH.
         resume: Whether to continue the run in `out`.
-        host_memory_limit: Limit of memory that can't be reclaimed: bytes, or text such as "4GiB"; None for the limit of
-            the tuned.json, if any.
+        host_memory_limit: Limit of this process's memory that can't be reclaimed, forked processes left out: bytes, or
+            text such as "4GiB"; None for the limit of the tuned.json, if any.
         target_accuracy: Validation quality, by the metric, in percent, such as 88; for mae the error, such as 0.4.
             Until it is reached and the mean of the next three points keeps it, validation also runs at the points of
             the learning curve, as in a tune, and the result contains the time to target. None uses the target of the

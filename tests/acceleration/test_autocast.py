@@ -96,3 +96,27 @@ def test_large_values_are_right_or_not_finite(kind: Any, scale: float, narrow: t
     kept = found.isfinite()
     assert kept.any() or scale > 1e4
     torch.testing.assert_close((found.double() / scale)[kept], (exact / scale)[kept], rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("form", ["autocast", "parameters"])
+@pytest.mark.parametrize("scale", [pytest.param(1e4, marks=pytest.mark.weekly), 3e4])
+@pytest.mark.parametrize(("conv", "more"), CASES, ids=[f"{conv} {[*more]}" for conv, more in CASES])
+def test_what_is_finite_in_pyg_is_finite(
+    conv: nn.Module, more: dict[str, Any], scale: float, form: str, narrow: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    width, plain = 600 if getattr(conv, "in_channels", 6) == 600 else 6, copy.deepcopy(conv)
+    x, found = scale * torch.rand(50, width), []
+    if form == "parameters":
+        plain, x = plain.to(narrow), x.to(narrow)
+        more = {name: one.to(narrow) for name, one in more.items()}
+    for model in (plain, accelerate(copy.deepcopy(plain))):
+        leaf = x.clone().requires_grad_()
+        with torch.autocast("cpu", narrow, enabled=form == "autocast"):
+            out = model(leaf, EDGES, **more)
+        out.float().mean().backward()
+        found.append([out.detach(), leaf.grad, *(one.grad for one in model.parameters())])
+    for theirs, ours in zip(*found, strict=True):
+        if theirs is not None:
+            assert not (theirs.isfinite() & ~ours.isfinite()).any()

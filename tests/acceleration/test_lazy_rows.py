@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv, TransformerConv
 
 from a3gnn import accelerate
 from a3gnn.acceleration.lazy_rows import LazyRows, joined
@@ -257,6 +257,61 @@ def test_a_change_beside_a_slice_in_use() -> None:
         rows.add_(1)
     del part
     rows.add_(1)
+
+
+CHANGED_BY_VIEWS: dict[str, Callable[[Tensor], Any]] = {
+    "column": lambda h: h[:, 1].mul_(2),
+    "first rows": lambda h: h[:3].mul_(2),
+    "twice": lambda h: [view.mul_(2) for view in [h[:, 1]] for _ in range(2)],
+    "beside all": lambda h: [h[:, 1].mul_(2), h.mul_(2), h[3].mul_(2)],
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_BY_VIEWS)
+def test_changes_through_views_have_gradients(change: str) -> None:
+    torch.manual_seed(0)
+    plain, found = Net(SAGEConv, lambda net, h, x: h).double(), []
+    for net in (accelerate(copy.deepcopy(plain)), plain):
+        x, seen = BATCH.x.double().requires_grad_(), []
+        hidden = net.first(x, BATCH.edge_index) * 1
+        CHANGED_BY_VIEWS[change](hidden)
+        hidden.register_hook(seen.append)
+        net.second(hidden, BATCH.edge_index).square().sum().backward()
+        found.append([x.grad, *seen, *(one.grad for one in net.first.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert_same(one, other, torch.float64)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda h: Halved.apply(h), lambda h: torch.utils.checkpoint.checkpoint(torch.sin, h, use_reentrant=True)],
+)
+def test_a_change_through_a_view_that_an_autograd_function_can_not_see(function: Any) -> None:
+    rows, _ = lazy()
+    rows[:, 1].mul_(2)
+    with pytest.raises(RuntimeError, match=r"through a slice or view of it.* call \.clone\(\) on the output before"):
+        function(rows)
+
+
+def test_a_change_through_a_view_after_rows_were_computed_from_it() -> None:
+    """PyG's backward pass refuses it, too."""
+    rows, _ = lazy()
+    hidden = rows * 1
+    sines = joined(hidden[:3].sin(), 10, lambda inputs, _: inputs[0].sin(), [hidden])
+    total = sines.sum()
+    hidden[:, 1].mul_(2)
+    with pytest.raises(RuntimeError, match="rows of an accelerated model's output must be read before"):
+        total.backward()
+
+
+def test_hooks_of_parameters_that_are_not_used_stay_silent() -> None:
+    seen: list[Any] = []
+    conv = accelerate(TransformerConv(6, 4, root_weight=False))
+    for name, one in conv.named_parameters():
+        one.register_hook(lambda grad, name=name: seen.append((name, grad)))
+    conv(BATCH.x, BATCH.edge_index).square().sum().backward()
+    assert {name for name, _ in seen} == {name for name, one in conv.named_parameters() if one.grad is not None}
+    assert all(grad is not None for _, grad in seen)
 
 
 def test_readers_keep_the_values_before_a_change() -> None:

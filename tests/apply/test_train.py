@@ -3,8 +3,12 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import mmap
 import os
 import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -160,6 +164,54 @@ def test_a_memory_limit_saves_and_says_how_to_go_on(whole_run, small_folder_grap
     with pytest.raises(MemoryLimitError, match=r"must keep to 1.00 MiB .* is saved after 0 epochs and 1 mini-batch;"):
         train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, host_memory_limit=2**20)
     train(CONFIG, small_folder_graph, task=task, epochs=4, out=out, resume=True)
+    assert_same_run(out, whole_run)
+
+
+def held(size: int) -> mmap.mmap:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the flags of mmap are Linux's")
+@pytest.mark.parametrize("who", ["thread", "forked process"])
+def test_a_limit_counts_threads_of_the_run_and_not_other_processes(who, whole_run, small_folder_graph, task, tmp_path):
+    out, config = tmp_path / "limited", CONFIG.replace(parallel_mode="mode1", num_workers=2)
+    ended, children = threading.Event(), []
+
+    def hold() -> None:
+        memory_of_the_thread = held(2 * room)
+        ended.wait(60)
+        memory_of_the_thread.close()
+
+    def start(line: str) -> None:
+        if not line.startswith("epoch   2"):
+            return
+        if who == "thread":
+            children.append(threading.Thread(target=hold))
+            children[0].start()
+            return
+        ready, written = os.pipe()
+        child = os.fork()
+        if child == 0:
+            kept = held(2 * room)
+            os.write(written, b"1")
+            time.sleep(60)
+            os._exit(len(kept) == 0)
+        children.append(child)
+        os.read(ready, 1)
+
+    room = 192 * 2**20
+    limit = memory.host_bytes() + room
+    arguments = {"task": task, "epochs": 4, "out": out, "host_memory_limit": limit}
+    if who == "thread":
+        with pytest.raises(MemoryLimitError, match=r"is saved after [23] epochs"):
+            train(config, small_folder_graph, notify=start, **arguments)
+        ended.set()
+        children[0].join()
+        train(config, small_folder_graph, **arguments, resume=True)
+    else:
+        train(config, small_folder_graph, notify=start, **arguments)
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
     assert_same_run(out, whole_run)
 
 
