@@ -247,17 +247,16 @@ def test_the_whole_story(
     press("Stop with the best so far")
     is_shown("#status", "^stopped")
 
-    if width > 390:  # test_rows_follow_what_happens_and_keep_focus_and_ticks compares, too
-        other = Client(quick_server.url).start(GRAPH, trainer="client", budget=8, name="another")
-        tell(other, 3)
-        other.stop()
-        page.get_by_role("link", name="Studies", exact=True).click()
-        for one in (other, study):
-            page.get_by_role("checkbox", name=f"Compare study {one.id},").check()
-        press("Compare")
-        for name in (f"story at {width}", "another"):
-            page.get_by_role("heading", name=name).wait_for()
-        is_shown("main", "Figures")
+    other = Client(quick_server.url).start(GRAPH, trainer="client", budget=8, name="another")
+    tell(other, 3)
+    other.stop()
+    page.get_by_role("link", name="Studies", exact=True).click()
+    for one in (other, study):
+        page.get_by_role("checkbox", name=f"Compare study {one.id},").check()
+    press("Compare")
+    for name in (f"story at {width}", "another"):
+        page.get_by_role("heading", name=name).wait_for()
+    is_shown("main", "Figures")
 
     page.goto(address(quick_server, study))
     page.select_option("#pick-priority", "memory")
