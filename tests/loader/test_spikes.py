@@ -14,10 +14,11 @@ def run(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_spike_is_forgotten_once_it_is_gone() -> None:
-    plain, early, late = (int(run(*kind).split()[0]) for kind in (("plain",), ("at", "3"), ("at", "20")))
-    assert early <= plain + 5
-    assert late <= plain + 5
+# After an early spike, more batches follow that it could cut.
+@pytest.mark.parametrize("after", ["3", pytest.param("20", marks=pytest.mark.weekly)])
+def test_a_spike_is_forgotten_once_it_is_gone(after: str) -> None:
+    plain, spiked = (int(run(*kind).split()[0]) for kind in (("plain",), ("at", after)))
+    assert spiked <= plain + 5
 
 
 @pytest.mark.parametrize("loop", ["shares", "whole"])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from a3gnn.graphs.graph import Graph
-from a3gnn.service.client import Client
-from tests.page.test_service_page import CONTRASTS, end, open_page, server, tell, told  # noqa: F401
+from a3gnn.service.client import Client, RemoteStudy
+from tests.page.test_service_page import CONTRASTS, end, open_page, server, tell  # noqa: F401
 from tests.service.conftest import write_npz
 from tests.service.servers import GRAPH, Server
 
@@ -15,9 +15,19 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 pytestmark = pytest.mark.slow
 
 
-def test_rows_follow_what_happens_and_keep_focus_and_ticks(server: Server, told, open_page) -> None:  # noqa: F811
-    first = told(3, budget=30, name="first")
-    told(2, budget=30, name="second")
+@pytest.fixture(scope="module")
+def two(server: Server) -> list[RemoteStudy]:  # noqa: F811
+    """Two studies that run, one with a long name: their processes take long to start."""
+    studies = []
+    for name, trials in (("a-name-without-a-break-" * 6, 3), ("short", 2)):
+        study = Client(server.url).start(GRAPH, trainer="client", budget=30, name=name, memory_limit="1GiB")
+        tell(study, trials)
+        studies.append(study)
+    return studies
+
+
+def test_rows_follow_what_happens_and_keep_focus_and_ticks(server: Server, two, open_page) -> None:  # noqa: F811
+    first, second = two
     page = open_page(server.url)
     row = page.locator(f'tr[data-key="{first.id}"]')
     assert page.get_by_role("button", name="Compare").is_disabled()
@@ -37,7 +47,7 @@ def test_rows_follow_what_happens_and_keep_focus_and_ticks(server: Server, told,
     assert page.locator("#picked").inner_text() == "2 of 2 to 4 chosen"
     page.get_by_role("button", name="Compare").press("Enter")
     page.get_by_role("heading", name="Compare studies").wait_for()
-    assert page.locator(".beside h2").all_inner_texts() == ["A second", "B first"]
+    assert page.locator(".beside h2").all_inner_texts() == [f"A {second.state()['name']}", f"B {first.state()['name']}"]
     assert page.locator(".plot .dot").count() >= 4
     third.stop()
 
@@ -80,11 +90,9 @@ def test_a_dropped_graph_is_predicted_and_studied(server: Server, open_page, tmp
         *(pytest.param(*one, marks=pytest.mark.weekly) for one in ((390, "light"), (1440, "light"), (1440, "dark"))),
     ],
 )
-def test_every_page_fits_and_has_contrast(server: Server, told, open_page, width, scheme) -> None:  # noqa: F811
-    long = "a-name-without-a-break-" * 6
-    studies = [told(2, budget=9, name=long), told(2, budget=9, name="short")]
-    Client(server.url).add_graph(f"{GRAPH},seed=3", name=long)
-    compared = "&".join(f"study={study.id}" for study in studies)
+def test_every_page_fits_and_has_contrast(server: Server, two, open_page, width, scheme) -> None:  # noqa: F811
+    Client(server.url).add_graph(f"{GRAPH},seed=3", name="a-name-without-a-break-" * 6)
+    compared = "&".join(f"study={study.id}" for study in two)
     for path in ("/", f"/compare?{compared}", "/start?graph=2", "/graphs/page", "/graphs/2/page", "/docs", "/nowhere"):
         page = open_page(f"{server.url}{path}", width, scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path

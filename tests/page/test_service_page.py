@@ -45,6 +45,14 @@ def told(server: Server) -> Iterator[Callable[..., RemoteStudy]]:
         end(study)
 
 
+@pytest.fixture(scope="module")
+def shared(server: Server) -> RemoteStudy:
+    """A study with three told trials, for tests that tell it more: its process takes long to start."""
+    study = Client(server.url).start(GRAPH, trainer="client", budget=40, memory_limit="1GiB")
+    tell(study, 3)
+    return study
+
+
 def end(study: RemoteStudy) -> None:
     if study.state()["status"] in ("queued", "running"):
         study.stop()
@@ -156,8 +164,8 @@ def test_a_stopped_study_is_called_stopped_and_its_page_follows_when_it_goes_on(
     assert other.locator("#status").inner_text().startswith("running")
 
 
-def test_the_focus_stays_when_the_page_changes(server: Server, told, open_page) -> None:
-    study = told(3, budget=12)
+def test_the_focus_stays_when_the_page_changes(server: Server, shared: RemoteStudy, open_page) -> None:
+    study = shared
     page = open_page(address(server, study))
     page.locator("#trial-table tbody button").nth(1).focus()
     tell_until_shown(page, study)
@@ -171,8 +179,8 @@ def test_the_focus_stays_when_the_page_changes(server: Server, told, open_page) 
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1440, marks=pytest.mark.weekly)])
-def test_a_long_failure_fits(server: Server, told, open_page, width: int) -> None:
-    study = told(2)
+def test_a_long_failure_fits(server: Server, shared: RemoteStudy, open_page, width: int) -> None:
+    study = shared
     tell(study, 2, failure="invalid", detail="undefined symbol: _ZN3c106detail14torchCheckFail" + "EPKcS2_jRKNSt7" * 12)
     page = open_page(address(server, study), width)
     page.locator("#failures").wait_for()

@@ -33,6 +33,12 @@ def unseen(simulate, draw):
     return simulate("friends", draw("friends", 120, 99))
 
 
+@pytest.fixture
+def few_trees(monkeypatch):
+    """Fits have at most 40 trees: for what holds of any number of them."""
+    monkeypatch.setattr(learner, "_NUM_TREES", (0, 20, 40))
+
+
 @pytest.fixture(scope="module")
 def default_known(corpus, unseen):
     """A surrogate fitted to the corpus and the unseen graph's default configuration."""
@@ -199,7 +205,7 @@ def test_a_broken_memory_limit_raises_the_peaks_of_its_like(corpus, unseen, defa
     assert expected.mean[0, HOST] == pytest.approx(before.mean[0, HOST], rel=0.02)
 
 
-def test_other_failed_trials_change_nothing(corpus, unseen):
+def test_other_failed_trials_change_nothing(few_trees, corpus, unseen):
     failed = dataclasses.replace(corpus[0], outcome=Failure(FailureKind.OUT_OF_MEMORY, "killed"))
     small = corpus[:30]
     with_failure, without = Surrogate().fit([*small, failed]), Surrogate().fit(small)
@@ -207,7 +213,7 @@ def test_other_failed_trials_change_nothing(corpus, unseen):
     assert with_failure.num_rows_ == 30
 
 
-def test_copies_count_once_and_repetitions_all(corpus, unseen):
+def test_copies_count_once_and_repetitions_all(few_trees, corpus, unseen):
     small = corpus[:30]
     again = [Measurement.from_dict(row.to_dict()) for row in small]
     once, twice = Surrogate().fit(small), Surrogate().fit([*small, *again])
@@ -216,12 +222,12 @@ def test_copies_count_once_and_repetitions_all(corpus, unseen):
     assert Surrogate().fit([*small, dataclasses.replace(small[3], id="repeated")]).num_rows_ == 31
 
 
-def test_the_same_seed_gives_the_same_surrogate(corpus, unseen):
+def test_the_same_seed_gives_the_same_surrogate(few_trees, corpus, unseen):
     first, second = (Surrogate(seed=3).fit(corpus[:80]) for _ in range(2))
     np.testing.assert_array_equal(predict(first, unseen).high, predict(second, unseen).high)
 
 
-def test_what_takes_the_time_to_find_can_be_taken_over(corpus, unseen):
+def test_what_takes_the_time_to_find_can_be_taken_over(few_trees, corpus, unseen):
     target = unseen[0].setting.graph.fingerprint
     before = Surrogate().fit(corpus, target)
     same, longer = (Surrogate().fit([*corpus, *own], target, like=before) for own in ([], unseen[:20]))
@@ -282,7 +288,7 @@ def test_what_lies_beyond_a_bound_is_expected_as_of_a_truncated_normal():
     assert np.isnan(found[4])
 
 
-def test_limits_that_may_be_a_devices_teach_nothing(corpus, simulate, draw):
+def test_limits_that_may_be_a_devices_teach_nothing(few_trees, corpus, simulate, draw):
     own = simulate("dense@device", draw("dense@device", 3, 5))
     failure = Failure(FailureKind.OUT_OF_MEMORY, "passed the limit", 2**31, 2.0**30)
     failed = dataclasses.replace(own[1], outcome=failure, id="failed")
