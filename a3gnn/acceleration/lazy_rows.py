@@ -420,7 +420,16 @@ def _plainly(grad: bool) -> Iterator[None]:
 
 
 def _hooked(lazy: LazyRows, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    nodes = [] if lazy.grad_fn is None else [one for one, _ in lazy.grad_fn.next_functions if one is not None]
+    # Such as those of tanh and softmax. The second derivative of ReLU is 0.
+    reads_its_result = any(hasattr(one, "_saved_result") and one.name() != "ReluBackward0" for one in nodes)
+
     def called(grad: Tensor) -> Tensor:
+        if reads_its_result and torch.is_grad_enabled():  # torch's hook also gets what second derivatives add by it
+            raise RuntimeError(
+                "a hook of an accelerated model's output can't see all of its second derivatives; call .clone() on the "
+                "output, and register the hook there"
+            )
         grad = _plain(grad)
         found = hook(grad)
         return grad if found is None else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -343,3 +344,25 @@ def test_what_needs_no_rows() -> None:
     assert log == [3]
     assert "tensor" in repr(rows)
     assert torch.equal(copy.deepcopy(rows.detach()), rows.detach())
+
+
+@pytest.mark.parametrize("function", [torch.tanh, torch.sigmoid, partial(torch.softmax, dim=1), torch.relu, torch.sin])
+@pytest.mark.parametrize("clones", [False, True])
+def test_a_hook_sees_all_of_second_derivatives_or_none(function: Callable[[Tensor], Tensor], clones: bool) -> None:
+    """Torch's derivative of tanh reads its result, so a hook of the result also gets second derivatives by it."""
+
+    def second(out: Tensor, x: Tensor) -> Tensor:
+        out = out.clone() if clones else out
+        out.register_hook(lambda grad: grad * 1.5)
+        first = torch.autograd.grad(out[:3].sin().sum(), x, create_graph=True)[0]
+        found: Tensor = torch.autograd.grad(first.square().sum(), x)[0]
+        return found
+
+    rows, x = lazy()
+    whole = x.detach().clone().requires_grad_()
+    expected = second(function(whole * 2), whole)
+    if clones or function in (torch.relu, torch.sin):
+        torch.testing.assert_close(second(function(rows), x), expected)
+    else:
+        with pytest.raises(RuntimeError, match=r"call \.clone\(\) on the output"):
+            second(function(rows), x)

@@ -377,7 +377,7 @@ def compare(seed: int) -> bool:
     """
     torch.manual_seed(seed)
     plain = Net(random.Random(seed)).double()
-    changes_views = any(step.startswith("set ") for steps in plain.steps for step in steps)
+    may_be_refused = any(step == "hooked" or step.startswith("set ") for steps in plain.steps for step in steps)
     nearly = copy.deepcopy(plain)
     for one in nearly.parameters():
         one.data *= 1 + 1e-15 * torch.randn_like(one)
@@ -385,8 +385,8 @@ def compare(seed: int) -> bool:
     if isinstance(theirs, RuntimeError):
         assert isinstance(ours, RuntimeError), theirs
     elif isinstance(ours, RuntimeError):
-        assert changes_views, ours
-        assert "call .clone() on the output" in str(ours)
+        assert may_be_refused, ours
+        assert "call .clone() on the" in str(ours)
     else:
         try:
             assert_all_same(ours, theirs)
@@ -418,4 +418,4 @@ def test_programs_see_the_same() -> None:
 @pytest.mark.weekly
 @pytest.mark.filterwarnings("ignore")
 def test_many_programs_see_the_same() -> None:
-    assert sum(compare(seed) for seed in range(80, 2600)) > 2200
+    assert sum(compare(seed) for seed in range(80, 2932)) > 2480
