@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -131,7 +131,7 @@ class Call:
             self.graph.num_dst,
             all_rows,
             [self.x],
-            [edges, *_without_unused(tensors, first, given)],
+            [edges, *_without_unused(tensors, first, (given, edges))],
             _level(self.x) + 1,
             conv.note_read,
         )
@@ -144,20 +144,20 @@ class Call:
         return out.to(torch.promote_types(self.dtype, torch.float32)) if self.adds_float32 else out
 
 
-def _without_unused(tensors: list[Tensor], out: Tensor, x: Tensor) -> list[Tensor]:
-    """Returns `tensors`, of which those that `out`, a function of `x`, doesn't depend on are detached.
+def _without_unused(tensors: list[Tensor], out: Tensor, inputs: Iterable[Tensor | None]) -> list[Tensor]:
+    """Returns `tensors`, detached where `out`, which is computed from them and `inputs`, doesn't depend on them.
 
     Otherwise torch would run their hooks, without a gradient.
     """
-    seen: set[Any] = {x.grad_fn}
+    seen: set[Any] = {None, *(one.grad_fn for one in inputs if one is not None)}
     pending: list[Any] = [out.grad_fn]
     while pending:
         node = pending.pop()
-        if node is not None and node not in seen:
+        if node not in seen:
             seen.add(node)
             pending.extend(before for before, _ in node.next_functions)
     leaves = {id(getattr(node, "variable", None)) for node in seen}
-    return [one if id(one) in leaves or one.grad_fn in seen - {None} else one.detach() for one in tensors]
+    return [one if id(one) in leaves or (one.grad_fn and one.grad_fn in seen) else one.detach() for one in tensors]
 
 
 def _level(x: Any) -> int:

@@ -101,7 +101,7 @@ def _knob(knob: Knob, found: list[Any]) -> dict[str, Any]:
         "help": knob.help,
         "default": knob.default,
         "values": values,
-        "texts": [knob_text(knob, value) for value in values],
+        "texts": [_knob_text(knob, value) for value in values],
         "differs": len(values) > 1,
     }
 
@@ -113,7 +113,7 @@ def _order(knob: Knob, value: Any) -> Any:
     return float("inf") if value is None else value
 
 
-def knob_text(knob: Knob, value: Any) -> str:
+def _knob_text(knob: Knob, value: Any) -> str:
     """Returns a knob's value as text."""
     if value is None:
         return f"the {TASKS}'s"
