@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -86,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--drop", type=float, default=0.5, help="points below the script's best accuracy")
     made.add_argument("--budget", default="3min", help="of the tune")
     made.add_argument("--folder", type=Path, help="where tunes are kept; by default a temporary folder")
-    made.add_argument("--json", type=Path, help="write the result to this file")
+    made.add_argument("--json", type=Path, help="write the result to this file, beside those of other graphs in it")
     return made
 
 
@@ -215,6 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints a table."""
     options = parser().parse_args(arguments)
     console, results = Console(), {}
+    asked = {"options": {"seeds": options.seeds, "epochs": options.epochs}}
     table = Table("graph", "side", "seconds to the script's accuracy", "gain", "configuration")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -243,12 +245,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 what = describe_config(tuned.config) if name == "tuned" else ""
                 table.add_row(spec, name, text, median_and_range(gained.get(name, [1.0]), 1), what)
             curves = {name: [one._asdict() for one in some] for name, some in compared.curves.items()}
-            results[spec] = {"seconds": all_seconds, "gains": gained, "config": tuned.config.to_dict()}
-            results[spec] |= {"curves": curves, "targets": compared.targets}
+            result = {"seconds": all_seconds, "gains": gained, "config": tuned.config.to_dict()}
+            results[Path(spec).stem] = asked | result | {"curves": curves, "targets": compared.targets}
             console.print(f"{spec}: {gained}")
     console.print(table)
     if options.json:
-        write_report(options.json, options={"seeds": options.seeds, "epochs": options.epochs}, graphs=results)
+        before = json.loads(options.json.read_text())["graphs"] if options.json.exists() else {}
+        write_report(options.json, graphs=before | results)
 
 
 if __name__ == "__main__":

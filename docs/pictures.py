@@ -77,7 +77,8 @@ def hero() -> None:
         target = 100 * result["targets"][0]
         first = None
         for name, color in SIDES.items():
-            seconds, accuracy = result["curves"][name][0].values()
+            curve = result["curves"][name][0]
+            seconds, accuracy = curve["seconds"], curve["accuracy"]
             best = [100 * value for value in itertools.accumulate(accuracy, max)]
             reached = next(second for second, value in zip(seconds, best, strict=True) if value >= target)
             first = first or reached
