@@ -239,6 +239,11 @@ def test_the_whole_story(
     page.locator("#budget").fill("soon")
     press("Continue")
     is_shown("#alert", "a duration such as 10min")
+    with page.expect_response(lambda answer: answer.url.endswith("/head")) as news:
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    news.value.finished()
+    page.wait_for_timeout(200)
+    is_shown("#alert", "a duration such as 10min")  # a look at what is new leaves it
     page.locator("#budget").fill("70")
     press("Continue")
     is_shown("#status", "^running")

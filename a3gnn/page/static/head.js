@@ -20,6 +20,9 @@ function place(id, html) {
   for (const one of element.querySelectorAll("input[id]")) one.value = typed.get(one.id) ?? one.value;
 }
 
+/** Returns the newest head; what the last action was told stays until the state changes. */
+const newHead = (found, shown) => (found && found.state === shown.state ? { ...found, alert: found.alert || shown.alert } : found);
+
 /** Shows the phases of a study that runs; the present one is marked. */
 function drawPhases(head) {
   const element = byId("phases");

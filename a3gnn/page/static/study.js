@@ -74,7 +74,7 @@ function follow(prefix) {
     const found = head && await ask(`${prefix}/head`); // a page without a head has its views alone
     const isNew = !found || found.trials !== head.trials || found.state !== head.state || views.waiting;
     const fresh = isNew && (!found || found.has_begun) ? await ask(`${prefix}/views`) : null;
-    head = found;
+    head = newHead(found, head);
     if (fresh) {
       views = fresh;
       if (views.objectives && !state.touched) resetPicker(views);

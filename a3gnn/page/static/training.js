@@ -41,7 +41,8 @@ const prefix = byId("actions").getAttribute("action").replace(/\/page$/, "");
 
 showTraining(view);
 keepLooking(async () => {
-  view = await ask(`${prefix}/view`);
+  const found = await ask(`${prefix}/view`);
+  view = { ...found, head: newHead(found.head, view.head) };
   showTraining(view);
   return view.head.active ? LOOK_S : ENDED_LOOK_S;
 }, LOOK_S, () => (view.head.active ? `${prefix}/events?after=${view.head.events}` : null));
