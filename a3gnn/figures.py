@@ -64,7 +64,12 @@ class Spread(NamedTuple):
 
         Larger is better, as in all ratios of speed that are shown.
         """
-        return self.describe(form, "x sooner" if self.median > 1 else "x as fast")
+        return self.describe(form, f"x {self.sooner_word}")
+
+    @property
+    def sooner_word(self) -> str:
+        """How a ratio of seconds is called: `sooner`, or `as fast` if it is not above 1."""
+        return "sooner" if self.median > 1 else "as fast"
 
     def over(self, other: Spread) -> Spread:
         """Returns the ratio to `other`, with the least and the largest ratio of two measurements."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -17,8 +18,7 @@ from a3gnn.errors import UsageError
 from a3gnn.evaluation.evaluate import metric_of
 from a3gnn.graphs.split import Split
 from a3gnn.hybrid.schedule import STALL_S, TrainerSampling
-from a3gnn.hybrid.trainers.opening import NamedTrainers, open_several, open_trainer
-from a3gnn.hybrid.trainers.request import Trainers
+from a3gnn.hybrid.trainers.opening import Opener, OpenRequest
 from a3gnn.machine.energy import EnergyMeter
 from a3gnn.machine.other_work import OtherWork
 from a3gnn.machine.probe import device_context_bytes
@@ -31,17 +31,16 @@ from a3gnn.process.heap import trim_heap
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.storage.host_limits import evaluation_bytes
 from a3gnn.task import Task
-from a3gnn.training.adapting.trainer import check_adapting
 from a3gnn.training.checkpoint import identity
 from a3gnn.training.compile_ahead import KernelSet, compile_ahead, optimizer_imports
 from a3gnn.training.curve import first_point
 from a3gnn.training.ending import Ending, Patience
-from a3gnn.training.fit import run
+from a3gnn.training.fit import Interrupt, run
 from a3gnn.training.progress import Progress, TargetAccuracy
 from a3gnn.training.rank_processes import SynchronousAlgorithm, processes
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.result import TrainResult, make_result
-from a3gnn.training.run_folder import check_run_folder
+from a3gnn.training.run_folder import RunFolder, check_run_folder
 from a3gnn.training.trainer import Trainer, TrainerOptions
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import count
@@ -150,103 +149,143 @@ def train(
     begin, notify = perf_counter(), listener(notify)
     _check(epochs, patience, out, resume, progress, task)
     trim_heap()  # what an earlier training of this process freed would count in the peak and the limit of this one
-    said = NamedTrainers(trainer_shares, trainer_sampling, trainer_stall, adapt, prefetch)
-    asked = None if trainers is None else Trainers.of(trainers, *said)
+    opener = Opener(
+        trainers=trainers,
+        shares=trainer_shares,
+        sampling=trainer_sampling,
+        stall_s=trainer_stall,
+        adapt=adapt,
+        prefetch=prefetch,
+    )
     metric = checked_metric(metric)
     limit, shares = checked_limit(option("host_memory_limit"), host_memory_limit), Split.of(split, split_seed)
-    with processes(algorithm) as us, ExitStack() as stack:
-        notify = us.said(notify)
-        if out is not None and us.speaks:
+    with processes(algorithm) as process, ExitStack() as stack:
+        notify = process.said(notify)
+        if out is not None and process.speaks:
             check_run_folder(Path(out), resume=resume)
             stack.enter_context(claimed(Path(out), notify))
         if isinstance(config, Mapping):
             config = TrainConfig.from_dict(config)
-        with us.first_alone():
+        with process.first_alone():
             begin += compile_ahead(KernelSet(), notify)
             name = None if model is None else model_name(model)
             request = TrainRequest.of(config, dataset, task, name, metric, notify, shares)
             begin += compile_ahead(KernelSet.of(request.graph, request.task, request.config), notify)
-        request = us.adapted(request.described(notify), notify)
-        request, several = open_several(request, asked, said, us, out if resume else None, notify)
-        if adapt and several is None:
-            check_adapting(request.graph, request.config, us.count)
-        ending = ending_of(epochs, patience, request.task, notify)
-        accuracy = request.target
-        if target_accuracy is not None:
-            accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
-        if flag("until_target", until_target) and accuracy is None:
-            raise UsageError(
-                f"{option('until_target')} needs a target; give {option('target_accuracy')}, or a tuned.json with one"
-            )
+        opened = opener.open(request, process, out if resume else None, notify)
+        graph, ending = opened.request.graph, ending_of(epochs, patience, opened.request.task, notify)
+        accuracy = _accuracy(opened.request, target_accuracy, until_target)
         if limit is None and request.tuned is not None:
             limit = request.tuned.limits.host_bytes
-        graph = request.graph
-        folder = us.folder(
+        folder = process.folder(
             lambda: stack.enter_context(claimed_next(f"train-{graph.name}", notify)) if out is None else Path(out),
             resume=resume,
         )
-        interrupt, limit = us.interrupt(), us.limit(limit, notify)
-        has_gpu = us.device != "cpu" if several is None else several.use_gpu
-        for module in optimizer_imports(request.task, has_gpu):
-            import_module(module)  # before timing starts, because trials of a tune start with it imported
-        context_bytes = device_context_bytes() if has_gpu else 0
-        # An earlier training of this process has its own peak.
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
+        training = _Training(
+            opened=opened,
+            folder=folder,
+            ending=ending,
+            accuracy=accuracy,
+            until_target=until_target,
+            limit=process.limit(limit, notify),
+            resume=resume,
+            progress=progress and process.speaks,
+            begin=begin,
+            notify=notify,
+        )
+        return training.run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Training:
+    """A training with an open graph and folder, its memory limit in bytes, and when it began, on `perf_counter`."""
+
+    opened: OpenRequest
+    folder: RunFolder
+    ending: Ending
+    accuracy: float | None
+    until_target: bool
+    limit: int | None
+    resume: bool
+    progress: bool
+    begin: float
+    notify: Callable[[str], None]
+
+    def run(self) -> TrainResult:
+        """Opens the trainer, trains, evaluates test nodes and writes the result."""
+        process, interrupt = self.opened.us, self.opened.us.interrupt()
+        context_bytes = _prepared_device(self.opened.request.task, self.opened.has_gpu)
+        memory = self.limit, evaluation_bytes(self.limit)
+        options = TrainerOptions(self.folder.scratch, *memory, interrupt.check, lambda: interrupt.noted)
         before = perf_counter()
-        stack.enter_context(watched(graph, notify, interrupt.check))
-        with us.first_alone():
-            made = open_trainer(
-                request,
-                several,
-                us,
-                TrainerOptions(
-                    folder.scratch, limit, evaluation_bytes(limit), interrupt.check, lambda: interrupt.noted
-                ),
-                adapt=adapt,
-            )
-            us.prepare(made)
-        with made as trainer:
-            setup_s = perf_counter() - before
-            known = identity(graph, request.config, request.task, us.count, trainer.trainers, us.identity)
-            done = folder.begin(trainer, known)
-            done.setup_s = done.setup_s if resume else setup_s
-            if request.task.is_own:
-                notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
-            target = None if accuracy is None else _target(trainer, done, accuracy, ends=until_target)
-            first = None if target is None and not ending.watches else _first_point(trainer, done)
-            others, meter = OtherWork(), EnergyMeter(trainer.gpus, host=us.leads_machine)
-            test = run(
-                trainer,
-                folder,
-                done,
-                interrupt,
-                ending=ending,
-                first=first,
-                target=target,
-                meter=meter,
-                progress=progress and us.speaks,
-                notify=notify,
-            )
-            seconds = perf_counter() - begin
-            stolen = others.stolen_share()
-            result = make_result(
-                trainer,
-                done,
-                request,
-                folder.path,
-                seconds,
-                stolen,
-                context_bytes,
-                ending,
-                target,
-                test,
-                meter.told,
-                us,
-            )
-            folder.finish(result.to_dict())
+        with watched(self.opened.request.graph, self.notify, interrupt.check):
+            with process.first_alone():
+                made = self.opened.trainer(options)
+                process.prepare(made)
+            with made as trainer:
+                return self._trained(trainer, interrupt, perf_counter() - before, context_bytes)
+
+    def _trained(self, trainer: Trainer, interrupt: Interrupt, setup_s: float, context_bytes: int) -> TrainResult:
+        request, process = self.opened.request, self.opened.us
+        known = identity(request.graph, request.config, request.task, process.count, trainer.trainers, process.identity)
+        done = self.folder.begin(trainer, known)
+        done.setup_s = done.setup_s if self.resume else setup_s
+        if request.task.is_own:
+            self.notify(f"{trainer.metric.label} is computed from {trainer.evaluation}")
+        target = None if self.accuracy is None else _target(trainer, done, self.accuracy, ends=self.until_target)
+        first = None if target is None and not self.ending.watches else _first_point(trainer, done)
+        others, meter = OtherWork(), EnergyMeter(trainer.gpus, host=process.leads_machine)
+        test = run(
+            trainer,
+            self.folder,
+            done,
+            interrupt,
+            ending=self.ending,
+            first=first,
+            target=target,
+            meter=meter,
+            progress=self.progress,
+            notify=self.notify,
+        )
+        result = make_result(
+            trainer,
+            done,
+            request,
+            process,
+            folder=self.folder.path,
+            seconds=perf_counter() - self.begin,
+            stolen_share=others.stolen_share(),
+            context_bytes=context_bytes,
+            ending=self.ending,
+            target=target,
+            test_accuracy=test,
+            energy=meter.told,
+        )
+        self.folder.finish(result.to_dict())
         return result
+
+
+def _prepared_device(task: Task, has_gpu: bool) -> int:
+    """Imports what a step needs and resets the device's peak, before timing; returns its context's bytes, 0 without."""
+    for module in optimizer_imports(task, has_gpu):
+        import_module(module)  # before timing starts, because trials of a tune start with it imported
+    context_bytes = device_context_bytes() if has_gpu else 0
+    # An earlier training of this process has its own peak.
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    return context_bytes
+
+
+def _accuracy(request: TrainRequest, target_accuracy: float | None, until_target: bool) -> float | None:
+    """Returns the validation quality to reach, or None; raises a `UsageError` if an argument is out of range."""
+    accuracy = request.target
+    if target_accuracy is not None:
+        accuracy = metric_of(request.task, request.graph).quality_of(option("target_accuracy"), target_accuracy)
+    if flag("until_target", until_target) and accuracy is None:
+        raise UsageError(
+            f"{option('until_target')} needs a target; give {option('target_accuracy')}, or a tuned.json with one"
+        )
+    return accuracy
 
 
 def _target(trainer: Trainer, done: Progress, accuracy: float, *, ends: bool) -> TargetAccuracy:

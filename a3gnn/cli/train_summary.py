@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from a3gnn.option_names import program
+from a3gnn.report.ratios import show_ratio, show_speed
+from a3gnn.report.table import beside, labeled, noted
 from a3gnn.report.text import wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.units import count, format_duration, format_seconds, format_size
@@ -18,16 +20,8 @@ if TYPE_CHECKING:
 
 #: Share of stolen core time from which the summary reports it. Guess: it then costs a tenth.
 _MUCH_STOLEN = 0.05
-#: Width of a label below the table.
-_LABEL = 11
-
-
-class Row(NamedTuple):
-    """A line of the table: a label, a figure, and a note beside it."""
-
-    label: str
-    value: str
-    note: str = ""
+#: A line of the table: a label, a figure, and a note beside it.
+_Row = tuple[str, str, str]
 
 
 def summary_lines(
@@ -49,40 +43,32 @@ def summary_lines(
     model = MODEL_LABELS.get(result.task.model, result.task.model)
     yield from wrapped(f"Trained {model} on {result.graph} in {format_duration(result.seconds)}")
     yield ""
-    yield from _table(list(_rows(result, promised, verbose)))
+    yield from noted(list(_rows(result, promised, verbose)))
     yield ""
     if whole:
-        yield from wrapped(whole, f"{'Took':<{_LABEL}}", " " * _LABEL)
+        yield from labeled("Took", whole)
     for label, text in _details(result, verbose):
-        yield from wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
-    yield f"{'Saved':<{_LABEL}}{result.folder}/model.pt, metrics.jsonl, result.json"
+        yield from labeled(label, text)
+    yield beside("Saved", f"{result.folder}/model.pt, metrics.jsonl, result.json")
     from a3gnn.graphs.split import Split
 
     spec = dataset or (promised.spec if promised is not None else "") or "GRAPH"
     words = ["predict", str(result.folder), "--dataset", Split.in_spec(spec)[1], "--out", "predictions.npy"]
-    yield f"{'Next':<{_LABEL}}{program()} {shlex.join(words)}"
+    yield beside("Next", f"{program()} {shlex.join(words)}")
 
 
-def _table(rows: list[Row]) -> Iterator[str]:
-    """Yields the rows in columns; long notes continue in their column."""
-    labels, values = (max(len(row[i]) for row in rows) for i in (0, 1))
-    for row in rows:
-        figures = f"  {row.label:<{labels}}  {row.value:>{values}}"
-        yield from wrapped(row.note, f"{figures}   ", " " * (len(figures) + 3)) if row.note else [figures]
-
-
-def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[Row]:
+def _rows(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[_Row]:
     metric, speed = result.metric, result.throughput_epochs_per_s
     memory = "peak_device_bytes" if result.peak_device_bytes else "peak_host_bytes"
     took = getattr(result, memory)
-    yield Row(f"test {metric.label}", metric.show(result.test_accuracy), _when(result))
+    yield f"test {metric.label}", metric.show(result.test_accuracy), _when(result)
     note = "still improving when the epochs ended" if result.still_improving else ""
-    yield Row(f"validation {metric.label}", metric.show(result.val_accuracy), note)
+    yield f"validation {metric.label}", metric.show(result.val_accuracy), note
     yield from _target(result, promised, verbose)
     yield from _trained(result, promised)
-    note = _beside(speed, promised, "throughput_epochs_per_s", "{:.3g}".format)
-    yield Row("epochs per second", f"{speed:.3g}", note)
-    yield Row("peak memory", format_size(took), _beside(took, promised, memory, format_size))
+    note = _beside(speed, promised, "throughput_epochs_per_s", show_speed)
+    yield "epochs per second", show_speed(speed), note
+    yield "peak memory", format_size(took), _beside(took, promised, memory, format_size)
 
 
 def _when(result: TrainResult) -> str:
@@ -91,15 +77,15 @@ def _when(result: TrainResult) -> str:
     return f"at epoch {result.best_epoch} of {result.epochs}, the best by validation"
 
 
-def _trained(result: TrainResult, promised: TunedConfig | None) -> Iterator[Row]:
+def _trained(result: TrainResult, promised: TunedConfig | None) -> Iterator[_Row]:
     """Yields the time of training beside the tune's, if the tune trained this configuration."""
     before = None if promised is None else promised.trained
     if before is not None:
         note = f"the tune trained it for {format_seconds(before.seconds)}"
-        yield Row("time of training", format_seconds(result.train_seconds), note)
+        yield "time of training", format_seconds(result.train_seconds), note
 
 
-def _target(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[Row]:
+def _target(result: TrainResult, promised: TunedConfig | None, verbose: bool) -> Iterator[_Row]:
     """Yields the time to the target beside the tune's, if there is a target."""
     if result.target_accuracy is None:
         return
@@ -111,12 +97,12 @@ def _target(result: TrainResult, promised: TunedConfig | None, verbose: bool) ->
         note = f"the tune measured {median}" + ("" if low == high else f" ({low} to {high})")
     label = f"time to {result.metric.show(result.target_accuracy)}"
     if result.seconds_to_accuracy is None or result.eval_seconds_to_accuracy is None:
-        yield Row(label, "not reached", note)
+        yield label, "not reached", note
         return
-    yield Row(label, format_seconds(result.seconds_to_accuracy), note)
+    yield label, format_seconds(result.seconds_to_accuracy), note
     if verbose:
         whole = result.seconds_to_accuracy + result.eval_seconds_to_accuracy
-        yield Row("  with evaluations", format_seconds(whole))
+        yield "  with evaluations", format_seconds(whole), ""
 
 
 def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Callable[[float], str]) -> str:
@@ -127,11 +113,11 @@ def _beside(found: float, promised: TunedConfig | None, metric: str, shown: Call
         before = getattr(promised.measured, metric)
         if not before:  # the tune measured no device memory
             return ""
-        return f"the tune measured {shown(before)} ({found / before:.2f}x)"
+        return f"the tune measured {shown(before)} ({show_ratio(found / before)})"
     if metric not in promised.predicted:
         return ""
     mean, low, high = (promised.predicted[metric][bound] for bound in ("mean", "low", "high"))
-    return f"predicted {shown(mean)} ({shown(low)} to {shown(high)}; {found / mean:.2f}x)"
+    return f"predicted {shown(mean)} ({shown(low)} to {shown(high)}; {show_ratio(found / mean)})"
 
 
 def _details(result: TrainResult, verbose: bool) -> Iterator[tuple[str, str]]:
@@ -173,7 +159,9 @@ def _stolen(result: TrainResult) -> str:
 def _trainers(found: dict[str, Any]) -> str:
     """Returns the trainers' names and seeds, and the work that their shares repeat."""
     work, pairs = found["repeated_work"], zip(found["names"], found["shares"], strict=True)
-    repeated = f"{work['rows']:.2f}x the rows of one trainer, {work['sampled_edges']:.2f}x its sampled edges"
+    repeated = (
+        f"{show_ratio(work['rows'])} the rows of one trainer, {show_ratio(work['sampled_edges'])} its sampled edges"
+    )
     adapted = f" after {count(len(found['changes']), 'change')}" if "changes" in found else ""
     seeds = ", ".join(f"{name} {share}" for name, share in pairs)
     ahead = f", prefetch {','.join(map(str, found['prefetch']))}" if found["prefetch"] else ""

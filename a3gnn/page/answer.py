@@ -6,10 +6,10 @@ from typing import Any
 
 from a3gnn.figures import DISTURBED, LEAST_PAIRS, Figures, Spread, doubts
 from a3gnn.page.stored_study import Measured
-from a3gnn.report.text import show_quality, show_seconds
+from a3gnn.report.ratios import show_percent, show_ratio, show_seconds, show_speed
 from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import Comparison
-from a3gnn.units import count, format_size
+from a3gnn.units import count
 
 UNPROVEN = "gain not established"
 SINGLE = "not verified"
@@ -58,13 +58,9 @@ def _ends(measured: Measured, other: int | None) -> dict[str, list[str]]:
     front = measured.front
 
     def texts(figures: Figures) -> dict[str, str]:
-        reached = figures.seconds_to_accuracy is not None
-        return {
-            "time": f"{show_seconds(figures)} s" if reached else show_seconds(figures),
-            "throughput": f"{figures.throughput_epochs_per_s:.3g}",
-            "memory": format_size(getattr(figures, front.memory)),
-            "accuracy": show_quality(figures, front.metric),
-        }
+        _, _, memory, quality = front.texts(figures)
+        speed = show_speed(figures.throughput_epochs_per_s)
+        return {"time": show_seconds(figures, " s"), "throughput": speed, "memory": memory, "accuracy": quality}
 
     before, after = (texts(measured.rows[index].measured) for index in (measured.default, other))
     return {name: [before[name], after[name]] for name in before}
@@ -77,15 +73,14 @@ def _compared(against: Comparison, measured: Measured) -> list[dict[str, Any]]:
     if against.missed:
         badges.append(f"target missed with {count(against.missed, 'seed')}")
     if against.time is not None and front.target is not None:
-        words = "sooner" if against.time.median > 1 else "as fast"
-        label, at_least = f"{words} at {front.metric.show(front.target)}", "at least " if against.time_at_least else ""
-        found.append(_ratio("time", label, against.time, badges, at_least, against.time_again))
+        label = f"{against.time.sooner_word} at {front.metric.show(front.target)}"
+        found.append(_gain("time", label, against.time, badges, against.at_least, against.time_again))
     again = against.throughput_again
-    found.append(_ratio("throughput", "epochs per second", against.throughput, badges, again=again))
+    found.append(_gain("throughput", "epochs per second", against.throughput, badges, again=again))
     found.append(_memory(against.memory, against.memory_most))
     if against.accuracy is not None:
         label = f"points of validation {front.metric.label}"
-        found.append(_gain("accuracy", label, "points", against.accuracy, "{:+.2f}", "", ()))
+        found.append(_gain("accuracy", label, against.accuracy, [], unit="points"))
     return found
 
 
@@ -103,32 +98,24 @@ def _so_far(measured: Measured) -> list[dict[str, Any]]:
     found, front = [], measured.front
     if own.seconds_to_accuracy is not None and other.seconds_to_accuracy is not None and front.target is not None:
         ratio = other.seconds_to_accuracy / own.seconds_to_accuracy
-        words = "sooner" if ratio > 1 else "as fast"
-        label = f"{words} at {front.metric.show(front.target)}"
-        found.append(_ratio("time", label, Spread(ratio, ratio, ratio, 1), badges))
-    found.append(_ratio("throughput", "epochs per second", own.throughput.over(other.throughput), badges))
+        spread = Spread(ratio, ratio, ratio, 1)
+        found.append(_gain("time", f"{spread.sooner_word} at {front.metric.show(front.target)}", spread, badges))
+    found.append(_gain("throughput", "epochs per second", own.throughput.over(other.throughput), badges))
     found.append(_memory(getattr(own, front.memory) / getattr(other, front.memory), None))
     return found
-
-
-def _ratio(
-    name: str, label: str, spread: Spread, badges: list[str], before: str = "", again: Spread | None = None
-) -> dict[str, Any]:
-    return _gain(name, label, "x", spread, "{:.2f}x", before, badges, again)
 
 
 def _gain(
     name: str,
     label: str,
-    unit: str,
     spread: Spread,
-    form: str,
-    before: str,
-    badges: list[str] | tuple[()],
+    badges: list[str],
+    before: str = "",
     again: Spread | None = None,
+    unit: str = "x",
 ) -> dict[str, Any]:
     """Returns a gain: `spread` decides, and `again`, which has the range of one more training, is shown."""
-    none = 1.0 if unit == "x" else 0.0
+    none, show = (1.0, show_ratio) if unit == "x" else (0.0, "{:+.2f}".format)
     repeated, verdict = spread.repeats > 1, "unclear"
     if repeated and (spread.low > none or spread.high < none):
         verdict = "better" if spread.low > none else "worse"
@@ -138,8 +125,8 @@ def _gain(
     return {
         "name": name,
         "label": label,
-        "text": before + form.format(spread.median),
-        "range": f"{form.format(spread.low)} to {form.format(spread.high)}" if ranged else "",
+        "text": before + show(spread.median),
+        "range": f"{show(spread.low)} to {show(spread.high)}" if ranged else "",
         "unit": unit,
         "median": spread.median,
         "low": low,
@@ -160,7 +147,7 @@ def _memory(ratio: float, most: float | None) -> dict[str, Any]:
     return {
         "name": "memory",
         "label": "peak memory",
-        "text": f"{change:+d}%" if change else "0%",
+        "text": show_percent(ratio),
         "range": at_most,
         "unit": "x",
         "median": 1 / ratio,

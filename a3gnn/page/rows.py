@@ -12,7 +12,7 @@ from a3gnn.learning_curve import FOLLOWING, CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.objectives import DOUBLINGS, MAY_BE_LATE, MIN_WEIGHT, Priority
 from a3gnn.page.stored_study import Measured
-from a3gnn.report.text import describe_config, show_quality, show_seconds, show_throughput
+from a3gnn.report.text import describe_config
 from a3gnn.tuning.outcome.kept_tune import limits_of, reference_among
 from a3gnn.tuning.study.limits import training_limits
 from a3gnn.tuning.study.trial import JudgedTrial
@@ -57,12 +57,7 @@ def _figures(measured: Measured, index: int) -> dict[str, Any]:
     return {
         "figures": dataclasses.asdict(figures),
         "shown_quality": shown,
-        "text": {
-            "throughput": show_throughput(figures),
-            "seconds": show_seconds(figures),
-            "memory": format_size(getattr(figures, front.memory)),
-            "quality": show_quality(figures, front.metric),
-        },
+        "text": front.texts(figures)._asdict(),
         "feasible": row.feasible,
         "on_front": row.on_front,
         "compared": row.compared,

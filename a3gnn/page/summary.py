@@ -15,7 +15,8 @@ from a3gnn.page.answer import gain_views
 from a3gnn.page.stored_study import Measured, StoredStudy
 from a3gnn.pareto import non_dominated
 from a3gnn.prediction import Prediction
-from a3gnn.report.text import changes_of, describe_figures, describe_knob
+from a3gnn.report.ratios import describe_figures
+from a3gnn.report.text import changes_of, describe_knob
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.importance import read_importance
 from a3gnn.tuning.study.measured_front import read_predicted_front

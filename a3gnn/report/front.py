@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -26,7 +24,8 @@ from a3gnn.metric import Metric
 from a3gnn.objectives import PRESETS, Objectives, Priority
 from a3gnn.pareto import non_dominated
 from a3gnn.report.rows import REJECTED, FrontRow, FrontRows
-from a3gnn.report.text import BASELINE_WORDS, describe_config, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.report.table import aligned, csv_text, html_table
+from a3gnn.report.text import BASELINE_WORDS, describe_config, wrapped
 from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
@@ -46,9 +45,6 @@ TOO_SELDOM = (_IN_ROUNDS, _ONCE)
 #: Label of rows that were not timed in the verification, and the footnote of a table with both kinds.
 _BEFORE = "measured once"
 _TIMED_BEFORE = "Rows measured once ran before the verification; they are shown at the machine's speed during it."
-#: HTML styles of rows that break a limit, and of cells, by whether they hold a figure.
-_PALE = ' style="opacity:0.5"'
-_ALIGN = {True: "text-align:right;white-space:nowrap", False: "text-align:left;white-space:normal;min-width:8em"}
 _INDENT = " " * 4
 #: Mark of rows on the front.
 _MARK = "*"
@@ -160,11 +156,7 @@ class Front(FrontRows):
 
     def csv(self) -> str:
         """Returns `records` as CSV; unknown values are empty."""
-        out = io.StringIO()
-        writer = csv.DictWriter(out, FrontRow.columns(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.records())
-        return out.getvalue()
+        return csv_text(FrontRow.columns(), self.records())
 
     def to_dataframe(self) -> DataFrame:
         """Returns `records` as a pandas DataFrame, a row per measured configuration.
@@ -340,16 +332,16 @@ def front_cells(front: Front, everything: bool = False) -> FrontCells:
     shown = [row for row in front.rows if everything or _is_shown(row)]
     seldom = sum(row.note in TOO_SELDOM and row not in shown for row in front.rows)
     mixed = len({row.in_play_off for row in shown}) > 1
-    columns = _columns(front)
+    headings, places = zip(*_columns(front), strict=True)
     rows = []
     for row in shown:
         names = ["baseline" if label == "default" else label for label in row.labels]  # files name it `default`
         labels = ", ".join([*names, _BEFORE] if mixed and not row.in_play_off else names)
         why = ", ".join(filter(None, [row.describe_broken(), row.note]))
-        rows.append((labels, *(show(row.measured) for _, show in columns), describe_config(row.config), why))
+        rows.append((labels, *(front.texts(row.measured)[place] for place in places), describe_config(row.config), why))
     return FrontCells(
         title=_title(front),
-        headings=("", *(heading for heading, _ in columns), "configuration", "why not"),
+        headings=("", *headings, "configuration", "why not"),
         rows=tuple(rows),
         feasible=tuple(row.feasible for row in shown),
         on_front=tuple(row.on_front for row in shown),
@@ -372,15 +364,11 @@ def _footnote(mixed: bool, seldom: int) -> str | None:
     return " ".join(lines) or None
 
 
-def _columns(front: Front) -> list[tuple[str, Callable[[Figures], str]]]:
-    """Returns the headings of the figures, the front's speed first, each with the function that shows it."""
-    columns: list[tuple[str, Callable[[Figures], str]]] = [
-        ("epochs/s", show_throughput),
-        ("memory", lambda figures: format_size(getattr(figures, front.memory))),
-        (f"validation {front.metric.label}", lambda figures: show_quality(figures, front.metric)),
-    ]
+def _columns(front: Front) -> list[tuple[str, int]]:
+    """Returns the headings of the figures, the front's speed first, each with its place in `FigureTexts`."""
+    columns = [("epochs/s", 0), ("memory", 2), (f"validation {front.metric.label}", 3)]
     if front.times_accuracy:
-        columns.insert(0 if front.by_seconds else 1, (front.seconds_heading, show_seconds))
+        columns.insert(0 if front.by_seconds else 1, (front.seconds_heading, 1))
     return columns
 
 
@@ -394,37 +382,25 @@ def _title(front: Front) -> str:
 def front_html(front: Front, everything: bool = False) -> str:
     """Returns the table of `front_cells` as HTML; rows that break a limit are pale."""
     cells = front_cells(front, everything)
-    head = _html_row("th", cells, cells.headings)
-    marked = [
+    rows = [
         (" ".join(filter(None, (_MARK * best, row[0]))), *row[1:])
         for row, best in zip(cells.rows, cells.on_front, strict=True)
     ]
-    rows = [_html_row("td", cells, row, feasible) for row, feasible in zip(marked, cells.feasible, strict=True)]
+    table = html_table(cells.headings, rows, cells.figures, [i for i, kept in enumerate(cells.feasible) if not kept])
     note = "" if cells.footnote is None else f"<p><small>{escape(cells.footnote)}</small></p>"
-    body = "\n".join(rows)
-    return (
-        f"<p><b>{escape(cells.title)}</b></p>\n"
-        f"<table>\n<thead>\n{head}\n</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{note}"
-    )
-
-
-def _html_row(tag: str, cells: FrontCells, row: tuple[str, ...], feasible: bool = True) -> str:
-    said = (f'<{tag} style="{_ALIGN[i in cells.figures]}">{escape(text)}</{tag}>' for i, text in enumerate(row))
-    return f"<tr{'' if feasible else _PALE}>{''.join(said)}</tr>"
+    return f"<p><b>{escape(cells.title)}</b></p>\n{table}\n{note}"
 
 
 def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
     """Yields the rows of `front_cells`: figures in columns, then labels with the configuration, then why not."""
     cells = front_cells(front, everything)
-    numbers = [[row[i] for i in cells.figures] for row in cells.rows]
-    headings = [cells.headings[i] for i in cells.figures]
-    widths = [max(map(len, column)) for column in zip(headings, *numbers, strict=True)]
+    headings, *lines = aligned([[row[i] for i in cells.figures] for row in (cells.headings, *cells.rows)], 0)
     yield from wrapped(cells.title)
     yield ""
-    yield _aligned(headings, widths)
-    for row, figures, best in zip(cells.rows, numbers, cells.on_front, strict=True):
+    yield f"  {headings}"
+    for row, figures, best in zip(cells.rows, lines, cells.on_front, strict=True):
         label, *_, words, why = row
-        yield _aligned(figures, widths, _MARK if best else "")
+        yield f"{_MARK if best else '':<2}{figures}"
         words = "" if words == BASELINE_WORDS else words  # the label says so
         yield from wrapped(": ".join(filter(None, (label, words))), _INDENT, _INDENT * 2)
         if why:
@@ -432,10 +408,6 @@ def front_lines(front: Front, everything: bool = False) -> Iterator[str]:
     if cells.footnote is not None:
         yield ""
         yield from wrapped(cells.footnote)
-
-
-def _aligned(texts: list[str], widths: list[int], mark: str = "") -> str:
-    return f"{mark:<2}" + "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

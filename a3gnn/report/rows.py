@@ -13,6 +13,7 @@ from a3gnn.figures import Figures
 from a3gnn.limits import Breach
 from a3gnn.measurement import METRICS, Metrics
 from a3gnn.metric import ACCURACY, Metric
+from a3gnn.report.ratios import FigureTexts
 
 _KNOBS = tuple(name for name in TrainConfig().to_dict() if name != "schema_version")
 _FLAGS = ("on_front", "feasible", "labels", "broken", "note", "in_play_off", "compared")
@@ -126,6 +127,10 @@ class FrontRows:
     def by_seconds(self) -> bool:
         """Whether speed means seconds to accuracy."""
         return self.speed == "seconds_to_accuracy"
+
+    def texts(self, figures: Figures) -> FigureTexts:
+        """Returns `figures` in words, with the memory and the quality of this front."""
+        return FigureTexts.of(figures, self.memory, self.metric)
 
     @property
     def times_accuracy(self) -> bool:

@@ -1,4 +1,4 @@
-"""Configurations and figures in words, and lines of text for a terminal."""
+"""Configurations in words, and lines of text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 from a3gnn.checks import OneOf, Size
 from a3gnn.config import KNOBS, TrainConfig
-from a3gnn.figures import Figures
 from a3gnn.knobs import TASKS, Knob
 from a3gnn.limits import Breach
-from a3gnn.metric import Metric
 from a3gnn.task import Task
 from a3gnn.units import format_size
 
@@ -107,64 +105,9 @@ def _continues(knob: Knob) -> bool:
     return knob.show.words.startswith(" ")
 
 
-def describe_figures(figures: Figures, memory: str, speed: str, metric: Metric, target: float | None = None) -> str:
-    """Returns speed, memory and validation quality of `figures` in one line.
-
-    An example: `3.7 s to 87.20% · 7.96 (7.8 to 8.2) epochs/s · 300 MiB · >= 87.20% validation accuracy`. The seconds
-    come first if they are the `speed`, and are left out without a target.
-
-    Args:
-        figures: Figures of a configuration.
-        memory: Name of the memory metric.
-        speed: Name of the speed metric.
-        metric: Metric of the quality.
-        target: The validation quality to reach, if known.
-    """
-    parts = [
-        f"{show_throughput(figures)} epochs/s",
-        format_size(getattr(figures, memory)),
-        f"{show_quality(figures, metric)} validation {metric.label}",
-    ]
-    by_seconds = speed == "seconds_to_accuracy"
-    if by_seconds or target is not None or figures.seconds_to_accuracy is not None:
-        parts.insert(
-            0 if by_seconds else 1, _seconds_to(figures, metric.label if target is None else metric.show(target))
-        )
-    return " · ".join(parts)
-
-
 def describe_breaches(breaches: Sequence[Breach]) -> str:
     """Returns broken limits in one line: `host memory 12.0 MiB over the limit of 300 MiB, accuracy ...`."""
     return ", ".join(breach.describe() for breach in breaches)
-
-
-def show_throughput(figures: Figures) -> str:
-    """Returns the median throughput and the range of the replicates: `7.96 (7.8 to 8.2)`."""
-    low, high = (f"{value:.3g}" for value in (figures.throughput_low, figures.throughput_high))
-    median = f"{figures.throughput_epochs_per_s:.3g}"
-    return median if low == high else f"{median} ({low} to {high})"
-
-
-def show_seconds(figures: Figures) -> str:
-    """Returns the seconds to the target: `1.65`, `not reached`, or the seeds that reached it: `1 of 2 seeds`."""
-    if figures.seconds_to_accuracy is not None:
-        return f"{figures.seconds_to_accuracy:.3g}"
-    reached = figures.seeds - figures.seeds_missed
-    return f"{reached} of {figures.seeds} seeds" if figures.seeds_missed and reached else "not reached"
-
-
-def _seconds_to(figures: Figures, target: str) -> str:
-    if figures.seconds_to_accuracy is not None:
-        return f"{show_seconds(figures)} s to {target}"
-    shown = show_seconds(figures)
-    return f"{target} {shown if shown == 'not reached' else f'reached with {shown}'}"
-
-
-def show_quality(figures: Figures, metric: Metric) -> str:
-    """Returns the validation quality, with `>=` if it is a lower bound: `>= 78.75%`."""
-    if figures.val_accuracy is None:
-        return "no"
-    return (metric.show if figures.complete else metric.show_at_least)(figures.val_accuracy)
 
 
 def wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:

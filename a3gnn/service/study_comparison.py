@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from a3gnn.errors import UsageError
 from a3gnn.figures import Spread
+from a3gnn.report.ratios import show_ratio
 from a3gnn.report.text import describe_config
 from a3gnn.service import study_files
 from a3gnn.service.home import JobFolder
@@ -84,14 +85,10 @@ def gains(found: Compared) -> Iterator[Gains]:
     yield from _gains(found, "Epochs per second over the baseline (right is better)", lambda one: one.throughput_again)
     title = "How much sooner at the target (right is better)"
     yield from _gains(found, title, lambda one: one.time_again, of_time=True)
-    yield from _gains(found, "Memory over the baseline (left is better)", lambda one: _single(one.memory))
+    yield from _gains(found, "Memory over the baseline (left is better)", lambda one: Spread.of([one.memory]))
     yield from _gains(
         found, "Points of accuracy beside the baseline (right is better)", lambda one: one.accuracy, in_points=True
     )
-
-
-def _single(value: float) -> Spread:
-    return Spread(value, value, value, 1)
 
 
 def _gains(
@@ -121,8 +118,8 @@ def _gains(
     def bar(tune: ToldTune, one: Spread | None) -> Bar:
         if one is None or tune.against is None:
             return Bar(tune.letter, _why_unknown(tune))
-        at_least = "at least " if of_time and tune.against.time_at_least else ""
-        words = one.describe("+.1f") if in_points else at_least + one.describe(".3g", "x")
+        of_speed = tune.against.describe_time if of_time else one.describe
+        words = one.describe("+.1f") if in_points else of_speed(".3g", "x")
         return Bar(tune.letter, words, at(one.low), at(one.median), at(one.high))
 
     yield Gains(title, tuple(bar(*pair) for pair in against), at(0.0 if in_points else 1.0), ends)
@@ -210,7 +207,8 @@ def _points(tune: ToldTune) -> Iterator[tuple[str, float, float, str, str]]:
         memory = getattr(row.measured, tune.front.memory) / max(getattr(base, tune.front.memory), 1)
         speed = row.measured.throughput_epochs_per_s / base.throughput_epochs_per_s
         kind = "chosen" if row.config == tune.config else "kept"
-        words = f"{tune.letter}: {speed:.2f}x epochs/s, {memory:.2f}x memory: {describe_config(row.config)}"
+        figures = f"{show_ratio(speed)} epochs/s, {show_ratio(memory)} memory"
+        words = f"{tune.letter}: {figures}: {describe_config(row.config)}"
         yield tune.letter, memory, speed, kind, words
 
 

@@ -111,8 +111,7 @@ class Gain(NamedTuple):
         speed = found.time_again if priority.time else found.throughput_again
         if speed is None or speed.median <= 0:
             return None
-        at_least = "at least " if priority.time and found.time_at_least else ""
-        words = f"{at_least}{speed.describe('.3g', 'x sooner' if priority.time else 'x faster')}"
+        words = found.sooner(".3g") if priority.time else speed.describe(".3g", "x faster")
         return cls(math.log(speed.median), words, sure)
 
 

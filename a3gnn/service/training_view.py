@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from a3gnn.errors import A3GNNError
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.metric import ACCURACY, Metric
+from a3gnn.report.ratios import show_ratio, show_speed, shown
 from a3gnn.service.home import JobFolder
 from a3gnn.service.study_files import FileCache
 from a3gnn.training.tuned import TunedConfig
@@ -175,21 +176,21 @@ def _figures(
     best = max((quality for _, quality in curve), default=None)
     yield Figure(
         f"validation {metric.label}",
-        _text(val_accuracy, metric.show),
-        _text(best if result is None else result["val_accuracy"], metric.show),
+        shown(val_accuracy, metric.show),
+        shown(best if result is None else result["val_accuracy"], metric.show),
         "the best so far" if result is None and best is not None else "",
     )
     yield Figure(
         f"test {metric.label}",
-        _text(test_accuracy, metric.show),
-        _text(None if result is None else result["test_accuracy"], metric.show),
+        shown(test_accuracy, metric.show),
+        shown(None if result is None else result["test_accuracy"], metric.show),
     )
     trained = None if promise is None else promise.trained
     spent = curve[-1][0] if curve else None
     yield Figure(
         "time of training",
-        _text(None if trained is None else trained.seconds, format_seconds),
-        _text(spent if result is None else result["train_seconds"], format_seconds),
+        shown(None if trained is None else trained.seconds, format_seconds),
+        shown(spent if result is None else result["train_seconds"], format_seconds),
         "" if result is None else f"{count(len(epochs), 'epoch')}",
     )
     yield from _measured(promise, result, epochs)
@@ -216,7 +217,7 @@ def _seconds_row(target: dict[str, Any], has_ended: bool) -> Figure:
     reached, note = target["reached_s"], ""
     if reached is not None and target["promised_s"] is not None:
         over = reached / target["promised_s"][0]
-        note = f"{over:.2f}x the promise" if has_ended else "by the end of its epoch"
+        note = f"{show_ratio(over)} the promise" if has_ended else "by the end of its epoch"
     return Figure(
         f"time to {target['shown']}",
         promised,
@@ -235,19 +236,15 @@ def _measured(
     speed = result["throughput_epochs_per_s"] if result is not None else speeds[len(speeds) // 2] if speeds else None
     yield Figure(
         "epochs per second",
-        _text(None if before is None else before.throughput_epochs_per_s, "{:.3g}".format),
-        _text(speed, "{:.3g}".format),
+        shown(None if before is None else before.throughput_epochs_per_s, show_speed),
+        shown(speed, show_speed),
         _over(speed, None if before is None else before.throughput_epochs_per_s),
     )
     name = "peak_device_bytes" if before is not None and before.peak_device_bytes else "peak_host_bytes"
     most = None if before is None else getattr(before, name)
     took = None if result is None else result[name]
-    yield Figure("peak memory", _text(most, format_size), _text(took, format_size), _over(took, most))
+    yield Figure("peak memory", shown(most, format_size), shown(took, format_size), _over(took, most))
 
 
 def _over(found: float | None, before: float | None) -> str:
-    return f"{found / before:.2f}x the study's" if found and before else ""
-
-
-def _text(value: float | None, show: Any) -> str:
-    return "" if value is None else str(show(value))
+    return f"{show_ratio(found / before)} the study's" if found and before else ""

@@ -129,6 +129,8 @@ def make_result(
     trainer: Trainer,
     done: Progress,
     request: TrainRequest,
+    us: Alone,
+    *,
     folder: Path,
     seconds: float,
     stolen_share: float,
@@ -137,7 +139,6 @@ def make_result(
     target: TargetAccuracy | None,
     test_accuracy: float,
     energy: str,
-    us: Alone,
 ) -> TrainResult:
     """Returns the result of a finished run.
 
@@ -145,6 +146,7 @@ def make_result(
         trainer: With the weights of model.pt.
         done: The final progress.
         request: The run's request.
+        us: This process among the ranks.
         folder: The run's folder.
         seconds: Seconds of the call.
         stolen_share: Share of the cores' time that other machines took.
@@ -153,7 +155,6 @@ def make_result(
         target: The run's target, if any.
         test_accuracy: Quality on test nodes.
         energy: What energy counts, or why it is unknown.
-        us: This process among the ranks.
     """
     reached = None if target is None else done.reached(target.accuracy)
     best = None if ended_at(target, done) else done.best

@@ -25,14 +25,14 @@ from a3gnn.process.child import (
 )
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.profiling.store.provenance import describe_machine
-from a3gnn.report.text import configuration, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.report.table import aligned
+from a3gnn.report.text import configuration, wrapped
 from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
-from a3gnn.units import format_size
 
 #: Seconds from asking a process to end until it is killed. Guess.
 _GRACE_S = 20.0
@@ -309,20 +309,7 @@ def machines_lines(found: Sequence[TunedMachine]) -> Iterator[str]:
         f"{best}"
     )
     yield ""
-    cells = [
-        (
-            one.machines,
-            show_throughput(figures),
-            show_seconds(figures),
-            format_size(getattr(figures, tune.front.memory)),
-            show_quality(figures, tune.front.metric),
-        )
-        for one, tune, figures in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *cells, strict=True)]
-    for row in (_HEADINGS, *cells):
-        name, *figures = zip(row, widths, strict=True)
-        yield "  ".join([f"{name[0]:<{name[1]}}", *(f"{text:>{width}}" for text, width in figures)])
+    yield from aligned([_HEADINGS, *((one.machines, *tune.front.texts(figures)) for one, tune, figures in rows)])
     for one, tune, _ in rows:
         yield ""
         yield from _told(one, tune)

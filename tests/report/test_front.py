@@ -12,8 +12,9 @@ from a3gnn.errors import ConfigError
 from a3gnn.measurement import METRICS, Metrics
 from a3gnn.metric import ACCURACY
 from a3gnn.report.front import NO_GAIN, Front, MeasuredConfig, front_cells, front_lines
+from a3gnn.report.ratios import describe_figures
 from a3gnn.report.rows import REJECTED
-from a3gnn.report.text import describe_config, describe_figures
+from a3gnn.report.text import describe_config
 from tests.report.rows import MiB, figures, objectives
 
 

@@ -1,12 +1,10 @@
-"""`open_trainer`: opens the trainer of a request: one trainer, this process's share of it, or several trainers.
-
-`open_several` chooses several trainers by options or by the configuration.
-"""
+"""`Opener`: opens the trainer of a request: one trainer, this process's share of it, or several trainers."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,37 +21,11 @@ from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn.threads import pool
-from a3gnn.training.adapting.trainer import AdaptingTrainer
+from a3gnn.training.adapting.trainer import AdaptingTrainer, check_adapting
 from a3gnn.training.checkpoint import saved_shares
 from a3gnn.training.rank_processes import Alone
 from a3gnn.training.request import TrainRequest
 from a3gnn.training.trainer import Trainer, TrainerOptions
-
-
-def open_trainer(
-    request: TrainRequest,
-    several: OpenTrainers | None,
-    us: Alone,
-    options: TrainerOptions,
-    *,
-    adapt: bool,
-) -> Trainer:
-    """Returns the trainer of `request`; raises the errors of `Trainer`.
-
-    Args:
-        request: Graph, configuration and task.
-        several: Trainers of this process; None for one.
-        us: This process in a training run.
-        options: See `Trainer`.
-        adapt: Whether one trainer adapts its preparation of mini-batches; ignored for `several`, which have their own
-            setting.
-    """
-    given = request.graph, request.config, request.task
-    if several is not None:
-        return open_hybrid(*given, several, options)
-    if not adapt:
-        return us.trainer(request, options)
-    return AdaptingTrainer(*given, options, device=us.device, expected=request.promised)
 
 
 def open_hybrid(
@@ -79,97 +51,100 @@ def open_hybrid(
     )
 
 
-class NamedTrainers(NamedTuple):
-    """Options for trainers that the configuration names; see `Trainers`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opener:
+    """The options of `train` for what trains: one trainer, this process's share of it, or several trainers.
 
-    Attributes:
-        shares: Seeds of each trainer.
-        sampling: How mini-batches are sampled.
-        stall_s: Seconds that a stage may take.
-        adapt: Whether shares and threads change.
-        prefetch: Depths by stage.
+    The fields are those of `Trainers`, whose `names` override the configuration's if `trainers` is not None, and raise
+    its errors.
     """
 
-    shares: Sequence[int] | None
-    sampling: TrainerSampling
-    stall_s: float
+    trainers: str | None = None
+    shares: Sequence[int] | None = None
+    sampling: TrainerSampling = "whole"
+    stall_s: float = STALL_S
+    adapt: bool = False
+    prefetch: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.trainers is not None:
+            self.of(TrainConfig())
+
+    def of(self, config: TrainConfig) -> Trainers | None:
+        """Returns the trainers: the named ones, or those of `config` with its depths and `adapt`; None for one.
+
+        Raises:
+            UsageError: See `Trainers.of`; or there is one trainer, and another field needs several.
+        """
+        names, adapt, prefetch, config = self.trainers, self.adapt, self.prefetch, config.canonical()
+        if names is None and config.trainers > 1:
+            names, adapt = device_names(config.trainers), adapt or config.adapt == "on"
+            if prefetch is None and config.prefetch_depth:
+                prefetch = [config.prefetch_depth] * len(Schedule().depths)
+        return Trainers.of(names, self.shares, self.sampling, self.stall_s, adapt, prefetch)
+
+    def open(
+        self, request: TrainRequest, us: Alone, run: str | Path | None, notify: Callable[[str], None]
+    ) -> OpenRequest:
+        """Returns what trains `request`, its model described and its configuration adapted to this process.
+
+        Args:
+            request: Graph, configuration and task.
+            us: This process in a training run. With several ranks, or with a graph on graph servers, the
+                configuration's trainers are ignored, and a message says so.
+            run: Folder of the run to resume; None for a new one.
+            notify: Takes messages for people.
+
+        Raises:
+            UsageError: See `Trainers.of`, `Trainers.on` and `check_adapting`; or ranks train by an algorithm, which
+                excludes these options.
+            DeviceError: A device does not exist.
+        """
+        request = us.adapted(request.described(notify), notify)
+        _check_algorithm(us, self)
+        if self.trainers is not None:
+            request = dataclasses.replace(request, config=with_one_trainer(request.config))
+        else:
+            request = _with_possible_trainers(request, us, notify)
+        asked = self.of(request.config)
+        if asked is None:
+            if self.adapt:
+                check_adapting(request.graph, request.config, us.count)
+            return OpenRequest(request, None, us, self.adapt)
+        several = asked.on(
+            request.graph,
+            request.config,
+            request.task,
+            us.count,
+            kept=None if run is None else saved_shares(run),
+            hardware=lambda: probe_hardware(notify=notify),
+        )
+        for line in several.lines:
+            notify(line)
+        return OpenRequest(request, several, us, self.adapt)
+
+
+class OpenRequest(NamedTuple):
+    """A request, several trainers of this process or None, this process, and whether a single trainer adapts."""
+
+    request: TrainRequest
+    several: OpenTrainers | None
+    us: Alone
     adapt: bool
-    prefetch: Sequence[int] | None
 
+    @property
+    def has_gpu(self) -> bool:
+        """Whether a GPU trains."""
+        return self.us.device != "cpu" if self.several is None else self.several.use_gpu
 
-def open_several(
-    request: TrainRequest,
-    asked: Trainers | None,
-    said: NamedTrainers,
-    us: Alone,
-    run: str | Path | None,
-    notify: Callable[[str], None],
-) -> tuple[TrainRequest, OpenTrainers | None]:
-    """Returns the request and its trainers, or None for one trainer; `asked` overrides the configuration's trainers.
-
-    Args:
-        request: Graph, configuration and task.
-        asked: Trainers named by an option; None uses the configuration's.
-        said: Options for the configuration's trainers.
-        us: This process in a training run. With several ranks, or with a graph on graph servers, the configuration's
-            trainers are ignored, and a message says so.
-        run: Folder of the run to resume; None for a new one.
-        notify: Takes messages for people.
-
-    Raises:
-        UsageError: See `Trainers.of` and `Trainers.on`; or ranks train by an algorithm, which excludes these options.
-        DeviceError: A device does not exist.
-    """
-    _check_algorithm(us, asked, said.adapt)
-    if asked is not None:
-        request = dataclasses.replace(request, config=with_one_trainer(request.config))
-    else:
-        request = _with_possible_trainers(request, us, notify)
-        asked = configured(request.config, *said)
-    if asked is None:
-        return request, None
-    several = asked.on(
-        request.graph,
-        request.config,
-        request.task,
-        us.count,
-        kept=None if run is None else saved_shares(run),
-        hardware=lambda: probe_hardware(notify=notify),
-    )
-    for line in several.lines:
-        notify(line)
-    return request, several
-
-
-def configured(
-    config: TrainConfig,
-    shares: Sequence[int] | None = None,
-    sampling: TrainerSampling = "whole",
-    stall_s: float = STALL_S,
-    adapt: bool = False,
-    prefetch: Sequence[int] | None = None,
-) -> Trainers | None:
-    """Returns the trainers of `config`; None if it requests one.
-
-    Args:
-        config: Its `trainers`, `prefetch_depth` and `adapt` are used.
-        shares: See `Trainers`.
-        sampling: See `Trainers`.
-        stall_s: See `Trainers`.
-        adapt: Whether to adapt regardless of `config.adapt`.
-        prefetch: Overrides the configuration's depths; None uses them.
-
-    Raises:
-        UsageError: See `Trainers.of`; or the configuration requests one trainer, and another argument needs several.
-    """
-    config = config.canonical()
-    if config.trainers == 1:
-        return Trainers.of(None, shares, sampling, stall_s, adapt, prefetch)
-    if prefetch is None and config.prefetch_depth:
-        prefetch = [config.prefetch_depth] * len(Schedule().depths)
-    return Trainers.of(
-        device_names(config.trainers), shares, sampling, stall_s, adapt or config.adapt == "on", prefetch
-    )
+    def trainer(self, options: TrainerOptions) -> Trainer:
+        """Opens the trainer; raises the errors of `Trainer`."""
+        graph, config, task = self.request.graph, self.request.config, self.request.task
+        if self.several is not None:
+            return open_hybrid(graph, config, task, self.several, options)
+        if not self.adapt:
+            return self.us.trainer(self.request, options)
+        return AdaptingTrainer(graph, config, task, options, device=self.us.device, expected=self.request.promised)
 
 
 def with_one_trainer(config: TrainConfig) -> TrainConfig:
@@ -190,8 +165,8 @@ def device_names(trainers: int) -> str:
     return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
 
 
-def _check_algorithm(us: Alone, asked: Trainers | None, adapt: bool) -> None:
-    names = [name for name, is_said in (("trainers", asked is not None), ("adapt", adapt)) if is_said]
+def _check_algorithm(us: Alone, asked: Opener) -> None:
+    names = [name for name, is_said in (("trainers", asked.trainers is not None), ("adapt", asked.adapt)) if is_said]
     if us.algorithm is not None and names:
         raise UsageError(
             f"{option(names[0])} must be left out with {option('algorithm')}, whose ranks each train mini-batches of "

@@ -14,6 +14,7 @@ from fastapi.responses import RedirectResponse
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError
+from a3gnn.report.ratios import show_ratio, show_speed
 from a3gnn.report.text import describe_config
 from a3gnn.service.answers import PROBLEMS, Asked, form_of
 from a3gnn.service.frame import page_answer, render
@@ -101,8 +102,8 @@ def _described(found: Mapping[str, Any]) -> Prediction:
     memory = "peak_device_bytes" if best["peak_device_bytes"] else "peak_host_bytes"
     names = {"peak_device_bytes": "GPU memory", "peak_host_bytes": "Host memory"}
     shown = [
-        ("Epochs per second", best["throughput_epochs_per_s"], "{:.3g}".format),
-        ("Over the baseline", best["throughput_over_default"], "{:.2f}x".format),
+        ("Epochs per second", best["throughput_epochs_per_s"], show_speed),
+        ("Over the baseline", best["throughput_over_default"], show_ratio),
         ("Seconds to the target", best["seconds_to_accuracy"], format_seconds),
         (names[memory], best[memory], format_size),
         ("Points of accuracy beside the baseline", best["accuracy_beside_default"], "{:+.1f}".format),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +9,11 @@ from typing import Any
 
 from a3gnn.config import KNOBS
 from a3gnn.errors import UsageError
-from a3gnn.figures import Figures, Spread
+from a3gnn.figures import Figures
 from a3gnn.profiling.store.provenance import describe_machine, machine_words
-from a3gnn.report.text import WIDTH, configuration, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.report.ratios import FigureTexts
+from a3gnn.report.table import aligned, csv_text
+from a3gnn.report.text import WIDTH, configuration, wrapped
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
 from a3gnn.tuning.study.comparison import Comparison
@@ -33,6 +33,8 @@ _BOUNDS = ("median", "low", "high")
 _Row = tuple[str, tuple[str, ...]]
 #: Most tunes in one block of the table.
 _MOST_BESIDE = 3
+#: Figures of a tune without such a configuration.
+_UNKNOWN = FigureTexts("-", "-", "-", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,7 @@ class Compared:
     def csv(self) -> str:
         """Returns a row per tune: its request, figures of the default and the choice, ratios, and every knob."""
         rows = [_record(tune) for tune in self.tunes]
-        out = io.StringIO()
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return out.getvalue()
+        return csv_text(list(rows[0]), rows)
 
     def _caveats(self) -> Iterator[str]:
         by: tuple[tuple[Callable[[ToldTune], object], Callable[[ToldTune], str], str], ...] = (
@@ -208,32 +206,24 @@ def compared_rows(found: Compared) -> Iterator[_Row]:
     tunes = found.tunes
     for title, name in (("baseline", "default"), ("chosen", "choice")):
         yield title, ()
-        own = [(tune, getattr(tune, name)) for tune in tunes]
-        yield "  epochs/s", tuple("-" if one is None else show_throughput(one) for _, one in own)
-        yield (
-            f"  {_shared([tune.front.seconds_heading for tune in tunes], 'seconds to target')}",
-            tuple("-" if one is None else show_seconds(one) for _, one in own),
+        texts = [tune.front.texts(one) if (one := getattr(tune, name)) else _UNKNOWN for tune in tunes]
+        labels = (
+            "epochs/s",
+            _shared([tune.front.seconds_heading for tune in tunes], "seconds to target"),
+            "memory",
+            _shared([tune.front.metric.label for tune in tunes], "quality"),
         )
-        yield (
-            "  memory",
-            tuple("-" if one is None else format_size(getattr(one, tune.front.memory)) for tune, one in own),
-        )
-        yield (
-            f"  {_shared([tune.front.metric.label for tune in tunes], 'quality')}",
-            tuple("-" if one is None else show_quality(one, tune.front.metric) for tune, one in own),
-        )
+        for label, cells in zip(labels, zip(*texts, strict=True), strict=True):
+            yield f"  {label}", cells
     yield "chosen / baseline", ()
-    against = [tune.against for tune in tunes]
-    yield "  epochs/s (x)", tuple("-" if one is None else _ratio(one.throughput_again) for one in against)
-    yield (
-        "  sooner at target (x)",
-        tuple("-" if one is None or one.time is None else one.describe_time(".3g") for one in against),
+    rows: tuple[tuple[str, Callable[[Comparison], str | None]], ...] = (
+        ("epochs/s (x)", lambda one: one.throughput_again.describe(".3g")),
+        ("sooner at target (x)", lambda one: one.describe_time(".3g")),
+        ("memory (x)", lambda one: f"{one.memory:.2f}"),
+        ("accuracy (points)", lambda one: one.accuracy and one.accuracy.describe("+.1f")),
     )
-    yield "  memory (x)", tuple("-" if one is None else f"{one.memory:.2f}" for one in against)
-    yield (
-        "  accuracy (points)",
-        tuple("-" if one is None or one.accuracy is None else one.accuracy.describe("+.1f") for one in against),
-    )
+    for label, show in rows:
+        yield f"  {label}", tuple((one.against and show(one.against)) or "-" for one in tunes)
     yield "  measurable gain", tuple(_verdict(one) for one in tunes)
     if found.knobs:
         yield "knobs that differ", ()
@@ -243,27 +233,16 @@ def compared_rows(found: Compared) -> Iterator[_Row]:
 
 def _table(letters: Sequence[str], rows: Sequence[_Row]) -> Iterator[str]:
     """Yields the table, in blocks of as many tunes as fit side by side."""
-    first = max(len(label) for label, _ in rows) + 2
-    cells = [[row[i] for _, row in rows if row] for i in range(len(letters))]
-    widths = [max(map(len, (letters[i], *column))) + 2 for i, column in enumerate(cells)]
-    beside = next((n for n in range(_MOST_BESIDE, 1, -1) if first + _widest(widths, n) <= WIDTH), 1)
-    for start in range(0, len(letters), beside):
-        own = range(start, min(start + beside, len(letters)))
-        if start:
-            yield ""
-        yield _line("", [letters[i] for i in own], first, [widths[i] for i in own])
-        for label, row in rows:
-            yield _line(label, [row[i] for i in own] if row else [], first, [widths[i] for i in own])
+    lines = [("", *letters), *((label, *(cells or [""] * len(letters))) for label, cells in rows)]
 
+    def blocks(tunes: int) -> list[list[str]]:
+        places = (slice(start, start + tunes) for start in range(1, len(letters) + 1, tunes))
+        return [list(aligned([(line[0], *line[place]) for line in lines], 1 + tunes)) for place in places]
 
-def _widest(widths: Sequence[int], beside: int) -> int:
-    """Returns the width in characters of the widest block of so many tunes."""
-    return max(sum(widths[start : start + beside]) for start in range(0, len(widths), beside))
-
-
-def _line(label: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> str:
-    shown = "".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False))
-    return f"{label:<{first}}{shown}".rstrip()
+    fitting = (some for some in map(blocks, range(_MOST_BESIDE, 1, -1)) if max(len(one[0]) for one in some) < WIDTH - 1)
+    for i, block in enumerate(next(fitting, blocks(1))):
+        yield from [""] * bool(i)
+        yield from map(str.rstrip, block)
 
 
 def _shared(names: Sequence[str], otherwise: str) -> str:
@@ -272,10 +251,6 @@ def _shared(names: Sequence[str], otherwise: str) -> str:
 
 def _points(drop: float) -> str:
     return f"{drop:g} point{'' if drop == 1 else 's'}"
-
-
-def _ratio(spread: Spread) -> str:
-    return spread.describe(".3g")
 
 
 def _verdict(tune: ToldTune) -> str:

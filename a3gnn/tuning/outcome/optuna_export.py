@@ -24,7 +24,8 @@ from a3gnn.measurement import Failure
 from a3gnn.notify import ConversionProgress
 from a3gnn.objectives import Objectives
 from a3gnn.option_names import option
-from a3gnn.report.text import describe_breaches, describe_config, describe_figures
+from a3gnn.report.ratios import describe_figures
+from a3gnn.report.text import describe_breaches, describe_config
 from a3gnn.tuning.engines.samplers import quiet_optuna
 from a3gnn.tuning.outcome.kept_tune import KeptTune, limits_of
 from a3gnn.tuning.study.trial import JudgedTrial, Trial

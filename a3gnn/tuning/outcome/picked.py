@@ -15,8 +15,9 @@ from a3gnn.limits import MEMORY_NAMES
 from a3gnn.objectives import Priority
 from a3gnn.option_names import option
 from a3gnn.report.front import Front
+from a3gnn.report.ratios import show_quality, show_ratio, show_seconds, show_throughput, shown
 from a3gnn.report.rows import FrontRow
-from a3gnn.report.text import configuration, row, show_quality, show_seconds, show_throughput, wrapped
+from a3gnn.report.text import configuration, row, wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.comparison import Comparison
@@ -217,14 +218,13 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
     against = found.against
     throughput = found.throughput if against is None else against.throughput_again
     time = found.time if against is None else against.time_again
-    speed = "epochs/s", show_throughput(own), "" if default is None else show_throughput(default)
+    speed = "epochs/s", show_throughput(own), shown(default, show_throughput)
     if not front.by_seconds:
         yield speed
         yield from _over(throughput and throughput.describe(".3g", "x"))
     if front.times_accuracy:
         yield front.seconds_heading, *_seconds(found)
-        at_least = "at least " if against is not None and against.time_at_least else ""
-        yield from _over(time and f"{at_least}{time.sooner('.3g')}")
+        yield from _over(time and f"{'' if against is None else against.at_least}{time.sooner('.3g')}")
     if front.by_seconds:
         yield speed
         yield from _over(throughput and throughput.describe(".3g", "x"))
@@ -232,7 +232,7 @@ def _figures(found: Pick) -> Iterator[tuple[str, ...]]:
         if getattr(own, field):
             yield from _memory(found, MEMORY_NAMES[name], field, own, default)
     label = f"validation {front.metric.label}"
-    yield label, show_quality(own, front.metric), "" if default is None else show_quality(default, front.metric)
+    yield label, *(shown(one, lambda one: show_quality(one, front.metric)) for one in (own, default))
     if against is not None and against.accuracy is not None:
         yield "  points gained", against.accuracy.describe("+.2f"), ""
 
@@ -244,7 +244,7 @@ def _memory(found: Pick, label: str, field: str, own: Figures, default: Figures 
         ratio = (
             found.against.memory if found.against is not None and field == found.front.memory else sizes[0] / sizes[1]
         )
-        yield "  over the baseline", f"{ratio:.2f}x", ""
+        yield "  over the baseline", show_ratio(ratio), ""
 
 
 def _seconds(found: Pick) -> tuple[str, str]:

@@ -153,7 +153,7 @@ class Comparison:
         if self.time is None:
             return None
         if self.time_at_least:
-            return Spread(self.time.median, self.time.median, self.time.median, 1)
+            return Spread.of([self.time.median])
         return self.time.widened(SECONDS_AGAIN)
 
     def doubts(self, gain: Spread | None = None, none: float = 1.0) -> tuple[str, ...]:
@@ -163,11 +163,18 @@ class Comparison:
         """
         return doubts(gain, self.throughput.repeats, 0.0 if self.left_out else self.disturbed, none)
 
-    def describe_time(self, number_format: str = ".2f") -> str:
+    @property
+    def at_least(self) -> str:
+        """What stands before the ratio of seconds: "at least " if it is a lower bound, else ""."""
+        return "at least " if self.time_at_least else ""
+
+    def describe_time(self, form: str = ".2f", unit: str = "") -> str:
         """Returns `time_again` as text, after `at least` if it is a lower bound; "" if there is none."""
-        if self.time_again is None:
-            return ""
-        return f"{'at least ' if self.time_at_least else ''}{self.time_again.describe(number_format)}"
+        return "" if self.time_again is None else f"{self.at_least}{self.time_again.describe(form, unit)}"
+
+    def sooner(self, form: str = ".2f") -> str:
+        """Returns `time_again` in words (`Spread.sooner`), after `at least` if it is a lower bound; "" without one."""
+        return "" if self.time_again is None else f"{self.at_least}{self.time_again.sooner(form)}"
 
     def better_by(self, priority: Priority) -> tuple[str, ...]:
         """Returns the names of the figures that `priority` weighs and in which the choice is better.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from a3gnn.figures import Spread
+from a3gnn.report.ratios import shown
 from a3gnn.report.text import configuration, row, wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.tuning.beliefs.recommendation import Interval, Recommendation
@@ -39,20 +40,17 @@ def _figures(found: Recommendation) -> Iterator[tuple[str, ...]]:
     """Yields rows of a label, the prediction for the recommended configuration, and for the default."""
     pair = found.best, found.default
     yield "epochs/s", *(_interval(one.throughput_epochs_per_s) for one in pair)
-    yield "  over the baseline", *(_times(one.throughput_over_default) for one in pair)
+    yield "  over the baseline", *(Spread(*one.throughput_over_default, 2).describe(".3g", "x") for one in pair)
     if found.setting.hardware.has_device:
         yield "device memory", *(_sizes(one.peak_device_bytes) for one in pair)
         yield from _within(found, "device_bytes")
     yield "host memory", *(_sizes(one.peak_host_bytes) for one in pair)
     yield from _within(found, "host_bytes")
     label = found.setting.metric.label
-    yield (
-        f"{label}, points gained",
-        *(_points(one.accuracy_beside_default) for one in pair),
-    )
+    yield f"{label}, points gained", *(_points(one.accuracy_beside_default) for one in pair)
     yield f"  loses at most {found.request.max_accuracy_drop:g}", *_kept(found, "least_accuracy")
     if found.best.seconds_to_accuracy is not None:
-        yield f"seconds to {label}", *(_seconds(one.seconds_to_accuracy) for one in pair)
+        yield f"seconds to {label}", *(shown(one.seconds_to_accuracy, _interval, "unknown") for one in pair)
     yield f"time to {label}", *(_sooner(one.seconds_over_default) for one in pair)
 
 
@@ -75,25 +73,16 @@ def _interval(interval: Interval, unit: str = "") -> str:
     return f"{_number(interval.mean)} ({_number(interval.low)} to {_number(interval.high)}){unit}"
 
 
-def _times(interval: Interval) -> str:
-    return Spread(*interval, 2).describe(".3g", "x")
-
-
 def _sooner(interval: Interval) -> str:
     """Returns the ratio of the baseline's seconds to its own, as all commands show it; `interval` is the inverse."""
     mean, low, high = interval
     return "1x" if mean == 1 else Spread(1 / mean, 1 / high, 1 / low, 2).sooner(".3g")
 
 
-def _seconds(interval: Interval | None) -> str:
-    return "unknown" if interval is None else _interval(interval)
-
-
 def _points(interval: Interval) -> str:
     if interval.low == interval.high == 0:
         return "0"
-    mean, low, high = (f"{value:+.1f}" for value in interval)
-    return f"{mean} ({low} to {high})"
+    return Spread(*interval, 2).describe("+.1f")
 
 
 def _sizes(interval: Interval | None) -> str:

@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from a3gnn.config import TrainConfig
-from a3gnn.figures import DISTURBED, LEAST_PAIRS, Figures, Spread
+from a3gnn.figures import DISTURBED, LEAST_PAIRS, Spread
 from a3gnn.measurement import Metrics
 from a3gnn.metric import Metric
 from a3gnn.option_names import option, program
 from a3gnn.report.front import Front
+from a3gnn.report.ratios import show_percent, show_points, show_quality, show_ratio, show_seconds, show_speed, shown
 from a3gnn.report.rows import FrontRow
-from a3gnn.report.text import (
-    Change,
-    change_lines,
-    changes_of,
-    describe_config,
-    show_quality,
-    show_seconds,
-    wrapped,
-)
+from a3gnn.report.table import beside, html_table, labeled, noted
+from a3gnn.report.text import Change, change_lines, changes_of, describe_config, wrapped
 from a3gnn.task import MODEL_LABELS
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import STOPPED, NoGain
@@ -34,8 +28,6 @@ from a3gnn.units import count, format_duration, format_size
 _LOST_POINTS = 0.2
 #: Warnings and other good configurations that the short form shows.
 _WARNINGS, _OTHERS = 2, 2
-#: Width of a label, and of the text before the first figure.
-_LABEL = 11
 
 
 class Line(NamedTuple):
@@ -127,36 +119,29 @@ def summary_lines(
     yield from _table(found)
     yield ""
     if everything:
-        yield from _labeled("Model", found.model)
+        yield from labeled("Model", found.model)
     for i, line in enumerate(change_lines(found.changed)):
-        yield f"{'' if i else 'Changed':<{_LABEL}}{line}"
-    shown = found.others if everything else found.others[:_OTHERS]
-    if shown:
-        yield from _labeled("See also", f"{'; '.join(shown)} (a3gnn pick)")
+        yield beside("" if i else "Changed", line)
+    others = found.others if everything else found.others[:_OTHERS]
+    if others:
+        yield from labeled("See also", f"{'; '.join(others)} (a3gnn pick)")
     for warning in found.warnings if everything else found.warnings[:_WARNINGS]:
-        yield from _labeled("Note", warning)
+        yield from labeled("Note", warning)
     if everything:
         for note in found.notes:
-            yield from _labeled("", note)
+            yield from labeled("", note)
     if folder is not None:
         picture = ", front.png" if (folder / "front.png").exists() else ""
-        yield f"{'Saved':<{_LABEL}}{folder}/tuned.json, front.csv{picture}"
+        yield beside("Saved", f"{folder}/tuned.json, front.csv{picture}")
         path = shlex.quote(str(folder))
         for i, command in enumerate((f"{program()} train {path}", f"{program()} report {path}", *more)):
-            yield f"{'' if i else 'Next':<{_LABEL}}{command}"
+            yield beside("" if i else "Next", command)
 
 
 def summary_html(found: Summary) -> str:
     """Returns the summary as HTML, with everything in it."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in ("", "baseline", found.other, "change"))
-    right = ' style="text-align:right;white-space:nowrap"'
-    body = "\n".join(
-        f"<tr><td>{escape(line.label)}</td><td{right}>{escape(line.baseline)}</td>"
-        f"<td{right}>{escape(line.other)}</td><td>{escape(line.change)}</td></tr>"
-        for line in found.table
-    )
     parts = [f"<p><b>{escape(found.headline)}</b><br>{escape(found.verified)}</p>"]
-    parts.append(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>")
+    parts.append(html_table(("", "baseline", found.other, "change"), found.table, range(1, 3)))
     changed = "; ".join(f"{one.name} {one.before} -> {one.now}" for one in found.changed)
     texts = [("Model", found.model), ("Changed", changed), ("See also", "; ".join(found.others))]
     texts += [("Note", text) for text in (*found.warnings, *found.notes)]
@@ -170,22 +155,10 @@ def _line(label: str, figures: Sequence[str], change: str) -> Line:
 
 
 def _table(found: Summary) -> Iterator[str]:
-    """Yields the table; the columns are as wide as their texts, and a long change goes on in its column."""
-    headings = Line("", "baseline", found.other, "")
-    lines = [headings, *found.table]
+    lines = [Line("", "baseline", found.other, ""), *found.table]
     if not any(line.other for line in found.table):
         lines = [line._replace(other="") for line in lines]
-    widths = [max(len(line[i]) for line in lines) for i in range(3)]
-    for line in lines:
-        label, baseline, other = (
-            f"{text:{'<' if i == 0 else '>'}{width}}" for i, (text, width) in enumerate(zip(line, widths, strict=False))
-        )
-        figures = f"  {label}  {baseline}   {other}   "
-        yield from wrapped(line.change, figures, " " * len(figures)) or [figures.rstrip()]
-
-
-def _labeled(label: str, text: str) -> list[str]:
-    return wrapped(text, f"{label:<{_LABEL}}", " " * _LABEL)
+    return noted(lines)
 
 
 def _tuned_what(tuned: TunedConfig) -> str:
@@ -233,10 +206,10 @@ def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[st
         )
     if time is not None:
         target = "the target" if tuned.target_accuracy is None else metric.show(tuned.target_accuracy)
-        words = f"{'x sooner' if time.median > 1 else 'x as fast'} at {target}"
+        words = f"x {time.sooner_word} at {target}"
         doubts = tuple(doubt for doubt in against.doubts(time) if doubt not in said)
-        yield _ratio(time, words, doubts, "at least " if against.time_at_least else "", is_doubted=bool(said))
-    yield f"{_percent(against.memory)} memory"
+        yield _ratio(time, words, doubts, against.at_least, is_doubted=bool(said))
+    yield f"{show_percent(against.memory)} memory"
     points = None if against.accuracy is None else against.accuracy.median
     if not _is_shown(tuned, against.accuracy) and tuned.final is not None:
         ends = [end["val_accuracy"] for name in ("default", "other") if (end := tuned.final.get(name))]
@@ -244,7 +217,7 @@ def _gains(tuned: TunedConfig, front: Front, against: Comparison) -> Iterator[st
     if points is None:
         yield f"{metric.label} not compared"
     elif points < -_LOST_POINTS:
-        yield f"{points:+.2f} {_unit(metric)} of validation {metric.label}"
+        yield f"{show_points(points, metric)} of validation {metric.label}"
 
 
 def _ratio(ratio: Spread, words: str, doubts: Sequence[str], at_least: str = "", is_doubted: bool = False) -> str:
@@ -281,20 +254,20 @@ def _figures(
     both = [None if row is None else row.measured for row in (baseline, other)]
     metric, target = front.metric, tuned.target_accuracy
     if target is not None:
-        seconds = ["" if one is None else _seconds(one) for one in both]
+        seconds = [shown(one, lambda one: show_seconds(one, " s")) for one in both]
         yield _line(f"time to {metric.show(target)}", seconds, _sooner(against, metric))
         if tuned.rate_alone is not None and baseline is not None:
             yield _rate_alone(tuned.rate_alone, baseline.measured.seconds_to_accuracy)
-    speeds = ["" if one is None else f"{one.throughput_epochs_per_s:.3g}" for one in both]
+    speeds = [shown(one, lambda one: show_speed(one.throughput_epochs_per_s)) for one in both]
     change = "" if against is None else against.throughput_again.describe(unit="x")
     yield _line("epochs per second", speeds, change)
-    sizes = ["" if one is None else format_size(getattr(one, front.memory)) for one in both]
-    yield _line("peak memory", sizes, "" if against is None else _memory(against))
-    qualities = ["" if one is None else show_quality(one, metric) for one in both]
+    sizes = [shown(one, lambda one: format_size(getattr(one, front.memory))) for one in both]
+    yield _line("peak memory", sizes, shown(against, _memory))
+    qualities = [shown(one, lambda one: show_quality(one, metric)) for one in both]
     accuracy = None if against is None else against.accuracy
     if tuned.final is not None and not _is_shown(tuned, accuracy):
         return  # `_ends` has both
-    change = "" if accuracy is None else _points(accuracy, metric)
+    change = shown(accuracy, lambda points: show_points(points, metric))
     if change and tuned.default_budget_s is not None:
         change += f", each after {tuned.default_budget_s:.3g} s"
     yield _line(f"validation {metric.label}", qualities, change)
@@ -303,8 +276,8 @@ def _figures(
 def _rate_alone(measured: Mapping[str, float | None], baseline_s: float | None) -> Line:
     """Returns the line of the baseline with the choice's learning rate, which one training measured."""
     scale, seconds = measured["scale"], measured["seconds"]
-    change = "" if seconds is None or not baseline_s else f"{baseline_s / seconds:.2f}x, one training"
-    return _line(f"  lr x{scale:g} alone", ["", "not reached" if seconds is None else f"{seconds:.3g} s"], change)
+    change = "" if seconds is None or not baseline_s else f"{show_ratio(baseline_s / seconds)}, one training"
+    return Line(f"  lr x{scale:g} alone", "", shown(seconds, "{:.3g} s".format, "not reached"), change)
 
 
 def _ends(tuned: TunedConfig, metric: Metric, has_other: bool) -> Iterator[Line]:
@@ -325,9 +298,9 @@ def _ends(tuned: TunedConfig, metric: Metric, has_other: bool) -> Iterator[Line]
         if found[0] is None and found[1] is None:
             continue
         show = [metric.show, metric.show_at_least if at_least and name == "validation" else metric.show]
-        texts = ["" if value is None else shown(value) for value, shown in zip(found, show, strict=True)]
+        texts = [shown(value, show_one) for value, show_one in zip(found, show, strict=True)]
         if found[0] is not None and found[1] is not None:
-            change += f"{100 * (found[1] - found[0]):+.2f} {_unit(metric)}"
+            change += show_points(100 * (found[1] - found[0]), metric)
         unused = "not used to choose" if name == "test" else ""
         yield _line(f"final {name} {metric.label}", texts, ", ".join(filter(None, (change, unused))))
 
@@ -336,51 +309,28 @@ def _test(metric: Metric, baseline: float | None, other: float | None) -> Iterat
     """Yields the line of the test quality; it decides nothing."""
     if baseline is None and other is None:
         return
-    shown = ["" if value is None else metric.show(value) for value in (baseline, other)]
+    texts = [shown(value, metric.show) for value in (baseline, other)]
     change = "not used to choose"
     if baseline is not None and other is not None:
-        change = f"{100 * (other - baseline):+.2f} {_unit(metric)}, not used to choose"
-    yield _line(f"test {metric.label}", shown, change)
+        change = f"{show_points(100 * (other - baseline), metric)}, not used to choose"
+    yield _line(f"test {metric.label}", texts, change)
 
 
 def _tested(outcome: object) -> float | None:
     return outcome.test_accuracy if isinstance(outcome, Metrics) else None
 
 
-def _seconds(figures: Figures) -> str:
-    shown = show_seconds(figures)
-    return shown if figures.seconds_to_accuracy is None else f"{shown} s"
-
-
 def _sooner(against: Comparison | None, metric: Metric) -> str:
     if against is None:
         return ""
     missed = f", missed with {count(against.missed, 'seed')}" if against.missed else ""
-    ratio = against.time_again
-    if ratio is None:
-        return missed.removeprefix(", ")
-    at_least = "at least " if against.time_at_least else ""
-    return f"{at_least}{ratio.sooner()}{missed}"
-
-
-def _percent(ratio: float) -> str:
-    change = round(100 * (ratio - 1))
-    return f"{change:+d}%" if change else "0%"
+    return f"{against.sooner()}{missed}".removeprefix(", ")
 
 
 def _memory(against: Comparison) -> str:
     most = against.memory if against.memory_most is None else against.memory_most
-    up_to = f" (up to {_percent(most)})" if not against.differs and against.memory < 1 <= most else ""
-    return f"{_percent(against.memory)}{up_to}"
-
-
-def _points(spread: Spread, metric: Metric) -> str:
-    span = "" if spread.repeats == 1 else f" ({spread.low:+.2f} to {spread.high:+.2f})"
-    return f"{spread.median:+.2f} {_unit(metric)}{span}"
-
-
-def _unit(metric: Metric) -> str:
-    return "points" if metric.scale is None else f"points of {metric.scale / 100:.3g}"
+    up_to = f" (up to {show_percent(most)})" if not against.differs and against.memory < 1 <= most else ""
+    return f"{show_percent(against.memory)}{up_to}"
 
 
 def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) -> Iterator[str]:
@@ -390,8 +340,8 @@ def _others(front: Front, baseline: FrontRow | None, chosen: FrontRow | None) ->
         if not names or row is baseline or row is chosen or not row.on_front:
             continue
         timed = front.by_seconds and row.measured.seconds_to_accuracy is not None
-        speed = f"{_seconds(row.measured)} to target" if timed else ""
-        speed = speed or f"{row.measured.throughput_epochs_per_s:.3g} epochs/s"
+        speed = f"{show_seconds(row.measured, ' s')} to target" if timed else ""
+        speed = speed or f"{show_speed(row.measured.throughput_epochs_per_s)} epochs/s"
         size = format_size(getattr(row.measured, front.memory))
         once = "" if row.in_play_off else ", measured once"
         yield f"{', '.join(names)}: {speed}, {size}, {show_quality(row.measured, front.metric)}{once}"

@@ -9,7 +9,8 @@ from a3gnn.figures import Figures
 from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure
 from a3gnn.notify import Message
-from a3gnn.report.text import WIDTH, describe_config, describe_figures, show_seconds
+from a3gnn.report.ratios import describe_figures, show_ratio, show_seconds, show_speed
+from a3gnn.report.text import WIDTH, describe_config
 from a3gnn.tuning.study.budget import Budget
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import BASELINE, JudgedTrial, Trial
@@ -81,9 +82,8 @@ def _speed(figures: Figures | None, history: History) -> str:
     if figures is None:
         return "failed"
     if history.objectives.speed == "seconds_to_accuracy":
-        shown = show_seconds(figures)
-        return shown if figures.seconds_to_accuracy is None else f"{shown} s"
-    return f"{figures.throughput_epochs_per_s:.3g}"
+        return show_seconds(figures, " s")
+    return show_speed(figures.throughput_epochs_per_s)
 
 
 def _gain(figures: Figures | None, history: History, trial: Trial) -> str:
@@ -92,9 +92,9 @@ def _gain(figures: Figures | None, history: History, trial: Trial) -> str:
     if figures is None or reference is None or trial is history.reference_trial:
         return ""
     if history.objectives.speed != "seconds_to_accuracy":
-        return f"{figures.throughput_epochs_per_s / reference.throughput_epochs_per_s:.2f}x"
+        return show_ratio(figures.throughput_epochs_per_s / reference.throughput_epochs_per_s)
     own, other = figures.seconds_to_accuracy, reference.seconds_to_accuracy
-    return "" if own is None or other is None else f"{other / own:.2f}x"
+    return "" if own is None or other is None else show_ratio(other / own)
 
 
 def _ended(trial: Trial, history: History) -> str:

@@ -14,6 +14,7 @@ from a3gnn.figures import LEAST_PAIRS, Figures, Reference, Spread
 from a3gnn.limits import Breach
 from a3gnn.measurement import Metrics
 from a3gnn.objectives import Objectives, Priority
+from a3gnn.report.ratios import show_speed
 from a3gnn.tuning.run.blocks import SEEDS
 from a3gnn.tuning.study.choice import Judged
 from a3gnn.tuning.study.comparison import (
@@ -142,11 +143,9 @@ class Beside(NamedTuple):
     def describe(self, priority: Priority) -> str:
         """Returns the speed in a few words, beside the baseline's if there are pairs."""
         if self.against is None:
-            return f"{self.choice.figures.throughput_epochs_per_s:.3g} epochs/s"
-        of_time = self.against.time_again if priority.time else None
-        if of_time is None:
-            return self.against.throughput_again.describe(unit="x the epochs per second")
-        return f"{'at least ' if self.against.time_at_least else ''}{of_time.sooner()}"
+            return f"{show_speed(self.choice.figures.throughput_epochs_per_s)} epochs/s"
+        of_time = self.against.sooner() if priority.time else ""
+        return of_time or self.against.throughput_again.describe(unit="x the epochs per second")
 
 
 def judged_beside(

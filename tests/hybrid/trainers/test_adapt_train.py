@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from a3gnn.apply import train as train_module
 from a3gnn.apply.train import train
 from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
@@ -71,13 +70,13 @@ def test_a_resumed_run_goes_on_with_the_shares_of_the_checkpoint(tiny_folder_gra
     stays = Once((7, 1))
     controlled(stays)
     opened = []
-    real = train_module.open_trainer
+    real = opening.OpenRequest.trainer
 
-    def noted(*given: Any, **options: Any) -> Any:
-        opened.append(real(*given, **options))
+    def noted(one: opening.OpenRequest, options: Any) -> Any:
+        opened.append(real(one, options))
         return opened[-1]
 
-    monkeypatch.setattr(train_module, "open_trainer", noted)
+    monkeypatch.setattr(opening.OpenRequest, "trainer", noted)
     found = run(tiny_folder_graph, tmp_path / "run", resume=True)
     assert set(stays.told) == {(7, 1)}
     assert {tuple(one.seeds for one in step.trainers) for step in opened[0].steps(3)} >= {(7, 1)}

@@ -15,9 +15,7 @@ from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import ConfigError, UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.hybrid.schedule import STALL_S
-from a3gnn.hybrid.trainers.opening import NamedTrainers, configured, device_names, open_several, with_one_trainer
-from a3gnn.hybrid.trainers.request import Trainers
+from a3gnn.hybrid.trainers.opening import Opener, device_names, with_one_trainer
 from a3gnn.loader.loader import Loader
 from a3gnn.task import Task
 from a3gnn.threads import pool
@@ -64,16 +62,16 @@ def test_gpus_come_first(cores, trainers, names, monkeypatch):
 
 
 def test_knobs_are_what_can_be_said_of_trainers():
-    asked = configured(TWO.replace(prefetch_depth=2, adapt="on"))
+    asked = Opener().of(TWO.replace(prefetch_depth=2, adapt="on"))
     assert asked is not None
     assert (asked.names, asked.prefetch, asked.adapt) == (device_names(2), (2, 2, 2), True)
-    said = configured(TWO.replace(prefetch_depth=2), shares=(20, 12), stall_s=9.0, prefetch=(1, 0, 1))
+    said = Opener(shares=(20, 12), stall_s=9.0, prefetch=(1, 0, 1)).of(TWO.replace(prefetch_depth=2))
     assert said is not None
     assert (said.shares, said.stall_s, said.prefetch, said.adapt) == ((20, 12), 9.0, (1, 0, 1), False)
     one = TrainConfig(prefetch_depth=2, adapt="on")
-    assert configured(one) is None
+    assert Opener().of(one) is None
     with pytest.raises(UsageError, match="prefetch must be left out without trainers"):
-        configured(one, prefetch=(1, 1, 1))
+        Opener(prefetch=(1, 1, 1)).of(one)
     assert with_one_trainer(TWO.replace(prefetch_depth=2, adapt="on")) == TWO.replace(trainers=1)
 
 
@@ -134,26 +132,22 @@ class Ranks(Alone):
         return self._algorithm
 
 
-def of_trainers(adapt: bool = False) -> NamedTrainers:
-    return NamedTrainers(None, "whole", STALL_S, adapt, None)
-
-
 @pytest.mark.parametrize("us", [Ranks(2), Ranks(1, "distdgl")], ids=["two ranks", "an algorithm"])
 def test_where_ranks_train_a_configurations_trainers_are_left_out_and_a_line_says_so(us, tiny_graph):
     lines: list[str] = []
     request = TrainRequest(tiny_graph, TWO.replace(prefetch_depth=1, adapt="on", resources="auto"), TASK, None)
-    found, several = open_several(request, None, of_trainers(), us, None, lines.append)
+    found, several, *_ = Opener().open(request, us, None, lines.append)
     assert (found.config, several) == (TWO.replace(trainers=1), None)
     (line,) = lines
     assert line.startswith("the configuration's trainers (2) count as 1 ")
     alone = dataclasses.replace(request, config=TrainConfig())
-    assert open_several(alone, None, of_trainers(), us, None, lines.append) == (alone, None)
+    assert Opener().open(alone, us, None, lines.append)[:2] == (alone, None)
     assert lines == [line]
 
 
 def test_what_is_said_of_trainers_is_refused_beside_an_algorithm(tiny_graph):
     request, us = TrainRequest(tiny_graph, TrainConfig(batch_size=32), TASK, None), Ranks(1, "distdgl")
     with pytest.raises(UsageError, match=r"adapt must be left out with algorithm, .*, got distdgl"):
-        open_several(request, None, of_trainers(adapt=True), us, None, print)
+        Opener(adapt=True).open(request, us, None, print)
     with pytest.raises(UsageError, match="trainers must be left out with algorithm"):
-        open_several(request, Trainers("cpu:1,cpu:1"), of_trainers(), us, None, print)
+        Opener(trainers="cpu:1,cpu:1").open(request, us, None, print)

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from a3gnn.apply import train as train_module
 from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.errors import A3GNNError, TrainerError, TrainerStalledError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.trainers.hybrid_trainer import HybridTrainer
+from a3gnn.hybrid.trainers.opening import OpenRequest
 from a3gnn.pipeline.watch import WatchedStage
 from a3gnn.task import Task
 from tests.hybrid.trainers.made import PATIENCE_S, all_have_ended, failing_at, hybrid, threads_of_trainers
@@ -59,14 +59,14 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[HybridTraine
     """Returns what has the next trainers changed before they train."""
 
     def change(by: Callable[[HybridTrainer], None]) -> None:
-        real = train_module.open_trainer
+        real = OpenRequest.trainer
 
-        def opened(*given: Any, **options: Any) -> Any:
-            made = real(*given, **options)
+        def opened(one: OpenRequest, options: Any) -> Any:
+            made = real(one, options)
             by(made)  # type: ignore[arg-type]
             return made
 
-        monkeypatch.setattr(train_module, "open_trainer", opened)
+        monkeypatch.setattr(OpenRequest, "trainer", opened)
 
     return change
 
