@@ -22,7 +22,7 @@ from a3gnn.layer_cost import (
 )
 from a3gnn.task import OwnModel, Task
 from a3gnn_surrogate.columns import Array, Columns, reads_table, row_entries, served_row_bytes
-from a3gnn_surrogate.volume import BatchVolume
+from a3gnn_surrogate.physics.volume import BatchVolume
 
 #: Cost of training in forward passes: backward costs two.
 _PASSES = 3
