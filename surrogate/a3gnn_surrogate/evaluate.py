@@ -21,7 +21,7 @@ from a3gnn.setting import task_graph_key
 from a3gnn_surrogate.columns import Array
 from a3gnn_surrogate.known_curves import KnownCurves, KnownDefault
 from a3gnn_surrogate.physics.memory import training_peak
-from a3gnn_surrogate.residual import group_folds, row_folds
+from a3gnn_surrogate.residual import MAX_FOLDS, group_folds, row_folds
 from a3gnn_surrogate.rows import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.surrogate import Surrogate
 
@@ -151,8 +151,6 @@ SPLITS: tuple[str, ...] = (
 )
 #: The stage that progress names.
 _STAGE = "fitting models to measurements without a fold"
-#: Guess: the usual number.
-_ROW_FOLDS = 5
 #: Configurations besides the default that the last split does not hold out.
 _MEASURED = 9
 
@@ -270,7 +268,7 @@ def _scores(
 
 def _folds(rows: list[Measurement], split: str, seed: int) -> list[NDArray[np.bool_]]:
     if split == SPLITS[0]:
-        return row_folds(len(rows), _ROW_FOLDS, seed)
+        return row_folds(len(rows), MAX_FOLDS, seed)
     graphs = np.array([row.setting.graph.fingerprint for row in rows])
     folds = group_folds(graphs, seed)
     if split == SPLITS[1]:

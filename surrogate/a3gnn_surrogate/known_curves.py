@@ -81,11 +81,6 @@ def learning_values(config: TrainConfig) -> tuple[Any, ...]:
     return tuple(knob.coded(values[knob.name]) for knob in _LEARNING)
 
 
-def learning_columns(columns: Columns) -> list[NDArray[Any]]:
-    """Returns the `learning_values` of canonical `columns`: an array of shape (n_configs,) per value."""
-    return [np.where(knob.learns.holds(columns), columns[knob.name], knob.coded(knob.default)) for knob in _LEARNING]
-
-
 class Learnt(NamedTuple):
     """What a row learned; NaN if the value is censored or the row has no curve.
 
@@ -163,7 +158,8 @@ class KnownCurves:
         known: NDArray[np.int64] = np.zeros(len(self.curves), np.int64)
         if not self.curves:
             return codes - 1
-        for knob, column in enumerate(learning_columns(columns)):
+        for knob, one in enumerate(_LEARNING):
+            column = np.where(one.learns.holds(columns), columns[one.name], one.coded(one.default))
             values = list(dict.fromkeys(curve.knobs[knob] for curve in self.curves))
             code = np.full(len(codes), len(values))
             for index, value in enumerate(values):

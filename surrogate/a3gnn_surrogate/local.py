@@ -111,27 +111,14 @@ class Posterior:
         return np.asarray(np.sqrt(np.maximum(variance, self.noise)))  # rounding
 
 
-def posteriors(
-    similarity: Array, known: NDArray[np.bool_], variances: Sequence[VarianceComponents]
-) -> tuple[Posterior, ...]:
-    """Returns the posteriors of all outputs with rows, one per pattern in `known`, bool, shape (m, n_outputs)."""
-    patterns: dict[bytes, list[int]] = {}
-    for j in np.flatnonzero(known.any(axis=0)):
-        patterns.setdefault(known[:, j].tobytes(), []).append(int(j))
-    return tuple(
-        Posterior.of(similarity, np.flatnonzero(known[:, group[0]]), np.array(group), variances)
-        for group in patterns.values()
-    )
-
-
 def rbf_kernel(left: Array, right: Array) -> Array:
     """Returns the kernel exp(-d^2 / 2) of points in length scales, float64, shape (len(left), len(right))."""
     squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
     return np.asarray(np.exp(-np.maximum(squares, 0.0) / 2))
 
 
-#: Rows that the scatter of all settings counts as, against a setting's own scatter. Guess: on the shipped rows 4 and 8
-#: are about as good (docs/design/surrogate.md).
+#: Rows that the scatter of all settings counts as, against a setting's own scatter. On the shipped rows 4 and 8 are
+#: about as good (docs/design/surrogate.md).
 PRIOR_ROWS = 6.0
 #: The fields of a correction that are arrays: of numbers, then of truth values.
 _ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")
@@ -262,10 +249,14 @@ class _Group(NamedTuple):
     def posteriors(
         self, similarity: Array, known: NDArray[np.bool_], variances: Sequence[VarianceComponents]
     ) -> tuple[Posterior, ...]:
-        """Returns the posteriors of these outputs on rows whose kernel is `similarity`, (m, m)."""
-        own = np.zeros_like(known)
-        own[:, self.outputs] = known[:, self.outputs]
-        return posteriors(similarity, own, variances)
+        """Returns the posteriors on rows whose kernel is `similarity`, (m, m), one per pattern of known outputs."""
+        patterns: dict[bytes, list[int]] = {}
+        for j in self.outputs[known[:, self.outputs].any(axis=0)]:
+            patterns.setdefault(known[:, j].tobytes(), []).append(int(j))
+        return tuple(
+            Posterior.of(similarity, np.flatnonzero(known[:, outputs[0]]), np.array(outputs), variances)
+            for outputs in patterns.values()
+        )
 
 
 def _groups(relevant: NDArray[np.bool_]) -> list[_Group]:

@@ -36,8 +36,8 @@ Folds = list[NDArray[np.bool_]]
 THREADS = {"nthread": 1}
 #: Numbers of trees that `BoostedTrees.tune` chooses from. Guess.
 _NUM_TREES = (0, 20, 40, 60, 80, 120, 160)
-#: Guesses for a few hundred rows of few graphs. `python -m benchmarks.surrogate_parameters` at commit 10d4978 finds
-#: values that are better by 4 % of the squared error on the graphs that it sees, and not on others.
+#: Usual values for a few hundred rows. `python -m benchmarks.surrogate_parameters` at commit 10d4978 finds values that
+#: are better by 4 % of the squared error on the graphs that it sees, and not on others.
 PARAMETERS: dict[str, float] = {
     "max_depth": 3,
     "eta": 0.1,
@@ -56,7 +56,7 @@ _FIXED = {
 _RIDGE_ALPHA = 1.0
 _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
 #: Most folds of a cross-validation. Guess: the usual number.
-_MAX_FOLDS = 5
+MAX_FOLDS = 5
 
 
 class Fold(NamedTuple):
@@ -230,9 +230,9 @@ def group_folds(groups: NDArray[Any], seed: int) -> Folds:
     """
     names = np.unique(groups)
     if len(names) < 2:
-        return row_folds(len(groups), _MAX_FOLDS, seed)
+        return row_folds(len(groups), MAX_FOLDS, seed)
     order = generator(seed, "conformal.graph_folds").permutation(names)
-    return [np.isin(groups, part) for part in np.array_split(order, min(_MAX_FOLDS, len(names)))]
+    return [np.isin(groups, part) for part in np.array_split(order, min(MAX_FOLDS, len(names)))]
 
 
 def row_folds(count: int, folds: int, seed: int) -> Folds:

@@ -242,7 +242,7 @@ def reference_accuracies(measurements: Iterable[Measurement]) -> dict[ReferenceK
     for row in measurements:
         if row.metrics is None or row.metrics.val_accuracy is None or not np.isfinite(row.metrics.val_accuracy):
             continue
-        key = ReferenceKey(task_graph_key(row.setting.task, row.setting.graph), row.accuracy_budget)
+        key = _reference_key(row)
         every.setdefault(key, []).append(row.metrics.val_accuracy)
         if is_reference(as_columns([row.config]), row.setting.graph)[0]:
             default.setdefault(key, []).append(row.metrics.val_accuracy)

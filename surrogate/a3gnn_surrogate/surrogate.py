@@ -59,7 +59,7 @@ from a3gnn_surrogate.rows import (
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
-#: Configurations per chunk of a prediction, which bounds its memory. Guess.
+#: Configurations per chunk of a prediction: their features take 10 MiB.
 _CHUNK = 32_768
 S = TypeVar("S", bound="Surrogate")
 #: Goes up when the manifest, the features, the kernel's points or the analytic model change.

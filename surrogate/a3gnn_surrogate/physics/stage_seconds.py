@@ -42,13 +42,9 @@ class Calibration:
     gather: float = 1.0
     memory: tuple[float, ...] = (1.0,) * len(MEMORY_TERMS)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the factors as JSON types."""
-        return dataclasses.asdict(self)
-
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Returns the calibration of `to_dict`."""
+        """Returns the calibration of the fields from `dataclasses.asdict`."""
         return cls(tuple(fields["train"]), fields["sample"], fields["gather"], tuple(fields["memory"]))
 
 
@@ -86,8 +82,8 @@ class Calibrations:
         return cls(Calibration.from_dict(fields["host"]), Calibration.from_dict(fields["device"]), own)
 
 
-#: Seconds of a biased draw over those of a uniform one. Guess, from a prototype of the sampler; the rows `biased` and
-#: `sample-25-10` of `python -m benchmarks.engine` measure 0.9 (arxiv) to 1.5 (products, fb100_multi_a).
+#: Seconds of a biased draw over those of a uniform one. The rows `biased` and `sample-25-10` of
+#: `python -m benchmarks.engine` measure 0.9 (arxiv) to 1.5 (products, fb100_multi_a).
 _BIASED_DRAW = 1.25
 #: Sampling speed of a device over that of one thread. Guess: no device was available.
 _DEVICE_SAMPLING_SPEEDUP = 8.0
