@@ -35,9 +35,8 @@ from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.seeding import generator
 from a3gnn.setting import setting_key
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.rows import LEARNED, OUTPUTS, RowSource
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.training_rows import LEARNED, OUTPUTS
 from benchmarks.emulated.measured import MeasuredDefault
 from benchmarks.report import add_profiles, profiles
 

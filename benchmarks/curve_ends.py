@@ -16,7 +16,7 @@ each other rule, the medians' means over graphs.
 With `--rules` it prints what curves gain that are trained on after they have stopped improving, for rules that ask for
 more or fewer mini-batches without a better point (`a3gnn.learning_curve`).
 
-With `--stops` it judges when a curve is expected to stop improving (`a3gnn_surrogate.curve_stops`), on parts of curves
+With `--stops` it judges when a curve is expected to stop improving (`a3gnn_surrogate.curve_ends`), on parts of curves
 of graphs held out in six groups: the share of curves that stop before that (Kaplan and Meier, 1958, because most curves
 end before they stop), best .5; and for those that stop the factor by which it is off, the median over parts.
 
@@ -41,8 +41,7 @@ from a3gnn.learning_curve import LEAST_POINTS as TWENTY
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.profiling.store.jsonl import read_measurements
 from a3gnn.tuning.study.foresight import samples
-from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
-from a3gnn_surrogate.curve_stops import CurveStops, parts
+from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, CurveStops, Extrapolated, Sample, parts
 from a3gnn_surrogate.known_curves import LATER, expected_accuracy, expected_batches
 from benchmarks.report import add_profiles, profiles
 

@@ -1,4 +1,4 @@
-"""Fits the kernel's length scales over the knobs (`a3gnn_surrogate.points.SHARED_SCALES`) to the shipped profiles.
+"""Fits the kernel's length scales over the knobs (`a3gnn_surrogate.features.SHARED_SCALES`) to the shipped profiles.
 
     python -m benchmarks.length_scales [--profiles FILE.jsonl.gz]
 
@@ -23,14 +23,12 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from a3gnn_surrogate import residual
-from a3gnn_surrogate.fit_corrections import one_per_curve
-from a3gnn_surrogate.learner import group_folds
-from a3gnn_surrogate.local import PRIOR_ROWS
-from a3gnn_surrogate.points import LENGTH_SCALES, POINT_NAMES, SHARED_SCALES
-from a3gnn_surrogate.posterior import rbf_kernel
-from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.corrections import one_per_curve
+from a3gnn_surrogate.features import LENGTH_SCALES, POINT_NAMES, SHARED_SCALES
+from a3gnn_surrogate.local import PRIOR_ROWS, rbf_kernel
+from a3gnn_surrogate.residual import group_folds
+from a3gnn_surrogate.rows import OUTPUTS, RELEVANT, RowSource
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.training_rows import OUTPUTS, RELEVANT
 from benchmarks.report import add_profiles, profiles
 
 Floats = NDArray[np.float64]

@@ -36,7 +36,7 @@ from a3gnn_envs.configure_training import imagined, train
 from a3gnn_envs.observation import Levels
 from a3gnn_envs.policy import SHIPPED, Policy
 from a3gnn_envs.situation import Situation
-from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate, given_default
 from benchmarks.report import add_profiles, profiles, write_report
 

@@ -4,10 +4,10 @@
 
 A grid is a file of `python -m benchmarks.grids`. Of its configurations the best predicted score is taken among those
 that keep the limits as probably as `a3gnn recommend` asks, per priority, without a limit on memory, with the default's
-(and 5 % more) and with the quartiles of the grid's peaks, which are those of trainings (`a3gnn_surrogate.memory`). What
-is true is the median over replicates. Columns: how often nothing was recommended; how often what was keeps all limits
-as measured; the share of the best score that it has, mean and least, 0 where it breaks a limit; and the default's
-share, with the same rule.
+(and 5 % more) and with the quartiles of the grid's peaks, which are those of trainings
+(`a3gnn_surrogate.physics.memory`). What is true is the median over replicates. Columns: how often nothing was
+recommended; how often what was keeps all limits as measured; the share of the best score that it has, mean and least, 0
+where it breaks a limit; and the default's share, with the same rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.engines.predicted_best import probability_of_keeping
 from a3gnn.tuning.study.history import DEFAULT_TOLERANCE, History
 from a3gnn.tuning.study.study import Study, TuneRequest
-from a3gnn_surrogate.memory import training_peak
+from a3gnn_surrogate.physics.memory import training_peak
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.emulated.measured import MeasuredDefault, by_setting
 from benchmarks.report import add_profiles, profiles

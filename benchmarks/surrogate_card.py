@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 
 from a3gnn.config import TrainConfig
 from a3gnn.measurement import METRICS, Measurement
-from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.evaluate import SPLITS, HeldOut, evaluate, held_out
-from a3gnn_surrogate.measured_setting import by_setting
-from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.physics.stage_seconds import Calibrations
+from a3gnn_surrogate.rows import THROUGHPUT, RowSource, by_setting
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.training_rows import THROUGHPUT
 from benchmarks.report import add_profiles, profiles
 
 #: Columns of `METRICS` that are compared, with their heads.

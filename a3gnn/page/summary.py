@@ -25,13 +25,10 @@ from a3gnn.tuning.study.trial import Predicted
 from a3gnn.tuning.tell.intro import describe_budget
 from a3gnn.tuning.tell.summary import summary
 from a3gnn.units import format_duration, format_size
-from a3gnn_surrogate.analytic import analytic_metrics, expected_work
-from a3gnn_surrogate.calibrate import own_calibration
-from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.measured_setting import MeasuredSetting
-from a3gnn_surrogate.stage_seconds import train_terms
-from a3gnn_surrogate.training_rows import OUTPUTS
+from a3gnn_surrogate.physics.analytic import analytic_metrics, expected_work
+from a3gnn_surrogate.physics.stage_seconds import UNCALIBRATED, Calibration, train_terms
+from a3gnn_surrogate.rows import OUTPUTS, MeasuredSetting, own_calibration
 
 #: Display names of the parts of a step: three measured stages, and the parts of training.
 PARTS = (

@@ -45,7 +45,7 @@ from a3gnn.tuning.study.study import DEFAULT_PEAK, Study, TuneRequest
 from a3gnn.tuning.study.trial import Proposal, Trial, predicted_row
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.curve_ends import CurveEnds
-from a3gnn_surrogate.points import LEARNING_POINTS, knob_points
+from a3gnn_surrogate.features import LEARNING_POINTS, knob_points
 from a3gnn_surrogate.surrogate import Surrogate
 from benchmarks.emulated.measured import ACCURACY, MEMORY, NUM_COSTS, SPEED, WORK, Floats, MeasuredDefault, median_costs
 

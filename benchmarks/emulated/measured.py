@@ -13,8 +13,8 @@ from a3gnn.config import LearningKey, TrainConfig
 from a3gnn.figures import Figures, Reference
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement, Metrics, keep_longest
-from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.memory import training_peak
+from a3gnn_surrogate.known_curves import KnownDefault
+from a3gnn_surrogate.physics.memory import training_peak
 
 Floats = NDArray[np.float64]
 

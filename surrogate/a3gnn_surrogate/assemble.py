@@ -11,9 +11,8 @@ from a3gnn.measurement import METRICS
 from a3gnn.prediction import Prediction, from_log_points
 from a3gnn.setting import Setting
 from a3gnn_surrogate.columns import Array, Columns
-from a3gnn_surrogate.known_curves import KnownCurve, KnownCurves
-from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, HOST_BYTES, THROUGHPUT
+from a3gnn_surrogate.known_curves import KnownCurve, KnownCurves, KnownDefault
+from a3gnn_surrogate.rows import ACCURACY_DROP, EPOCHS, HOST_BYTES, THROUGHPUT
 
 _ACCURACY, _SECONDS = METRICS.index("val_accuracy"), METRICS.index("seconds_to_accuracy")
 

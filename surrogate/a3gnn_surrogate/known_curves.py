@@ -23,8 +23,8 @@ from a3gnn.figures import Figures, Reference
 from a3gnn.knobs import NEVER
 from a3gnn.learning_curve import LearningCurve, Pace, next_point
 from a3gnn.measurement import Measurement, Metrics
-from a3gnn_surrogate.accuracy import is_reference
 from a3gnn_surrogate.columns import Array, Columns, as_columns
+from a3gnn_surrogate.physics.accuracy import is_reference
 
 #: The knobs that decide what is learned.
 _LEARNING = tuple(knob for knob in KNOBS if knob.learns != NEVER)
@@ -79,11 +79,6 @@ def learning_values(config: TrainConfig) -> tuple[Any, ...]:
     """Returns the coded values that decide the mini-batches of `config`; equal learning keys have equal values."""
     values = config.learning_values()
     return tuple(knob.coded(values[knob.name]) for knob in _LEARNING)
-
-
-def learning_columns(columns: Columns) -> list[NDArray[Any]]:
-    """Returns the `learning_values` of canonical `columns`: an array of shape (n_configs,) per value."""
-    return [np.where(knob.learns.holds(columns), columns[knob.name], knob.coded(knob.default)) for knob in _LEARNING]
 
 
 class Learnt(NamedTuple):
@@ -163,7 +158,8 @@ class KnownCurves:
         known: NDArray[np.int64] = np.zeros(len(self.curves), np.int64)
         if not self.curves:
             return codes - 1
-        for knob, column in enumerate(learning_columns(columns)):
+        for knob, one in enumerate(_LEARNING):
+            column = np.where(one.learns.holds(columns), columns[one.name], one.coded(one.default))
             values = list(dict.fromkeys(curve.knobs[knob] for curve in self.curves))
             code = np.full(len(codes), len(values))
             for index, value in enumerate(values):
@@ -292,3 +288,43 @@ def _reaching(curve: LearningCurve, accuracy: float) -> float:
 def _rising(curve: LearningCurve) -> tuple[Array, Array]:
     """Returns the counts of mini-batches from 0 on, and the best quality up to each, from 0, float64, (points + 1,)."""
     return np.array([0.0, *curve.batches]), np.maximum.accumulate([0.0, *curve.running_best()])
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDefault:
+    """Results of the default configuration; None if unknown, or to be taken from measured rows.
+
+    Attributes:
+        val_accuracy: Its best validation accuracy within its budget, in [0, 1].
+        seconds: Its seconds to the target, set-up included.
+        target: The validation accuracy that counts as reached, in [0, 1].
+        budget_s: Its budget in seconds of training, set-up included.
+    """
+
+    val_accuracy: float | None = None
+    seconds: float | None = None
+    target: float | None = None
+    budget_s: float | None = None
+
+    @classmethod
+    def of(cls, reference: Reference, seconds: float | None = None) -> Self:
+        """Returns the values of `reference`, with the default's `seconds` to its target."""
+        return cls(reference.val_accuracy, seconds, reference.target, reference.budget_s)
+
+    def or_else(self, other: KnownDefault) -> Self:
+        """Returns this with the values of `other` where it has none."""
+        missing = {
+            field.name: getattr(other, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) is None
+        }
+        return dataclasses.replace(self, **missing)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """Returns what `to_dict` was called on."""
+        return from_fields(cls, fields)

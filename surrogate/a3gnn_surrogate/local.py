@@ -1,9 +1,9 @@
-"""The correction by a setting's own rows: a Gaussian process over the knobs on the learner's residuals."""
+"""The correction by a setting's own rows, a Gaussian process over the knobs, and how wide its intervals are."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -11,10 +11,114 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn_surrogate.columns import Array
-from a3gnn_surrogate.posterior import Posterior, VarianceComponents, posteriors, rbf_kernel
+from a3gnn_surrogate.features import POINT_NAMES
+from a3gnn_surrogate.rows import LEARNED, RELEVANT, TrainingRows
 
-#: Rows that the scatter of all settings counts as, against a setting's own scatter. Guess: on the shipped rows 4 and 8
-#: are about as good (docs/design/surrogate.md).
+#: Directions with a smaller share of the kernel's largest eigenvalue are dropped, because they vanish in the noise.
+_LEAST_EIGENVALUE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class VarianceComponents:
+    """How the residuals of one output vary; in squares of its unit.
+
+    Attributes:
+        between_settings: Variance of the settings' means.
+        within_setting: Variance over the knobs within a setting.
+        noise: Variance of repeated measurements.
+    """
+
+    between_settings: float
+    within_setting: float
+    noise: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a measurement in a setting without other measurements."""
+        return float(np.sqrt(self.between_settings + self.within_setting + self.noise))
+
+    @property
+    def deviation_given_one(self) -> float:
+        """Standard deviation of a measurement if one row is measured that has nothing in common with it."""
+        own = self.within_setting + self.noise
+        return float(np.sqrt(own + own * self.between_settings / max(own + self.between_settings, 1e-12)))
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """The remaining variance of outputs that were all measured on the same rows.
+
+    The covariance of rows is b + w K + n I, with b, w and n the variance components and K the kernel. Its inverse is
+    that of w K + n I, by K's eigenvectors, which the outputs share, and a term for the unknown mean (Rasmussen and
+    Williams, "Gaussian Processes for Machine Learning", Eq. 2.42).
+
+    Attributes:
+        outputs: Their positions, int64, shape (n,).
+        rows: Positions of the rows, int64, shape (m,).
+        basis: K's eigenvectors, float64, shape (m, rank).
+        explained: Variance that each direction explains, per square, float64, shape (rank, n).
+        mean_weights: Weights of the rows in the estimate of the mean, float64, shape (m, n).
+        mean_variance: Variance of that estimate, float64, shape (n,).
+        prior_variance: w + n, float64, shape (n,).
+        noise: n, float64, shape (n,).
+    """
+
+    outputs: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    basis: Array
+    explained: Array
+    mean_weights: Array
+    mean_variance: Array
+    prior_variance: Array
+    noise: Array
+
+    @classmethod
+    def of(
+        cls,
+        similarity: Array,
+        rows: NDArray[np.int64],
+        outputs: NDArray[np.int64],
+        variances: Sequence[VarianceComponents],
+    ) -> Self:
+        """Returns the posterior of `outputs` on `rows`, whose kernel is in `similarity` of all rows, (m, m)."""
+        between, within, noise = (
+            np.array([getattr(variances[j], name) for j in outputs]) for name in VarianceComponents.__slots__
+        )
+        eigenvalues, vectors = np.linalg.eigh(similarity[np.ix_(rows, rows)])
+        solved = vectors.T.sum(axis=1)[:, None] / (np.maximum(eigenvalues, 0.0)[:, None] * within + noise)
+        ones = vectors @ solved
+        large = eigenvalues > _LEAST_EIGENVALUE * eigenvalues[-1]
+        return cls(
+            outputs=outputs,
+            rows=rows,
+            basis=np.ascontiguousarray(vectors[:, large]),
+            explained=within**2 / (eigenvalues[large, None] * within + noise),
+            mean_weights=within * ones,
+            mean_variance=1 / (1 / np.maximum(between, 1e-12) + ones.sum(axis=0)),
+            prior_variance=within + noise,
+            noise=noise,
+        )
+
+    def deviation(self, similarity: Array) -> Array:
+        """Returns the standard deviation of a measurement, noise included, float64, shape (n_configs, n).
+
+        Args:
+            similarity: The kernel between configurations and all of the setting's rows, shape (n_configs, m).
+        """
+        own = similarity if len(self.rows) == similarity.shape[1] else similarity[:, self.rows]
+        variance = self.prior_variance - (own @ self.basis) ** 2 @ self.explained
+        variance += (1 - own @ self.mean_weights) ** 2 * self.mean_variance
+        return np.asarray(np.sqrt(np.maximum(variance, self.noise)))  # rounding
+
+
+def rbf_kernel(left: Array, right: Array) -> Array:
+    """Returns the kernel exp(-d^2 / 2) of points in length scales, float64, shape (len(left), len(right))."""
+    squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T
+    return np.asarray(np.exp(-np.maximum(squares, 0.0) / 2))
+
+
+#: Rows that the scatter of all settings counts as, against a setting's own scatter. On the shipped rows 4 and 8 are
+#: about as good (docs/design/surrogate.md).
 PRIOR_ROWS = 6.0
 #: The fields of a correction that are arrays: of numbers, then of truth values.
 _ARRAYS = ("points", "constant", "weights", "scatter", "known", "relevant")
@@ -145,10 +249,14 @@ class _Group(NamedTuple):
     def posteriors(
         self, similarity: Array, known: NDArray[np.bool_], variances: Sequence[VarianceComponents]
     ) -> tuple[Posterior, ...]:
-        """Returns the posteriors of these outputs on rows whose kernel is `similarity`, (m, m)."""
-        own = np.zeros_like(known)
-        own[:, self.outputs] = known[:, self.outputs]
-        return posteriors(similarity, own, variances)
+        """Returns the posteriors on rows whose kernel is `similarity`, (m, m), one per pattern of known outputs."""
+        patterns: dict[bytes, list[int]] = {}
+        for j in self.outputs[known[:, self.outputs].any(axis=0)]:
+            patterns.setdefault(known[:, j].tobytes(), []).append(int(j))
+        return tuple(
+            Posterior.of(similarity, np.flatnonzero(known[:, outputs[0]]), np.array(outputs), variances)
+            for outputs in patterns.values()
+        )
 
 
 def _groups(relevant: NDArray[np.bool_]) -> list[_Group]:
@@ -165,3 +273,103 @@ def _scatter(residuals: Array, within: Array) -> float:
     solved = np.linalg.solve(within, np.stack([residuals, np.ones(len(residuals))], axis=1))
     distance = residuals @ solved[:, 0] - residuals @ solved[:, 1] * solved[:, 0].sum() / solved[:, 1].sum()
     return float(np.sqrt((PRIOR_ROWS + max(distance, 0.0)) / (PRIOR_ROWS + len(residuals) - 1)))
+
+
+#: The Gaussian process's input that is 0 on the whole graph.
+_PARTS = POINT_NAMES.index("parts")
+#: Rows of a kind of configuration from which its errors are scaled separately. Guess.
+_MIN_KIND_ROWS = 10
+
+
+class KindFactors(NamedTuple):
+    """Factors on the deviations of two kinds of configurations: on the whole graph, and on parts.
+
+    Their errors of accuracy differ: parts lose up to 40 points, nothing else over three (351 rows of six graphs).
+    """
+
+    whole: float = 1.0
+    parts: float = 1.0
+
+    @classmethod
+    def of(cls, scores: Array, points: Array) -> KindFactors:
+        """Returns the root mean square score of each kind over that of all rows; 1 if either kind has few rows.
+
+        Args:
+            scores: float64, shape (n,); NaN for rows without a score.
+            points: float64, shape (n, n_points).
+        """
+        known = np.isfinite(scores)
+        parts = points[:, _PARTS] > 0
+        kinds = [scores[known & ~parts], scores[known & parts]]
+        if min(len(kind) for kind in kinds) < _MIN_KIND_ROWS:
+            return cls()
+        every = np.sqrt(np.mean(scores[known] ** 2))
+        return cls(*(float(np.sqrt(np.mean(kind**2)) / max(every, 1e-12)) for kind in kinds))
+
+    def at(self, points: Array) -> Array:
+        """Returns the factors at `points`, float64, shape (n,)."""
+        return np.where(points[:, _PARTS] > 0, self.parts, self.whole)
+
+
+def scores_given_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
+    """Returns the errors of `output` that remain once each setting's default is measured, float64, shape (n,).
+
+    Only the default's first row counts as measured, and gets NaN. So do rows that share its learning curve, if that
+    gives the output. If the default was not measured, the setting's first row takes its place.
+    """
+    remaining = np.full(len(errors), np.nan)
+    for own, default in _settings(rows, output):
+        first = default[:1]
+        local = LocalCorrection.fit(rows.points[first], errors[first, None], [variances], RELEVANT[[output]])
+        others = np.setdiff1d(own, default if output in LEARNED else first)
+        correction = local.predict(rows.points[others])
+        remaining[others] = (errors[others] - correction.mean[:, 0]) / correction.deviation[:, 0]
+    return remaining
+
+
+def scores_beside_default(errors: Array, rows: TrainingRows, variances: VarianceComponents, output: int) -> Array:
+    """Returns the difference of each error from that of its setting's default configuration, float64, shape (n,).
+
+    Errors that all configurations of a setting share cancel. The default's error is the median over its rows, because a
+    disturbed trial of it would affect the errors of all others. The default's rows have NaN. If there are none, another
+    row takes their place as in `scores_given_default`.
+    """
+    beside = np.full(len(errors), np.nan)
+    for own, default in _settings(rows, output):
+        others = np.setdiff1d(own, default)
+        local = LocalCorrection.fit(rows.points[default[:1]], np.zeros((1, 1)), [variances], RELEVANT[[output]])
+        deviation = local.predict(rows.points[others]).deviation[:, 0]
+        beside[others] = (errors[others] - np.median(errors[default])) / deviation
+    return beside
+
+
+def _settings(rows: TrainingRows, output: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yields the positions of each setting's rows, and of its rows that repeat its default or else its first row.
+
+    Rows repeat each other if they are equal in the inputs that `output` depends on.
+    """
+    points = rows.points[:, RELEVANT[output]]
+    for setting in np.unique(rows.settings):
+        own = np.flatnonzero(rows.settings == setting)
+        first = own[int(rows.reference[own].argmax())]
+        yield own, own[(points[own] == points[first]).all(axis=1)]
+
+
+def half_width(errors: Array, graphs: NDArray[np.str_], coverage: float) -> float:
+    """Returns the half-width that covers a share `coverage` of `errors`, with equal weight for each graph.
+
+    The level is raised to coverage (1 + 1 / n), split conformal's correction for n exchangeable scores, and capped at
+    the largest error. Rows of one graph resemble each other, so n is the number of graphs (Dunn, Wasserman and Ramdas,
+    2022), or the number of rows if there is one graph. NaN errors are left out; the result is inf if none are left.
+    """
+    known = np.isfinite(errors)
+    scores, names = np.abs(errors[known]), graphs[known]
+    if not len(scores):
+        return float("inf")
+    _, group, counts = np.unique(names, return_inverse=True, return_counts=True)
+    share = 1 / counts[group] / len(counts)
+    order = scores.argsort()
+    exchangeable = len(counts) if len(counts) > 1 else len(scores)
+    level = min(coverage * (1 + 1 / exchangeable), 1.0)
+    reached = np.cumsum(share[order]) >= level - 1e-9
+    return float(scores[order][reached.argmax() if reached.any() else -1])

@@ -29,28 +29,37 @@ from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting, setting_key, task_graph_key
 from a3gnn.version import __version__
-from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.assemble import default_epochs, metrics_of, with_known_curves
-from a3gnn_surrogate.calibration import Calibrations
 from a3gnn_surrogate.columns import Array, Columns, as_columns
-from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
-from a3gnn_surrogate.fit_corrections import CorrectionFit
-from a3gnn_surrogate.known_curves import KnownCurves
-from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.learner import THREADS, BoostedTrees, NoLearner, Regressor, make_learner
-from a3gnn_surrogate.local import LocalCorrection
-from a3gnn_surrogate.measured_setting import latest_reference_accuracies
-from a3gnn_surrogate.points import kernel_points
-from a3gnn_surrogate.posterior import VarianceComponents
-from a3gnn_surrogate.residual import ResidualModel, fit_residual_model, refit
-from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.scores import KindFactors
-from a3gnn_surrogate.setting_corrections import SettingCorrections, general_scales
-from a3gnn_surrogate.training_rows import LEARNED, OUTPUTS, RELEVANT, THROUGHPUT, analytic_outputs
+from a3gnn_surrogate.corrections import CorrectionFit, SettingCorrections, general_scales
+from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix, kernel_points
+from a3gnn_surrogate.known_curves import KnownCurves, KnownDefault
+from a3gnn_surrogate.local import KindFactors, LocalCorrection, VarianceComponents
+from a3gnn_surrogate.physics.analytic import analytic_metrics
+from a3gnn_surrogate.physics.stage_seconds import Calibrations
+from a3gnn_surrogate.residual import (
+    THREADS,
+    BoostedTrees,
+    NoLearner,
+    Regressor,
+    ResidualModel,
+    fit_residual_model,
+    make_learner,
+    refit,
+)
+from a3gnn_surrogate.rows import (
+    LEARNED,
+    OUTPUTS,
+    RELEVANT,
+    THROUGHPUT,
+    RowSource,
+    analytic_outputs,
+    latest_reference_accuracies,
+)
 
 #: Degrees of freedom of the prior's variance. Guess: those of five trials of three windows.
 _PRIOR_DEGREES = 10.0
-#: Configurations per chunk of a prediction, which bounds its memory. Guess.
+#: Configurations per chunk of a prediction: their features take 10 MiB.
 _CHUNK = 32_768
 S = TypeVar("S", bound="Surrogate")
 #: Goes up when the manifest, the features, the kernel's points or the analytic model change.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from a3gnn.measurement import Measurement
-from a3gnn_surrogate.training_rows import OUTPUTS
+from a3gnn_surrogate.rows import OUTPUTS
 from benchmarks.after_trials import Judged, judged, table
 
 

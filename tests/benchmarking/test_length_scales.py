@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from a3gnn_surrogate.points import POINT_NAMES, SHARED_SCALES
-from a3gnn_surrogate.posterior import rbf_kernel
-from a3gnn_surrogate.training_rows import THROUGHPUT
+from a3gnn_surrogate.features import POINT_NAMES, SHARED_SCALES
+from a3gnn_surrogate.local import rbf_kernel
+from a3gnn_surrogate.rows import THROUGHPUT
 from benchmarks.length_scales import Errors, densities, fit
 
 

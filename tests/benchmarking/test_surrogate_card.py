@@ -9,7 +9,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import METRICS, Measurement
 from a3gnn.prediction import Prediction
 from a3gnn_surrogate.evaluate import SPLITS, HeldOut, held_out
-from a3gnn_surrogate.measured_setting import by_setting
+from a3gnn_surrogate.rows import by_setting
 from benchmarks.surrogate_card import FirstRows, errors_by_graph, lines
 
 

@@ -13,7 +13,7 @@ from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.profiling.store import jsonl
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn_surrogate.card import ModelCard
+from a3gnn_surrogate.evaluate import ModelCard
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from a3gnn_envs.configure_training import MaskedPolicy, imagined, train
 from a3gnn_envs.observation import GOAL, NUM_FEATURES, Levels, Scale, goal_of, setting_features
 from a3gnn_envs.policy import SHIPPED, Policy
 from a3gnn_envs.situation import Situation
-from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
 PRIORITIES = ("time", "throughput", "memory", "accuracy", "balanced")

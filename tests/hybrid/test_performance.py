@@ -193,8 +193,8 @@ def test_the_model_charges_what_the_surrogates_physics_charges(name):
     from a3gnn.config import TrainConfig
     from a3gnn.task import Task
     from a3gnn_surrogate.columns import as_columns
-    from a3gnn_surrogate.model_cost import model_cost
-    from a3gnn_surrogate.volume import batch_volume
+    from a3gnn_surrogate.physics.model_cost import model_cost
+    from a3gnn_surrogate.physics.volume import batch_volume
 
     graph = GraphCharacteristics(
         "g", "f", 10**6, 10**7, 10.0, 30.0, 1000, 0.5, 100, 1.0, 4 * 10**8, 400.0, False, 10, 10**5, 10**4, 10**4,

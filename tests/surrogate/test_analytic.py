@@ -10,10 +10,10 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn.task import MODELS, Task
-from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.columns import as_columns, cached_share, stored_share
-from a3gnn_surrogate.stage_seconds import effective_workers, stage_seconds, train_terms
-from a3gnn_surrogate.volume import batch_volume
+from a3gnn_surrogate.physics.analytic import analytic_metrics, expected_work
+from a3gnn_surrogate.physics.stage_seconds import effective_workers, stage_seconds, train_terms
+from a3gnn_surrogate.physics.volume import batch_volume
 
 
 @pytest.fixture

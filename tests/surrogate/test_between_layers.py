@@ -9,8 +9,8 @@ from a3gnn.config import TrainConfig
 from a3gnn.models.model import build_model
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.model_cost import model_cost
-from a3gnn_surrogate.volume import batch_volume
+from a3gnn_surrogate.physics.model_cost import model_cost
+from a3gnn_surrogate.physics.volume import batch_volume
 
 COLUMNS = as_columns([TrainConfig(), TrainConfig(batch_size=256, compute_dtype="bfloat16")])
 KINDS = [("batch", False), ("layer", False), ("none", True), ("layer", True)]

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 from a3gnn.task import OwnCost, OwnModel, Task
-from a3gnn_surrogate.analytic import expected_work
-from a3gnn_surrogate.calibrate import general_calibrations, own_calibration
-from a3gnn_surrogate.calibration import UNCALIBRATED, Calibration, Calibrations
-from a3gnn_surrogate.memory import host_bytes_above_idle, memory_terms
-from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.stage_seconds import stage_seconds
+from a3gnn_surrogate.physics.analytic import expected_work
+from a3gnn_surrogate.physics.memory import host_bytes_above_idle, memory_terms
+from a3gnn_surrogate.physics.stage_seconds import UNCALIBRATED, Calibration, Calibrations, stage_seconds
+from a3gnn_surrogate.rows import HOST_BYTES, RowSource, general_calibrations, own_calibration
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.training_rows import HOST_BYTES
 
 TRUTH = Calibration(
     train=(0.8, 1.5, 5.0, 2.0, 3.0),

@@ -11,9 +11,8 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.measurement import METRICS
-from a3gnn_surrogate import learner
-from a3gnn_surrogate.card import ModelCard
-from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, _folds, _scores, evaluate, held_out
+from a3gnn_surrogate import residual
+from a3gnn_surrogate.evaluate import CONTENDERS, SPLITS, ModelCard, _folds, _scores, evaluate, held_out
 from a3gnn_surrogate.surrogate import Surrogate
 
 
@@ -36,7 +35,7 @@ def memory_score(few_rows):
     @functools.cache
     def score(contender, split):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(learner, "_NUM_TREES", FEW_TREES)
+            patch.setattr(residual, "_NUM_TREES", FEW_TREES)
             found = _scores(contender, split, few_rows, Surrogate(**CONTENDERS[contender]), lambda: None)
             return next(one for one in found if one.metric == "peak_host_bytes")
 
@@ -47,13 +46,13 @@ def memory_score(few_rows):
 def card(few_rows):
     """The card without trees, which take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learner, "_NUM_TREES", (0,))
+        patch.setattr(residual, "_NUM_TREES", (0,))
         return evaluate(few_rows)
 
 
 @pytest.mark.weekly
 def test_every_contender_is_scored_on_every_split(few_rows, monkeypatch):
-    monkeypatch.setattr(learner, "_NUM_TREES", FEW_TREES)
+    monkeypatch.setattr(residual, "_NUM_TREES", FEW_TREES)
     card = evaluate(few_rows)
     metrics = [name for name in METRICS if name not in ("peak_device_bytes", "seconds_to_accuracy")]
     for split in SPLITS:

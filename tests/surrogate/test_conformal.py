@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn_surrogate.learner import group_folds, row_folds
-from a3gnn_surrogate.scores import half_width
+from a3gnn_surrogate.local import half_width
+from a3gnn_surrogate.residual import group_folds, row_folds
 
 
 @given(count=st.integers(1, 60), folds=st.integers(1, 8), seed=st.integers(0, 99))

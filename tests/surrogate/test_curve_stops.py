@@ -10,8 +10,7 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import NO_CURVE, LearningCurve, next_point
 from a3gnn.tuning.study.foresight import expected_end, expected_stop
-from a3gnn_surrogate.curve_ends import Sample
-from a3gnn_surrogate.curve_stops import CurveStops, parts
+from a3gnn_surrogate.curve_ends import CurveStops, Sample, parts
 
 
 def curve(draw: np.random.Generator, points: int = 70) -> LearningCurve:

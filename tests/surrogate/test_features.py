@@ -11,13 +11,11 @@ from a3gnn.config import KNOBS, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.setting import Setting
 from a3gnn.task import MODELS, Task
-from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import UNVARIED, as_columns, fanouts
-from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, feature_matrix
-from a3gnn_surrogate.local import LocalCorrection
-from a3gnn_surrogate.points import POINT_NAMES, knob_points
-from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT, THROUGHPUT
+from a3gnn_surrogate.features import FEATURE_NAMES, PLAIN_FEATURES, POINT_NAMES, feature_matrix, knob_points
+from a3gnn_surrogate.local import LocalCorrection, VarianceComponents, rbf_kernel
+from a3gnn_surrogate.physics.analytic import analytic_metrics
+from a3gnn_surrogate.rows import ACCURACY_DROP, EPOCHS, OUTPUTS, RELEVANT, THROUGHPUT
 
 
 def features(config, task, graph, hardware):

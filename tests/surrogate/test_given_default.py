@@ -10,9 +10,9 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import METRICS
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.known_curves import KnownDefault
+from a3gnn_surrogate.rows import OUTPUTS
 from a3gnn_surrogate.surrogate import Surrogate, given_default
-from a3gnn_surrogate.training_rows import OUTPUTS
 
 ABSOLUTE = [METRICS.index(name) for name in ("throughput_epochs_per_s", "peak_host_bytes")]
 DEFAULT = KnownDefault(val_accuracy=0.5)

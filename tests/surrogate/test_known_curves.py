@@ -17,11 +17,9 @@ from a3gnn.setting import Setting, setting_key
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.known_curves import LATER, KnownCurve, KnownCurves, expected_batches, learning_values
-from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.row_source import RowSource
+from a3gnn_surrogate.known_curves import LATER, KnownCurve, KnownCurves, KnownDefault, expected_batches, learning_values
+from a3gnn_surrogate.rows import ACCURACY_DROP, EPOCHS, RowSource
 from a3gnn_surrogate.surrogate import Surrogate
-from a3gnn_surrogate.training_rows import ACCURACY_DROP, EPOCHS
 
 DEFAULT_EPOCHS = 10.0
 SETUP_S = 0.5

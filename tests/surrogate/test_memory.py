@@ -10,12 +10,11 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn_surrogate.analytic import expected_work
-from a3gnn_surrogate.calibration import MEMORY_TERMS
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.memory import memory_terms, training_peak
-from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.training_rows import HOST_BYTES
+from a3gnn_surrogate.physics.analytic import expected_work
+from a3gnn_surrogate.physics.memory import memory_terms, training_peak
+from a3gnn_surrogate.physics.stage_seconds import MEMORY_TERMS
+from a3gnn_surrogate.rows import HOST_BYTES, RowSource
 
 #: float32, then bfloat16.
 CONFIGS = [TrainConfig(), TrainConfig(compute_dtype="bfloat16")]

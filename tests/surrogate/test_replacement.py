@@ -10,7 +10,7 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.features.auto import replay
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.volume import dynamic_hit_rate
+from a3gnn_surrogate.physics.volume import dynamic_hit_rate
 
 NODES, SLOTS = np.array([200.0, 800.0, 3000.0]), 600
 NEEDED = np.array([0.4, 0.1, 0.02])

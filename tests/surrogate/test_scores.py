@@ -7,13 +7,17 @@ import dataclasses
 import numpy as np
 import pytest
 
-from a3gnn_surrogate.fit_corrections import one_per_curve
-from a3gnn_surrogate.points import POINT_NAMES
-from a3gnn_surrogate.posterior import VarianceComponents, rbf_kernel
+from a3gnn_surrogate.corrections import one_per_curve
+from a3gnn_surrogate.features import POINT_NAMES
+from a3gnn_surrogate.local import (
+    KindFactors,
+    VarianceComponents,
+    rbf_kernel,
+    scores_beside_default,
+    scores_given_default,
+)
 from a3gnn_surrogate.residual import variance_components
-from a3gnn_surrogate.row_source import RowSource
-from a3gnn_surrogate.scores import KindFactors, scores_beside_default, scores_given_default
-from a3gnn_surrogate.training_rows import EPOCHS, OUTPUTS, THROUGHPUT
+from a3gnn_surrogate.rows import EPOCHS, OUTPUTS, THROUGHPUT, RowSource
 
 VARIANCES = VarianceComponents(between_settings=0.5, within_setting=0.09, noise=0.01)
 

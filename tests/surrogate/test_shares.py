@@ -11,8 +11,8 @@ from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware
 from a3gnn.setting import Setting
 from a3gnn.task import Task
-from a3gnn_surrogate.analytic import analytic_metrics, expected_work
 from a3gnn_surrogate.columns import as_columns
+from a3gnn_surrogate.physics.analytic import analytic_metrics, expected_work
 
 ONE = TrainConfig(batch_size=256)
 TWO = ONE.replace(trainers=2)

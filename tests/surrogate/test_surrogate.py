@@ -16,12 +16,12 @@ from a3gnn.measurement import METRICS, Failure, FailureKind, Measurement
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
 from a3gnn.task import Task
-from a3gnn_surrogate import learner
+from a3gnn_surrogate import residual
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.fit_corrections import expected_beyond
-from a3gnn_surrogate.known_default import KnownDefault
-from a3gnn_surrogate.points import kernel_points
-from a3gnn_surrogate.posterior import rbf_kernel
+from a3gnn_surrogate.corrections import expected_beyond
+from a3gnn_surrogate.features import kernel_points
+from a3gnn_surrogate.known_curves import KnownDefault
+from a3gnn_surrogate.local import rbf_kernel
 from a3gnn_surrogate.surrogate import Surrogate
 
 THROUGHPUT, DEVICE, HOST, ACCURACY, SECONDS = range(5)
@@ -36,7 +36,7 @@ def unseen(simulate, draw):
 @pytest.fixture
 def few_trees(monkeypatch):
     """Fits have at most 40 trees: for what holds of any number of them."""
-    monkeypatch.setattr(learner, "_NUM_TREES", (0, 20, 40))
+    monkeypatch.setattr(residual, "_NUM_TREES", (0, 20, 40))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def unseen_graphs(corpus, unseen):
     errors, inside = {}, {}
     for contender, parameters in contenders.items():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(learner, "_NUM_TREES", (0, 20, 40))
+            patch.setattr(residual, "_NUM_TREES", (0, 20, 40))
             names = {row.setting.graph.name: None for row in rows}
             found = [_held_out(Surrogate(**parameters), rows, name) for name in names]
         errors[contender] = np.concatenate([error for error, _ in found])

@@ -28,9 +28,9 @@ from a3gnn.training.examine import examine, examined
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.recommend import recommend
 from a3gnn.tuning.tell.intro import model_lines
-from a3gnn_surrogate.analytic import analytic_metrics
 from a3gnn_surrogate.columns import as_columns
 from a3gnn_surrogate.features import feature_matrix
+from a3gnn_surrogate.physics.analytic import analytic_metrics
 from tests.own_models import Package
 
 SPEC = "synthetic:nodes=1500,degree=8,classes=4,features=24"

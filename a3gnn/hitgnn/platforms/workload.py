@@ -15,7 +15,7 @@ from a3gnn.layer_cost import OPERATORS, model_parameters
 from a3gnn.option_names import option
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import as_columns
-from a3gnn_surrogate.volume import batch_volume
+from a3gnn_surrogate.physics.volume import batch_volume
 
 #: Models that the kernels can compute, and the linear maps of each per layer.
 LINEAR_MAPS = {name: OPERATORS[name].maps_destinations for name in ("sage", "gcn")}

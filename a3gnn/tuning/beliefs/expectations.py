@@ -19,7 +19,7 @@ from a3gnn.setting import setting_key
 from a3gnn.space import ENUMERABLE, Rows
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.trial import JudgedTrial, Trial
-from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Seconds of a trial beside its training and timing, until one is measured: its process, the graph, the first

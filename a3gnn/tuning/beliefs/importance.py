@@ -12,7 +12,7 @@ from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.expectations import predict
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.importance import Importance
-from a3gnn_surrogate.learner import THREADS
+from a3gnn_surrogate.residual import THREADS
 from a3gnn_surrogate.surrogate import Surrogate
 
 #: Random configurations that the trees learn from; they define the average from which SHAP values count. Guess.

@@ -102,7 +102,7 @@ def _key(history: History) -> str:
 def _versions() -> list[str]:
     """Returns the versions of the libraries that fit, and a hash of a3gnn's own code for it."""
     sources = hashlib.blake2b(digest_size=16)
-    packages = (Path(__file__).parents[2], Path(str(a3gnn_surrogate.__file__)).parent)
-    for path in (*(path for package in packages for path in sorted(package.glob("*.py"))), Path(expectations.__file__)):
+    vocabulary, predictions = Path(__file__).parents[2].glob("*.py"), Path(a3gnn_surrogate.__path__[0]).rglob("*.py")
+    for path in (*sorted(vocabulary), *sorted(predictions), Path(expectations.__file__)):
         sources.update(path.read_bytes())
     return [__version__, *(one.__version__ for one in (numpy, scipy, sklearn, xgboost)), sources.hexdigest()]

@@ -20,7 +20,7 @@ from a3gnn.setting import Setting, setting_key
 from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.study.history import History
 from a3gnn.units import count
-from a3gnn_surrogate.known_default import KnownDefault
+from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate, given_default
 
 #: Stand-in for the default's validation accuracy if no measurement provides it. Only differences from it are used. It

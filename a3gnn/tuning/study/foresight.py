@@ -8,10 +8,9 @@ from functools import cache
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.jsonl import shipped_measurements
-from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, Extrapolated, Sample
-from a3gnn_surrogate.curve_stops import CurveStops, parts
+from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, CurveStops, Extrapolated, Sample, parts
 from a3gnn_surrogate.known_curves import KnownCurves
-from a3gnn_surrogate.measured_setting import by_setting
+from a3gnn_surrogate.rows import by_setting
 
 
 def expected_stop(curve: LearningCurve) -> float:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import a3gnn_surrogate
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.tuning.beliefs import kept_surrogate
@@ -89,6 +91,20 @@ def test_another_seed_or_other_sources_are_another_surrogate(
     monkeypatch.setattr(kept_surrogate, "__version__", "0.0.0")
     first("version")
     assert first.fits == 3
+
+
+def test_other_equations_are_another_surrogate(
+    first: FirstTrials, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sources = shutil.copytree(a3gnn_surrogate.__path__[0], tmp_path / "sources")
+    first("one")
+    monkeypatch.setattr(a3gnn_surrogate, "__path__", [str(sources)])
+    first("the same")
+    assert first.fits == 1
+    with (sources / "physics" / "memory.py").open("a") as file:
+        file.write("# changed\n")
+    first("changed")
+    assert first.fits == 2
 
 
 def test_rows_of_the_graph_itself_are_another_surrogate(first: FirstTrials, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from a3gnn.layer_cost import (
 )
 from a3gnn.task import OwnModel, Task
 from a3gnn_surrogate.columns import Array, Columns, reads_table, row_entries, served_row_bytes
-from a3gnn_surrogate.volume import BatchVolume
+from a3gnn_surrogate.physics.volume import BatchVolume
 
 #: Cost of training in forward passes: backward costs two.
 _PASSES = 3
@@ -65,9 +65,7 @@ def model_cost(columns: Columns, volume: BatchVolume, task: Task, graph: GraphCh
     """
     narrow = columns["compute_dtype"] == "bfloat16"
     if task.own is not None:
-        step, inputs = own_step(columns, volume, task.own), _input_bytes(columns, volume, task, graph)
-        parameters = task.own.cost.parameters
-        return ModelCost(step.flops, step.moved_bytes, step.activation_bytes, inputs, parameters, narrow)
+        return _own_cost(columns, volume, task, graph, task.own)
     ops = OPERATORS[task.model]
     value_bytes = np.where(narrow, 2.0, 4.0)
     flops, spmm, activations = (np.zeros_like(volume.seeds) for _ in range(3))
@@ -160,33 +158,25 @@ def between_layers(task: Task, width_in: int, width_out: int, rows: Array, first
     return Between(flops, read, kept, parameters)
 
 
-class OwnStep(NamedTuple):
-    """Cost of one training step of each configuration, each float64, shape (n_configs,).
-
-    Attributes:
-        flops: Multiplications and additions of dense products.
-        moved_bytes: Bytes that operations write, and sparse products read.
-        activation_bytes: Bytes that the forward pass writes.
-    """
-
-    flops: Array
-    moved_bytes: Array
-    activation_bytes: Array
-
-
-def own_step(columns: Columns, volume: BatchVolume, own: OwnModel) -> OwnStep:
+def _own_cost(
+    columns: Columns, volume: BatchVolume, task: Task, graph: GraphCharacteristics, own: OwnModel
+) -> ModelCost:
     """Returns the cost of a step of a user's model.
 
     If the model takes adjs, each layer is computed on its own block, otherwise on the whole mini-batch. Products are
     assumed to be over a layer's destinations, as most are, and bytes over its sources. An input layer that reads a
     table has one edge and two sources per destination.
     """
-    extent = _extent(columns, volume, own)
-    cost = own.cost
+    extent, cost = _extent(columns, volume, own), own.cost
     forward = cost.node_bytes * extent.sources + cost.edge_bytes * extent.edges
-    flops = cost.node_flops * extent.destinations + cost.edge_flops * extent.edges
-    moved = forward + cost.edge_reads * extent.edges
-    return OwnStep(_PASSES * flops, _PASSES * moved, forward)
+    return ModelCost(
+        gemm_flops=_PASSES * (cost.node_flops * extent.destinations + cost.edge_flops * extent.edges),
+        spmm_bytes=_PASSES * (forward + cost.edge_reads * extent.edges),
+        activation_bytes=forward,
+        input_bytes=_input_bytes(columns, volume, task, graph),
+        parameters=cost.parameters,
+        narrow=columns["compute_dtype"] == "bfloat16",
+    )
 
 
 class _Extent(NamedTuple):

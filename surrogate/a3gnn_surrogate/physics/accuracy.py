@@ -11,7 +11,7 @@ from a3gnn.knobs import NEVER
 from a3gnn.measurement import default_accuracy_epochs
 from a3gnn.task import Task
 from a3gnn_surrogate.columns import Array, Columns, fanouts, reads_table
-from a3gnn_surrogate.volume import BatchVolume
+from a3gnn_surrogate.physics.volume import BatchVolume
 
 # The drop of accuracy. All numbers are guesses, chosen by hand with the shipped profiles in view. No command fits the
 # formula. Its result is a feature of the learner, and part of the predicted epochs to the target.

@@ -8,11 +8,10 @@ from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.hardware import Hardware
 from a3gnn.measurement import Metrics
 from a3gnn.setting import Setting
-from a3gnn_surrogate.calibration import Calibration
 from a3gnn_surrogate.columns import Array, Columns, stored_row_bytes
-from a3gnn_surrogate.model_cost import ModelCost
-from a3gnn_surrogate.stage_seconds import topology_bytes
-from a3gnn_surrogate.volume import BatchVolume
+from a3gnn_surrogate.physics.model_cost import ModelCost
+from a3gnn_surrogate.physics.stage_seconds import Calibration, topology_bytes
+from a3gnn_surrogate.physics.volume import BatchVolume
 
 #: Largest bytes of full-neighbor evaluation, and bytes of everything else in a trial. Guesses; the first is twice
 #: `a3gnn.evaluation.inference.CHUNK_BYTES`.
