@@ -11,6 +11,7 @@ interrupted. Nothing else should run on the machine meanwhile.
 from __future__ import annotations
 
 import argparse
+import json
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rich.console import Console
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor
 from a3gnn.profiling.store.jsonl import write_measurements
+from a3gnn.tuning.study.foresight import curve_fits
 from benchmarks.corpus.measure import Corpus, on_cores
 from benchmarks.corpus.subjects import SUBJECTS, Subject
 from benchmarks.report import ResultLines
@@ -30,7 +32,9 @@ def main() -> None:
     parser.add_argument("graphs", nargs="*", metavar="GRAPH", help="a real graph's name, or what --dataset takes")
     parser.add_argument("--rows", type=int, default=12, help="rows of a graph beside the default's")
     parser.add_argument("--folder", type=Path, default=Path("runs/corpus"), help="where rows are kept")
-    parser.add_argument("--export", type=Path, help="write the rows of these graphs here, such as profiles/FILE")
+    parser.add_argument(
+        "--export", type=Path, help="write the rows of these graphs here, such as profiles/FILE, and curves.json"
+    )
     options = parser.parse_args()
     console, subjects = Console(stderr=True), list(SUBJECTS)
     if options.graphs:
@@ -43,6 +47,8 @@ def main() -> None:
             measured.append(corpus.measure(subject, options.rows, hardware, executor, options.folder))
     if options.export is not None:
         console.log(f"{write_measurements(options.export, chain(*measured))} rows in {options.export}")
+        fits = json.dumps(curve_fits(chain(*measured)), indent=1)
+        (options.export.parent / "curves.json").write_text(fits + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -281,12 +281,12 @@ class CurveStops:
     """A fit to known curves.
 
     Attributes:
-        coefficients: Of the features, and the mean where these are 0, float64, shape (n_features + 1,).
+        coefficients: Of the features, and the mean where these are 0, n_features + 1.
         deviation: Standard deviation of the logarithm.
         longest: Largest multiple of the soonest stop that was seen.
     """
 
-    coefficients: Array
+    coefficients: tuple[float, ...]
     deviation: float
     longest: float
 
@@ -322,7 +322,7 @@ class CurveStops:
         bounds = [(-5.0, 5.0)] * columns.shape[1] + [(-2.0, 2.0)]
         values = minimize(loss, start, method="L-BFGS-B", bounds=bounds).x
         own = values[:-2] / scale
-        coefficients = np.append(own, values[-2] - float(own @ center))
+        coefficients = (*own.tolist(), float(values[-2] - own @ center))
         return cls(coefficients, float(np.exp(values[-1])), float(np.exp(most - least).max()))
 
     def predict(self, curve: LearningCurve) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 from a3gnn.learning_curve import LearningCurve
 from a3gnn.measurement import Measurement
-from a3gnn.profiling.store.jsonl import shipped_measurements
+from a3gnn.profiling.store.jsonl import shipped_profiles
 from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, CurveStops, Extrapolated, Sample, parts
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.rows import by_setting
@@ -45,18 +48,28 @@ def samples(measurements: Iterable[Measurement]) -> list[Sample]:
     return found
 
 
-@cache
-def _curves() -> tuple[Sample, ...]:
-    return tuple(samples(shipped_measurements()))
+def curve_fits(measurements: Iterable[Measurement]) -> dict[str, Any]:
+    """Returns the fits to the curves of `measurements` as JSON types: the content of `profiles/curves.json`.
+
+    Raises:
+        UsageError: Too few curves stopped improving, or fewer than two graphs have one.
+    """
+    curves = samples(measurements)
+    fits = {"ends": CurveEnds.of(curves), "stops": CurveStops.of(parts(curves))}
+    return {name: dataclasses.asdict(fit) for name, fit in fits.items()}
 
 
 @cache
+def _shipped() -> dict[str, Any]:
+    """Returns the shipped `curve_fits`, which take seconds to fit; empty without shipped measurements."""
+    folder = shipped_profiles()
+    return json.loads((folder / "curves.json").read_text(encoding="utf-8")) if folder else {}
+
+
 def _stops() -> CurveStops | None:
-    known = parts(_curves())
-    return CurveStops.of(known) if known else None
+    return CurveStops(**_shipped()["stops"]) if _shipped() else None
 
 
-@cache
 def curve_ends() -> CurveEnds | None:
     """Returns the fit that predicts how curves end; None without shipped measurements."""
-    return CurveEnds.of(_curves()) if len({sample.graph for sample in _curves()}) > 1 else None
+    return CurveEnds.from_dict(_shipped()["ends"]) if _shipped() else None

@@ -47,10 +47,17 @@ class TrialRow(NamedTuple):
         line = f"{figures}{self.changed}{ended}"
         if width is None or len(line) <= width:
             return line
-        knobs = self.changed.split(", ")
-        counted = (", ".join([*knobs[:kept], f"+{len(knobs) - kept} more"]) for kept in range(len(knobs) - 1, -1, -1))
-        fitting = (line for text in (*counted, "") if len(line := f"{figures}{f'{text}{ended}'.lstrip()}") <= width)
-        return next(fitting, f"{line[: width - 3]}...")
+        knobs, kept = self.changed.split(", "), list[str]()
+
+        def shortened(shown: list[str]) -> str:
+            text = ", ".join([*shown, f"+{len(knobs) - len(shown)} more"])
+            return f"{figures}{text}{ended}"
+
+        for knob in knobs:
+            if len(shortened([*kept, knob])) <= width:
+                kept.append(knob)
+        lines = shortened(kept), f"{figures}{ended.lstrip()}"
+        return next((one for one in lines if len(one) <= width), f"{line[: width - 3]}...")
 
 
 class TrialEvent(NamedTuple):

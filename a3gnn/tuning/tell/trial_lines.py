@@ -105,7 +105,7 @@ def _ended(trial: Trial, history: History) -> str:
         return outcome.describe() if isinstance(outcome, Failure) else ""
     target, curve = history.objectives.limits.least_accuracy, history.curve(trial.measurement.config)
     if target is not None and curve is not None and curve.fell_from(target):
-        return f"touched {history.objectives.metric.show(target)}, but fell back"
+        return "touched, fell back"
     ended = None if metrics.curve is None else metrics.curve.ended
     if ended in _ENDED_EARLY and figures.seconds_to_accuracy is None:
         untrained = ended is CurveEnd.SLOWER and metrics.curve is not None and not metrics.curve.batches

@@ -72,8 +72,9 @@ def test_a_line_fits_80_columns_and_verbose_has_what_was_cut(measured) -> None:
     assert "\n" not in line
     kept, number = re.fullmatch(r".*  (batch 8192, .*), \+(\d) more(?: \(.*\))?", line).groups()
     whole = describe_config(WIDE)
-    assert whole.startswith(f"{kept}, ")
-    assert len(kept.split(", ")) + int(number) == len(whole.split(", "))
+    knobs = whole.split(", ")
+    assert sorted(kept.split(", "), key=knobs.index) == kept.split(", ")
+    assert len(kept.split(", ")) + int(number) == len(knobs)
     assert f"    {whole}" in more
 
 
@@ -84,6 +85,11 @@ def test_a_row_is_never_wider_than_asked_and_names_why_it_ended(width: int) -> N
     assert len(line) <= width
     assert line == row.columns or line.endswith(("(host memory +12.0 MiB)", "..."))
     assert line.startswith(f"#107     {BEST}")
+
+
+def test_a_long_knob_leaves_room_for_the_short_ones_after_it() -> None:
+    row = TrialRow("#2", False, "not reached", "", "439 MiB", "workers 1 (sample + gather), fanout 5, lr x4", "late")
+    assert row.within(75).endswith("439 MiB  fanout 5, lr x4, +1 more (late)")
 
 
 def test_every_tenth_line_has_what_is_left(measured) -> None:
