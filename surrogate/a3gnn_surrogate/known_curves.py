@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -75,6 +76,7 @@ class KnownCurve:
         return cls(knobs, curve, fields["batches_per_epoch"], fields["setup_s"])
 
 
+@lru_cache(maxsize=4096)  # each fit of a tune asks for all rows of the corpus
 def learning_values(config: TrainConfig) -> tuple[Any, ...]:
     """Returns the coded values that decide the mini-batches of `config`; equal learning keys have equal values."""
     values = config.learning_values()

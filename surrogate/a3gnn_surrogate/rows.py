@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -249,15 +252,21 @@ def reference_accuracies(measurements: Iterable[Measurement]) -> dict[ReferenceK
     return {key: float(np.mean(default[key])) if key in default else float(np.median(every[key])) for key in every}
 
 
-def latest_reference_accuracies(measurements: Sequence[Measurement]) -> dict[str, float]:
+def latest_reference_accuracies(
+    measurements: Sequence[Measurement], known: Mapping[str, KnownCurves] = MappingProxyType({})
+) -> dict[str, float]:
     """Returns the default's validation accuracy by `task_graph_key`.
 
     It comes from a learning curve if there is one, otherwise from the trials with the most epochs.
+
+    Args:
+        measurements: Measurements of any settings.
+        known: `KnownCurves.of` some settings' measurements, by `setting_key`.
     """
     by_budget = sorted(reference_accuracies(measurements).items(), key=lambda item: item[0].accuracy_budget)
     found = {key.task_and_graph: accuracy for key, accuracy in by_budget}
-    for group in by_setting(measurements).values():
-        reference = KnownCurves.of(group).reference
+    for key, group in by_setting(measurements).items():
+        reference = (known.get(key) or KnownCurves.of(group)).reference
         if reference is not None:
             found[task_graph_key(group[0].setting.task, group[0].setting.graph)] = reference.val_accuracy
     return found
@@ -394,11 +403,12 @@ class RowSource:
     ) -> None:
         done = [row for row in measurements if row.metrics is not None]
         references, groups = reference_accuracies(done), by_setting(done)
-        self.curves = {key: KnownCurves.of(rows, (judged_by or {}).get(key)) for key, rows in groups.items()}
-        self.settings = {
-            key: [MeasuredSetting.of(probed, self.curves[key], references) for probed in _by_probe(rows)]
+        learned = {
+            key: _learned(_SameRows(rows), (judged_by or {}).get(key), frozenset(references.items()))
             for key, rows in groups.items()
         }
+        self.curves = {key: curves for key, (curves, _) in learned.items()}
+        self.settings = {key: settings for key, (_, settings) in learned.items()}
         self._failed = {
             key: [MeasuredSetting.of_failures(probed) for probed in _by_probe(rows)]
             for key, rows in by_setting(filter(_broke_the_hosts_limit, measurements)).items()
@@ -406,6 +416,7 @@ class RowSource:
         self.physics = physics
         self._calibrations: dict[frozenset[str], Calibrations] = {}
         self._rows: dict[frozenset[str], TrainingRows] = {}
+        self._setting_rows: dict[tuple[str, tuple[Calibration, ...]], TrainingRows] = {}
 
     def calibrations(self, without: frozenset[str] = frozenset()) -> Calibrations:
         """Returns the general calibrations by all graphs except the fingerprints `without`."""
@@ -427,7 +438,11 @@ class RowSource:
 
     def setting_rows(self, key: str, calibrations: Calibrations) -> TrainingRows:
         """Returns the rows of the setting `key` under `calibrations`."""
-        return self._training_rows(self.settings[key], calibrations)
+        settings = self.settings[key]
+        calibrated = key, tuple(calibrations.of(one.setting) for one in settings)
+        if calibrated not in self._setting_rows:
+            self._setting_rows[calibrated] = self._training_rows(settings, calibrations)
+        return self._setting_rows[calibrated]
 
     def failed_rows(self, key: str, calibrations: Calibrations) -> TrainingRows:
         """Returns the trials of the setting `key` that broke the host's limit; `measured` has lower bounds of peaks."""
@@ -436,6 +451,25 @@ class RowSource:
     def _training_rows(self, settings: Sequence[MeasuredSetting], calibrations: Calibrations) -> TrainingRows:
         rows = _joined([no_rows(), *(one.training_rows(calibrations.of(one.setting)) for one in settings)])
         return rows if self.physics else rows.without_analytic(len(PLAIN_FEATURES))
+
+
+class _SameRows(tuple[Measurement, ...]):
+    """Measurements that equal others if they are the same objects: to compare their curves would take long."""
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameRows) and len(self) == len(other) and all(map(operator.is_, self, other))
+
+
+@lru_cache(maxsize=1024)  # a tune fits after every trial, and only the trial is new
+def _learned(
+    rows: _SameRows, reference: Reference | None, references: frozenset[tuple[ReferenceKey, float]]
+) -> tuple[KnownCurves, list[MeasuredSetting]]:
+    """Returns the curves of the rows of one setting, and the setting by each probe of its machine."""
+    curves = KnownCurves.of(rows, reference)
+    return curves, [MeasuredSetting.of(probed, curves, dict(references)) for probed in _by_probe(rows)]
 
 
 def _broke_the_hosts_limit(row: Measurement) -> bool:

@@ -160,7 +160,8 @@ class Surrogate(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no
         self.calibrations_ = fit.own_calibrations(target)
         self.setting_corrections_ = fit.corrections(self.calibrations_, target)
         self.known_curves_ = {key: curves for key, curves in source.curves.items() if curves.curves}
-        self.reference_accuracies_ = latest_reference_accuracies(measurements)
+        by_themselves = {key: curves for key, curves in source.curves.items() if key not in (judged_by or ())}
+        self.reference_accuracies_ = latest_reference_accuracies(measurements, by_themselves)
         self.num_rows_ = len(rows)
         self.num_graphs_ = len(np.unique(rows.graphs))
         self.feature_names_ = FEATURE_NAMES if self.physics else PLAIN_FEATURES
