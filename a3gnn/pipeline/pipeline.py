@@ -161,7 +161,6 @@ class Pipeline:
         kind = DeferredStages if options.deferred else Stages
         self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else kind(*made)
         self._overlap = OverlapPolicy(config.num_workers)
-        self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if options.resources is None else options.resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
@@ -267,7 +266,7 @@ class Pipeline:
                 return work(batch)
 
         due = ((batch, overlap.overlapped) for batch in planned)
-        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start, self._depth
+        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start
         with closing(ordered_map(on_worker, due, *threads)) as results:  # a traceback keeps this frame, and workers
             last: float | None = None
             for result in results:

@@ -95,7 +95,7 @@ class Trainer:
         memory: Measures peak memory, and checks the limit.
         batches_per_epoch: Mini-batches per epoch.
         gpus: Indices of the GPUs that train here, as in torch.
-        division: How mini-batches are divided or prepared, if this changes during training.
+        division: How mini-batches are divided, or how much is cached, if this changes during training.
 
     Raises:
         DeviceError: A requested device does not exist.
