@@ -41,7 +41,7 @@ class SearchSpace:
         unmade_parts: Pairs of a partitioner and a number of parts, of which it can't make that many or more.
 
     Raises:
-        ConfigError: A knob has no values or values that `TrainConfig` refuses.
+        ConfigError: A knob has no values or values outside its domain.
     """
 
     knobs: tuple[Knob, ...]
@@ -52,7 +52,7 @@ class SearchSpace:
             if not knob.values or len(set(knob.values)) != len(knob.values):
                 raise ConfigError(f"{knob.name} must have distinct values, at least one, got {list(knob.values)}")
             for value in knob.values:
-                TrainConfig().replace(**{knob.name: value})
+                knob.domain.check(knob.name, value)
 
     @classmethod
     def of(cls, setting: Setting) -> Self:

@@ -305,8 +305,7 @@ class Pipeline:
                 )
             warm_up()
             return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
-        seeds = self._first_seeds()
-        features = open_features(graph, config, parts, device, fanouts=fanouts, seed=seed, seeds=seeds, table=table)
+        features = open_features(graph, config, parts, device, fanouts=fanouts, table=table)
         return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
@@ -320,10 +319,6 @@ class Pipeline:
         size = self._config.batch_size
         labels, classes = as_classes(graph.labels, graph.num_classes)
         return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._options.seed, self._parts)
-
-    def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
-        """Yields the seeds of the first epoch, which is planned only once the first one is requested."""
-        yield from (batch.seeds for batch in self.plan(0))
 
 
 def open_sampler(

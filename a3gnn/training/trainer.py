@@ -171,11 +171,10 @@ class Trainer:
 
     @property
     def choices(self) -> list[str]:
-        """What `auto` has chosen so far for the cache and the stages' cores, with reasons: one sentence each."""
-        isolation, reason = self._pipeline.isolation, self._pipeline.store.stats.reason
+        """What was chosen so far while training runs, with reasons: here the stages' cores by `resources: auto`."""
+        isolation = self._pipeline.isolation
         allocation = None if isolation is None else isolation.allocation
-        cores = [] if allocation is None else [f"resources: {allocation.why}"]
-        return [*([f"cache: {reason}"] if reason else []), *cores]
+        return [] if allocation is None else [f"resources: {allocation.why}"]
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.

@@ -21,8 +21,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "workers": {"parallel_mode": "mode1", "num_workers": 2},
     "static cache": {"cache_bytes": CACHE},
-    "presampled cache": {"cache_bytes": CACHE, "cache_policy": "presample", "parallel_mode": "mode2"},
-    "dynamic cache": {"cache_bytes": CACHE, "cache_policy": "lru", "feature_tier": "disk"},
+    "cache by access": {"cache_bytes": CACHE, "cache_policy": "access", "parallel_mode": "mode2"},
+    "dynamic cache": {"cache_bytes": CACHE, "cache_policy": "clock", "feature_tier": "disk"},
     "partitions": {"num_partitions": 3, "cache_bytes": CACHE},
     "biased": {"cache_bytes": CACHE, "bias_rate": 4.0},
 }
