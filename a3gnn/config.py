@@ -258,7 +258,7 @@ def with_kept_policy(fields: Mapping[str, Any]) -> dict[str, Any]:
     near, unbiased = _OLD_POLICIES[old], old in ("lfu", "auto")
     warnings.warn(
         f"cache_policy {old} no longer exists; {near}, the nearest, is used{' with bias_rate 1' if unbiased else ''}",
-        stacklevel=4,
+        stacklevel=1,  # one place, so that Python prints it once per process
     )
     return {**fields, "cache_policy": near} | ({"bias_rate": 1.0} if unbiased else {})
 

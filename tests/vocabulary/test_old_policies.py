@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from a3gnn.config import CACHE_POLICIES, TrainConfig
+from a3gnn.config import CACHE_POLICIES, KNOBS, TrainConfig
 from a3gnn.errors import ConfigError
 from a3gnn.graphs.graph import Graph
 from a3gnn.learning_curve import CurveEnd, LearningCurve
@@ -150,6 +150,14 @@ def test_a_loader_takes_old_names(tiny_graph: Graph):
     with pytest.warns(UserWarning, match=line("lfu")):
         loader = Loader(tiny_graph, [3, 2], batch_size=32, config={"cache_bytes": 4000, "cache_policy": "lfu"})
     assert len(list(loader)) > 1
+
+
+@each_old
+def test_a_space_is_fixed_at_the_nearest_policy(old, near, bias, key):
+    with pytest.warns(UserWarning, match=line(old)):
+        space = SearchSpace(KNOBS).fix("cache_policy", old)
+    assert space.knob("cache_policy").values == (near,)
+    assert (space.knob("bias_rate").values == (1.0,)) == (old in ("lfu", "auto"))
 
 
 def test_a_space_lists_policies_of_today_alone(tiny_graph: Graph):
