@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
@@ -16,7 +17,7 @@ from a3gnn.task import Task
 ParallelMode = Literal["sequential", "mode1", "mode2"]
 DeviceName = Literal["cpu", "cuda"]
 FeatureTier = Literal["ram", "disk"]
-CachePolicy = Literal["degree", "access", "presample", "fifo", "lru", "lfu", "clock", "auto"]
+CachePolicy = Literal["degree", "access", "fifo", "clock"]
 SeedOrder = Literal["random", "proximity"]
 Partitioner = Literal["metis", "random", "blocks"]
 Resources = Literal["free", "auto"]
@@ -28,9 +29,12 @@ Adapt = Literal["off", "on"]
 PARALLEL_MODES: tuple[ParallelMode, ...] = get_args(ParallelMode)
 DEVICES: tuple[DeviceName, ...] = get_args(DeviceName)
 FEATURE_TIERS: tuple[FeatureTier, ...] = get_args(FeatureTier)
-STATIC_POLICIES: tuple[CachePolicy, ...] = ("degree", "access", "presample")
-DYNAMIC_POLICIES: tuple[CachePolicy, ...] = ("fifo", "lru", "lfu", "clock")
+STATIC_POLICIES: tuple[CachePolicy, ...] = ("degree", "access")
+DYNAMIC_POLICIES: tuple[CachePolicy, ...] = ("fifo", "clock")
 CACHE_POLICIES: tuple[CachePolicy, ...] = get_args(CachePolicy)
+#: Policies of older versions, and the nearest policy of today. CLOCK approximates LRU. The others kept the rows that
+#: are read most often: presample and lfu by counts, auto by whichever policy a replay found best.
+_OLD_POLICIES: dict[str, CachePolicy] = {"lru": "clock", "lfu": "access", "presample": "access", "auto": "access"}
 SEED_ORDERS: tuple[SeedOrder, ...] = get_args(SeedOrder)
 PARTITIONERS: tuple[Partitioner, ...] = get_args(Partitioner)
 RESOURCES: tuple[Resources, ...] = get_args(Resources)
@@ -71,7 +75,7 @@ class TrainConfig:
     bias_rate: float = knob(
         1.0, Real(1, "1 samples uniformly"), later=False,
         help="Weight of a cached neighbor against an uncached one, >= 1; 1 samples uniformly.",
-        search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=(*DYNAMIC_POLICIES, "auto")),
+        search=(1.0, 2.0, 4.0, 8.0, 16.0), idle=where(cache_bytes=0, cache_policy=DYNAMIC_POLICIES),
         learns=ALWAYS, show=Phrase(4, "prefers cached neighbors x{:g}"))
     sampling_device: DeviceName = knob(
         "cpu", OneOf(DEVICES), "Where neighbors are sampled: cpu or cuda.", later=False,
@@ -95,8 +99,7 @@ class TrainConfig:
     cache_policy: CachePolicy = knob(
         "degree", OneOf(CACHE_POLICIES),
         help="Which rows the cache holds. Static, chosen before training: degree, access (expected by the sampler's "
-        "distribution), presample (counted). Dynamic, replaced while training: fifo, lru, lfu, clock. Or auto: "
-        "whichever a short measured presample finds best. Only a static one can be sampled towards.",
+        "distribution). Dynamic, replaced while training: fifo, clock. Only a static one can be sampled towards.",
         search=("degree", "access", "fifo"), at=at.only_where(at.has_dense_rows, otherwise=("degree", "access")),
         idle=where(cache_bytes=0), learns=~where(bias_rate=1), show=Phrase(3, " by {}"))
     seed_order: SeedOrder = knob(
@@ -165,6 +168,8 @@ class TrainConfig:
     # fmt: on
 
     def __post_init__(self) -> None:
+        for name, value in with_kept_policy({"cache_policy": self.cache_policy}).items():
+            object.__setattr__(self, name, value)
         for one in KNOBS:
             one.domain.check(one.name, getattr(self, one.name))
         check_version("TrainConfig", self.schema_version)
@@ -222,9 +227,16 @@ class TrainConfig:
         check_names("TrainConfig", fields, {f.name for f in dataclasses.fields(cls)})
         return cls(**fields)
 
-    def key(self) -> str:
-        """Returns a short stable hash of the canonical configuration."""
-        return hash_of(_keyed(self.canonical().to_dict()))
+    def key(self, old_policy: str = "") -> str:
+        """Returns a short stable hash of the canonical configuration.
+
+        Args:
+            old_policy: The cache policy of an older version that a stored configuration has in place of this one's.
+        """
+        fields = self.canonical().to_dict()
+        if old_policy and self.cache_bytes:
+            fields["cache_policy"] = old_policy
+        return hash_of(_keyed(fields))
 
     def _knobs(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in KNOBS}
@@ -233,6 +245,22 @@ class TrainConfig:
 #: The table of knobs, in the order of the fields.
 KNOBS = knobs_of(TrainConfig)
 document(TrainConfig, KNOBS)
+
+
+def with_kept_policy(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values of knobs with a cache policy of an older version replaced by the nearest, and warns if it is one.
+
+    Sampling was never biased towards lfu's and auto's caches, whatever `bias_rate` was, so it becomes 1 with them.
+    """
+    old = fields.get("cache_policy")
+    if not isinstance(old, str) or old not in _OLD_POLICIES:
+        return dict(fields)
+    near, unbiased = _OLD_POLICIES[old], old in ("lfu", "auto")
+    warnings.warn(
+        f"cache_policy {old} no longer exists; {near}, the nearest, is used{' with bias_rate 1' if unbiased else ''}",
+        stacklevel=1,  # one place, so that Python prints it once per process
+    )
+    return {**fields, "cache_policy": near} | ({"bias_rate": 1.0} if unbiased else {})
 
 
 def _keyed(fields: Mapping[str, Any]) -> dict[str, Any]:

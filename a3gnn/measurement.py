@@ -209,6 +209,8 @@ class Measurement:
         created: Time of creation, ISO 8601, UTC.
         id: Copies have equal ids, repetitions do not. Pass "" for rows that were stored without one: they get a hash of
             their content, so that copies of such a row have equal ids.
+        old_policy: The cache policy of an older version that ran in place of `config`'s; "" for none. Stores, ids and
+            files keep it, so no figures of another policy are taken for those of today's.
     """
 
     config: TrainConfig
@@ -219,6 +221,7 @@ class Measurement:
     version: int
     created: str
     id: str = ""
+    old_policy: str = ""
 
     def __post_init__(self) -> None:
         if not self.id or self.id.startswith(_CONTENT_PREFIX):  # always hash this object's own content
@@ -234,10 +237,16 @@ class Measurement:
         """Whether it is a transient failure."""
         return isinstance(self.outcome, Failure) and self.outcome.transient
 
+    @property
+    def config_key(self) -> str:
+        """The key of the configuration that ran."""
+        return self.config.key(self.old_policy)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the measurement as one JSON object."""
+        ran = {"cache_policy": self.old_policy} if self.old_policy else {}
         return {
-            "config": self.config.to_dict(),
+            "config": self.config.to_dict() | ran,
             **self.setting.to_dict(),
             "metrics" if isinstance(self.outcome, Metrics) else "failure": self.outcome.to_dict(),
             "accuracy_budget": self.accuracy_budget,
@@ -253,7 +262,10 @@ class Measurement:
         rest = dict(fields)
         metrics, failure = rest.pop("metrics", None), rest.pop("failure", None)
         rest["outcome"] = Metrics.from_dict(metrics) if metrics is not None else Failure.from_dict(failure or {})
-        rest["config"] = TrainConfig.from_dict(rest["config"])
+        stored = rest["config"]
+        rest["config"] = config = TrainConfig.from_dict(stored)
+        if stored.get("cache_policy", config.cache_policy) != config.cache_policy:
+            rest["old_policy"] = stored["cache_policy"]
         rest["setting"] = Setting.from_dict(fields)
         for name in Setting.__slots__:
             del rest[name]
@@ -270,7 +282,7 @@ class Measurement:
             )
         else:
             found = (str(self.outcome.kind), self.outcome.detail, self.outcome.peak_host_bytes, self.outcome.limit)
-        text = json.dumps([self.config.key(), *self.setting.key(), *asked, *found])
+        text = json.dumps([self.config_key, *self.setting.key(), *asked, *found])
         return _CONTENT_PREFIX + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

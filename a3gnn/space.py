@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import KNOBS, TrainConfig
+from a3gnn.config import KNOBS, TrainConfig, with_kept_policy
 from a3gnn.errors import ConfigError, UsageError, unknown_name
 from a3gnn.knobs import NEVER, TASKS, Knob
 from a3gnn.seeding import generator
@@ -41,7 +41,7 @@ class SearchSpace:
         unmade_parts: Pairs of a partitioner and a number of parts, of which it can't make that many or more.
 
     Raises:
-        ConfigError: A knob has no values or values that `TrainConfig` refuses.
+        ConfigError: A knob has no values or values outside its domain.
     """
 
     knobs: tuple[Knob, ...]
@@ -52,7 +52,7 @@ class SearchSpace:
             if not knob.values or len(set(knob.values)) != len(knob.values):
                 raise ConfigError(f"{knob.name} must have distinct values, at least one, got {list(knob.values)}")
             for value in knob.values:
-                TrainConfig().replace(**{knob.name: value})
+                knob.domain.check(knob.name, value)
 
     @classmethod
     def of(cls, setting: Setting) -> Self:
@@ -163,9 +163,12 @@ class SearchSpace:
         yield row
 
     def fix(self, name: str, value: Any) -> Self:
-        """Returns the space with the knob `name` fixed at `value`, which need not have been among its values."""
-        knob = self.knob(name)
-        return self._with(dataclasses.replace(knob, values=(knob.parse(value),)))
+        """Returns the space with the knob `name` fixed at `value`, which need not have been among its values.
+
+        A cache policy of an older version is replaced (`with_kept_policy`), which may also fix the bias rate.
+        """
+        fixed = with_kept_policy({name: self.knob(name).parse(value)})
+        return self._with({knob: (value,) for knob, value in fixed.items()})
 
     def restrict(self, name: str, low: Any, high: Any) -> Self:
         """Returns the space with the knob `name` restricted to values between `low` and `high`, both included.
@@ -187,7 +190,7 @@ class SearchSpace:
             inside = [v for v in knob.values if v is not None and low < v < high]
             numbers = np.array([low, *inside, high]) if inside else np.linspace(low, high, _LINEAR_VALUES)
         values = tuple(dict.fromkeys(knob.rounded(value) for value in numbers))
-        return self._with(dataclasses.replace(knob, values=values))
+        return self._with({name: values})
 
     def without_parts(self, partitioner: str, parts: int) -> Self:
         """Returns the space in which `partitioner` can't make `parts` or more parts; knobs and sizes stay."""
@@ -228,8 +231,9 @@ class SearchSpace:
         table = [nearest(pair) for pair in pairs]
         return np.array(table, dtype=np.int64).reshape(len(parts), len(partitioners), 2)
 
-    def _with(self, knob: Knob) -> Self:
-        return dataclasses.replace(self, knobs=tuple(knob if k.name == knob.name else k for k in self.knobs))
+    def _with(self, values: Mapping[str, tuple[Any, ...]]) -> Self:
+        knobs = (dataclasses.replace(k, values=values.get(k.name, k.values)) for k in self.knobs)
+        return dataclasses.replace(self, knobs=tuple(knobs))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the knobs and their values as JSON types."""

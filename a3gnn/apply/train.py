@@ -121,9 +121,9 @@ def train(
         prefetch: How many mini-batches sampling may be ahead of feature loading, feature loading ahead of transfer, and
             transfer ahead of propagation. 0 runs two stages in turn; (1, 1, 1) is two-stage prefetching. None uses the
             configuration.
-        adapt: Whether to change settings between mini-batches by measured seconds, without a restart. With one trainer,
-            it changes the mode, workers, depth and cache volume, and training stays bit-identical. With several, it
-            changes their shares and threads, and training stays the same up to rounding.
+        adapt: Whether to change settings between mini-batches, without a restart. With one trainer, the cache shrinks
+            when memory gets scarce, and training stays bit-identical. With several, their shares and threads change by
+            measured seconds, and training stays the same up to rounding.
         algorithm: A synchronous algorithm with one mini-batch per rank, such as
             `a3gnn.hitgnn.algorithms.built_in.named("distdgl")` (docs/research/algorithms.md). None has all ranks train
             shares of the same mini-batch.

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import warnings
 
 import click
 
@@ -121,6 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
         from a3gnn.cli.completion import install
 
         install()
+    warnings.showwarning = lambda message, *_: say(str(message))
     with as_flags():
         code = _run(arguments)
     end(code, at_once=by_torchrun())

@@ -160,8 +160,8 @@ _ARGUMENTS = {"tuned": "DIR", "path": "--config"}
 @click.option(
     "--adapt",
     is_flag=True,
-    help="Adapt mode, workers, depth and cache during training to measured times; with --trainers, adapt shares and "
-    "threads. Results do not change.",
+    help="Shrink the cache during training when memory gets scarce; with --trainers, adapt shares and threads to "
+    "measured times. Results do not change.",
 )
 @click.option(
     "--algorithm",

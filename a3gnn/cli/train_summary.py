@@ -181,8 +181,5 @@ def _algorithm(found: dict[str, Any]) -> str:
 
 
 def _adapted(found: dict[str, Any]) -> str:
-    """Returns the number of changes, and the final preparation of mini-batches."""
-    how, changes = found["preparation"], count(len(found["changes"]), "change")
-    ahead = "" if how["mode"] == "sequential" else f" x{how['workers']}, {how['depth']} ahead"
-    cached = f", cache {format_size(how['cache_bytes'])}" if how["cache_bytes"] else ""
-    return f"{changes}; in the end {how['mode']}{ahead}{cached}"
+    """Returns the number of changes, and the final size of the cache."""
+    return f"{count(len(found['changes']), 'change')}; in the end cache {format_size(found['cache_bytes'])}"

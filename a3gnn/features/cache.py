@@ -37,7 +37,6 @@ class CacheStats(NamedTuple):
         hits: Rows that were cached.
         misses: Rows that were not.
         overhead_s: Seconds spent on look-up and update, the copies of admitted rows included.
-        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     policy: str
@@ -45,7 +44,6 @@ class CacheStats(NamedTuple):
     hits: int = 0
     misses: int = 0
     overhead_s: float = 0.0
-    reason: str = ""
 
     @property
     def hit_rate(self) -> float:
@@ -66,12 +64,11 @@ class StatsCounter:
 
     Args:
         policy: The cache's policy.
-        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
-    def __init__(self, policy: str, reason: str = "") -> None:
+    def __init__(self, policy: str) -> None:
         self._lock = threading.Lock()
-        self._stats = CacheStats(policy, reason=reason)
+        self._stats = CacheStats(policy)
 
     def add(self, hits: int, misses: int, overhead_s: float) -> None:
         """Counts one query."""
@@ -189,10 +186,10 @@ AnyTier = TypeVar("AnyTier", bound=Tier[Any])
 
 
 class _FixedRows(Generic[AnyTier]):
-    def __init__(self, tier: AnyTier, nodes: NDArray[np.int32], policy: str, reason: str) -> None:
+    def __init__(self, tier: AnyTier, nodes: NDArray[np.int32], policy: str) -> None:
         self.cached = nodes
         self._tier = tier
-        self._counter = StatsCounter(policy, reason)
+        self._counter = StatsCounter(policy)
 
     @property
     def nbytes(self) -> int:
@@ -213,13 +210,10 @@ class StaticCache(_FixedRows[DenseTier]):
         nodes: The cached nodes, int32, sorted, distinct.
         num_nodes: Nodes of the graph.
         policy: The policy that chose them, for `stats`.
-        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
-    def __init__(
-        self, base: DenseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree", reason: str = ""
-    ) -> None:
-        super().__init__(DenseTier.of(base, nodes, num_nodes), nodes, policy, reason)
+    def __init__(self, base: DenseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree") -> None:
+        super().__init__(DenseTier.of(base, nodes, num_nodes), nodes, policy)
 
     @contextmanager
     def serving(self, ids: NDArray[np.int32], table: RowTable) -> Iterator[int]:
@@ -233,10 +227,8 @@ class StaticCache(_FixedRows[DenseTier]):
 class SparseStaticCache(_FixedRows[SparseTier]):
     """A static cache of sparse rows; the arguments are the same as for `StaticCache`."""
 
-    def __init__(
-        self, base: SparseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree", reason: str = ""
-    ) -> None:
-        super().__init__(SparseTier.of(base, nodes, num_nodes), nodes, policy, reason)
+    def __init__(self, base: SparseRows, nodes: NDArray[np.int32], num_nodes: int, policy: str = "degree") -> None:
+        super().__init__(SparseTier.of(base, nodes, num_nodes), nodes, policy)
 
     @property
     def rows(self) -> SparseRows:
@@ -260,22 +252,21 @@ class DynamicCache:
     Args:
         slots: Maps nodes to rows; at least one slot.
         base: All rows; cached rows have the same width and dtype.
-        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
-    def __init__(self, slots: SlotMap, base: DenseRows, reason: str = "") -> None:
+    def __init__(self, slots: SlotMap, base: DenseRows) -> None:
         like = row_like(base.array)
         self.cached = np.empty(0, dtype=np.int32)
         self._slots = slots
         self._rows = np.empty((slots.num_slots, len(like)), dtype=like.dtype)
         self._lock = FairLock()
-        self._counter = StatsCounter(slots.policy, reason)
+        self._counter = StatsCounter(slots.policy)
 
     @classmethod
-    def that_fits(cls, base: DenseRows, cache_bytes: int, num_nodes: int, policy: str, reason: str = "") -> Self | None:
+    def that_fits(cls, base: DenseRows, cache_bytes: int, num_nodes: int, policy: str) -> Self | None:
         """Returns the largest cache of at most `cache_bytes`, maps included; None if not one row fits."""
         num_slots = slots_that_fit(policy, cache_bytes, num_nodes, base.row_bytes)
-        return cls(SlotMap(policy, num_slots, num_nodes), base, reason) if num_slots else None
+        return cls(SlotMap(policy, num_slots, num_nodes), base) if num_slots else None
 
     @property
     def nbytes(self) -> int:

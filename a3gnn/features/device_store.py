@@ -41,22 +41,19 @@ class DeviceCachedStore:
         shards: One per device.
         cached: The nodes that a static cache holds, int32, sorted; none with a dynamic cache.
         policy: The cache's policy.
-        reason: Why `auto` chose the policy; "" if the user named it.
     """
 
     is_sparse = False
     can_aggregate = False
 
-    def __init__(
-        self, host: DenseHostStore, shards: Sequence[Shard], cached: NDArray[np.int32], policy: str, reason: str = ""
-    ) -> None:
+    def __init__(self, host: DenseHostStore, shards: Sequence[Shard], cached: NDArray[np.int32], policy: str) -> None:
         self.host = host
         self.cached = cached
         self.device = shards[0].rows.device.type
         self.num_features = host.num_features
         self.cache_bytes = sum(shard.rows.nbytes + shard.map_bytes for shard in shards)
         self._shards = tuple(shards)
-        self._counter = StatsCounter(policy, reason)
+        self._counter = StatsCounter(policy)
 
     @classmethod
     def static(
@@ -66,7 +63,6 @@ class DeviceCachedStore:
         nodes: NDArray[np.int32],
         devices: Sequence[str],
         policy: str = "degree",
-        reason: str = "",
     ) -> Self:
         """Returns a store with a static cache of the rows of `nodes` (int32, sorted) of `base`."""
         shards = []
@@ -74,7 +70,7 @@ class DeviceCachedStore:
             places, ids = owned(nodes, index, len(devices))
             rows = torch.from_numpy(np.array(base.take(nodes[places]).array))
             shards.append(Shard(FixedMap(ids, _num_owned(len(base.array), index, len(devices))), rows.to(device)))
-        return cls(host, shards, nodes, policy, reason)
+        return cls(host, shards, nodes, policy)
 
     @classmethod
     def dynamic(
@@ -84,7 +80,6 @@ class DeviceCachedStore:
         cache_bytes: int,
         devices: Sequence[str],
         policy: str,
-        reason: str = "",
     ) -> Self | None:
         """Returns a store with a dynamic cache of at most `cache_bytes`, all devices together.
 
@@ -98,7 +93,7 @@ class DeviceCachedStore:
                 return None
             rows = torch.empty((slots, base.array.shape[1]), dtype=dtype, device=device)
             shards.append(Shard(SlotMap(policy, slots, num_nodes), rows))
-        return cls(host, shards, np.empty(0, dtype=np.int32), policy, reason)
+        return cls(host, shards, np.empty(0, dtype=np.int32), policy)
 
     @property
     def host_bytes(self) -> int:

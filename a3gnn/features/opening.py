@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, CachePolicy, TrainConfig
+from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.features.auto import CachePlacement, PolicyChoice, choose_policy, replay_batches
 from a3gnn.features.cache import DenseRowCache, DynamicCache, SparseStaticCache, StaticCache
 from a3gnn.features.cache_ranking import cached_nodes
 from a3gnn.features.device_store import DeviceCachedStore
@@ -25,8 +24,8 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
 from a3gnn.sampling.subgraph import Block
 
-#: Returns the nodes whose rows fit in a number of bytes, by a static policy.
-_Ranked: TypeAlias = Callable[[int, CachePolicy], NDArray[np.int32]]
+#: Returns the nodes whose rows a static cache of a number of bytes holds.
+_Ranked: TypeAlias = Callable[[int], NDArray[np.int32]]
 
 
 def open_features(
@@ -36,8 +35,6 @@ def open_features(
     device: str = "cpu",
     *,
     fanouts: Sequence[int] = (25, 10),
-    seed: int = 0,
-    seeds: Iterable[NDArray[np.int32]] | None = None,
     table: DenseFeatures | SparseFeatures | None = None,
 ) -> FeatureStore:
     """Returns the store of `graph`'s features, or of a `table`'s rows, with `config`'s tier and cache.
@@ -51,12 +48,10 @@ def open_features(
     Args:
         graph: In RAM or on disk.
         config: The fields used are `feature_tier`, `feature_dtype`, `cache_bytes`, `cache_policy`, `input_aggregation`
-            (which decides whether a table is needed), and `batch_size` for policies that sample mini-batches.
+            (which decides whether a table is needed), and `batch_size` for `access`.
         parts: Each node's part, int32, shape (num_nodes,), for training part by part.
         device: Device of the training.
-        fanouts: In-neighbors sampled per node, the seeds' hop first, for policies that sample mini-batches.
-        seed: Seed of the random streams, for those policies.
-        seeds: Seeds of each mini-batch, in training's order, for those policies; by default the train nodes, shuffled.
+        fanouts: In-neighbors sampled per node, the seeds' hop first, for `access`.
         table: Rows to serve in place of the features, one per node, as memory maps; of `config.feature_dtype`.
 
     Raises:
@@ -67,30 +62,21 @@ def open_features(
     _check_table(config, table)
     from_disk = config.feature_tier == "disk" or parts is not None
     base = base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
-    choice = PolicyChoice(config.canonical().cache_policy)
-    ahead = None if seeds is None or choice.policy not in ("presample", "auto") else list(seeds)
-    ranked = partial(
+    size, config = (graph.features if table is None else table).shape, config.canonical()
+    rank = partial(
         cached_nodes,
         graph,
+        policy=config.cache_policy,
         fanouts=fanouts,
         batch_size=config.batch_size,
-        seed=seed,
-        seeds=ahead,
         rows=base,
     )
     kept = parts if config.feature_tier == "ram" else None
-    size = (graph.features if table is None else table).shape
-    rank = partial(ranked, config.cache_bytes)
-    placement = CachePlacement(base, *size, config.cache_bytes, rank, device, resident=kept is not None)
-    if choice.policy == "auto":
-        slots = placement.slots("fifo")
-        batches = replay_batches(graph, fanouts, config.batch_size, seed, slots=slots, seeds=ahead)
-        choice = choose_policy(batches, placement)
     if isinstance(base, SparseRows):
         sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)
-        return _sparse_store(sparse, base, placement, choice, ranked)
+        return _sparse_store(sparse, base, config, graph.num_nodes, rank)
     dense = partial(DenseHostStore, base, *size, parts=kept, owns_base=not from_disk)
-    return _dense_store(dense, base, placement, choice, ranked)
+    return _dense_store(dense, base, config, graph.num_nodes, rank, device)
 
 
 def base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
@@ -126,51 +112,41 @@ def _table_rows(table: DenseFeatures | SparseFeatures, from_disk: bool) -> Store
 def _dense_store(
     host: Callable[..., DenseHostStore],
     base: DenseRows,
-    placement: CachePlacement,
-    choice: PolicyChoice,
-    ranked: _Ranked,
+    config: TrainConfig,
+    num_nodes: int,
+    rank: _Ranked,
+    device: str,
 ) -> FeatureStore:
-    num_nodes, device = placement.num_nodes, placement.device
+    policy, cache_bytes = config.cache_policy, config.cache_bytes
     if device != "cpu":
-        return _device_store(host, base, placement, choice)
+        if policy in DYNAMIC_POLICIES:
+            return DeviceCachedStore.dynamic(host(), base, cache_bytes, [device], policy) or host()
+        nodes = rank(cache_bytes)
+        return DeviceCachedStore.static(host(), base, nodes, [device], policy) if len(nodes) else host()
 
     def cache_of(cache_bytes: int) -> DenseRowCache | None:
-        if choice.policy in DYNAMIC_POLICIES:
-            return DynamicCache.that_fits(base, cache_bytes, num_nodes, *choice)
-        nodes = ranked(cache_bytes, choice.policy)
-        return StaticCache(base, nodes, num_nodes, *choice) if len(nodes) else None
+        if policy in DYNAMIC_POLICIES:
+            return DynamicCache.that_fits(base, cache_bytes, num_nodes, policy)
+        nodes = rank(cache_bytes)
+        return StaticCache(base, nodes, num_nodes, policy) if len(nodes) else None
 
-    return host(cache=cache_of(placement.cache_bytes), cache_of=cache_of)
-
-
-def _device_store(
-    host: Callable[..., DenseHostStore], base: DenseRows, placement: CachePlacement, choice: PolicyChoice
-) -> FeatureStore:
-    devices = [placement.device]
-    if choice.policy in DYNAMIC_POLICIES:
-        return DeviceCachedStore.dynamic(host(), base, placement.cache_bytes, devices, *choice) or host()
-    nodes = placement.rank(choice.policy)
-    return DeviceCachedStore.static(host(), base, nodes, devices, *choice) if len(nodes) else host()
+    return host(cache=cache_of(cache_bytes), cache_of=cache_of)
 
 
 def _sparse_store(
-    host: Callable[..., SparseHostStore],
-    base: SparseRows,
-    placement: CachePlacement,
-    choice: PolicyChoice,
-    ranked: _Ranked,
+    host: Callable[..., SparseHostStore], base: SparseRows, config: TrainConfig, num_nodes: int, rank: _Ranked
 ) -> FeatureStore:
-    if choice.policy in DYNAMIC_POLICIES:
+    policy = config.cache_policy
+    if policy in DYNAMIC_POLICIES:
         raise UsageError(
-            f"cache_policy {choice.policy} needs dense features, got sparse ones; use one of "
-            f"{', '.join(STATIC_POLICIES)}, or auto"
+            f"cache_policy {policy} needs dense features, got sparse ones; use one of {', '.join(STATIC_POLICIES)}"
         )
 
     def cache_of(cache_bytes: int) -> SparseStaticCache | None:
-        nodes = ranked(cache_bytes, choice.policy)
-        return SparseStaticCache(base, nodes, placement.num_nodes, *choice) if len(nodes) else None
+        nodes = rank(cache_bytes)
+        return SparseStaticCache(base, nodes, num_nodes, policy) if len(nodes) else None
 
-    return host(cache=cache_of(placement.cache_bytes), cache_of=cache_of)
+    return host(cache=cache_of(config.cache_bytes), cache_of=cache_of)
 
 
 def warm_up() -> None:

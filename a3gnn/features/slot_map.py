@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,53 +11,12 @@ from numpy.typing import NDArray
 from a3gnn.characteristics import CACHE_INDEX_BYTES
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.features import cache_kernels as kernels
-from a3gnn.features import cache_kernels as policy_kernels
-from a3gnn.features.cache_kernels import Buckets, SlotLists
 from a3gnn.storage.compiled import readonly
 
-
-def _fifo_state(_slots: int) -> tuple[NDArray[Any], ...]:
-    return (np.zeros(1, dtype=np.int32),)
-
-
-def _clock_state(slots: int) -> tuple[NDArray[Any], ...]:
-    return np.zeros(1, dtype=np.int32), np.zeros(slots, dtype=np.uint8)
-
-
-def _lru_state(slots: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Returns the links (before, after) of the circular list 0, 1, ..., slots, int32; item `slots` is its sentinel."""
-    item = np.arange(slots + 1, dtype=np.int32)
-    return np.roll(item, 1), np.roll(item, -1)
-
-
-def _lfu_state(slots: int) -> tuple[NDArray[np.int32], ...]:
-    """Returns every slot in bucket 1, of frequency 0."""
-    sentinels = np.arange(slots, 2 * slots + 3, dtype=np.int32)
-    before, after = (np.concatenate([part[:-1], sentinels]) for part in _lru_state(slots))
-    first = slots + 1  # bucket 1's sentinel, which closes the list of all slots
-    before[0], after[slots - 1], before[first], after[first] = first, first, slots - 1, 0
-    lists = SlotLists(before, after, np.ones(slots, dtype=np.int32))
-    buckets = Buckets(
-        before=np.zeros(slots + 3, dtype=np.int32),
-        after=np.arange(1, slots + 4, dtype=np.int32),
-        frequency=np.zeros(slots + 3, dtype=np.int32),
-    )
-    buckets.before[0], buckets.after[0], buckets.after[1], buckets.frequency[0] = 1, 1, 0, 2
-    return *lists, *buckets
-
-
-class _Policy(NamedTuple):
-    """A policy's kernel, and a function that makes its state arrays for a number of slots."""
-
-    admit: Callable[..., None]
-    state: Callable[[int], tuple[NDArray[Any], ...]]
-
-
-_POLICIES: dict[str, _Policy] = {
-    "fifo": _Policy(policy_kernels.fifo, _fifo_state),
-    "lru": _Policy(policy_kernels.lru, _lru_state),
-    "lfu": _Policy(policy_kernels.lfu, _lfu_state),
-    "clock": _Policy(policy_kernels.clock, _clock_state),
+#: Each policy's kernel, and a function that makes its state arrays for a number of slots.
+_POLICIES: dict[str, tuple[Callable[..., None], Callable[[int], tuple[NDArray[Any], ...]]]] = {
+    "fifo": (kernels.fifo, lambda _slots: (np.zeros(1, dtype=np.int32),)),
+    "clock": (kernels.clock, lambda slots: (np.zeros(1, dtype=np.int32), np.zeros(slots, dtype=np.uint8))),
 }
 
 
@@ -68,7 +27,7 @@ class SlotMap:
     must serialize their queries (`FairLock`).
 
     Args:
-        policy: fifo, lru, lfu or clock.
+        policy: fifo or clock.
         num_slots: Rows that the cache holds, >= 0.
         num_nodes: Nodes of the graph.
 
@@ -155,7 +114,7 @@ class FixedMap:
 
 
 def slot_bytes(policy: str) -> int:
-    """Returns the bytes per slot that `policy`'s maps take: 4 (fifo), 5 (clock), 12 (lru) or 36 (lfu)."""
+    """Returns the bytes per slot that `policy`'s maps take: 4 (fifo) or 5 (clock)."""
     one, two = (SlotMap(policy, slots, 0).nbytes for slots in (1, 2))
     return two - one
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from a3gnn.checks import whole_number
 from a3gnn.errors import UsageError
-from a3gnn.training.adapting.stage_times import TrainerKind
+from a3gnn.hybrid.stage_times import TrainerKind
 from a3gnn.units import count
 
 

@@ -13,6 +13,7 @@ from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.hybrid.assignment import Assignment, divide, trainer_kinds
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
+from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 from a3gnn.layer_cost import (
     COUNTED_PASSES,
     OPERATORS,
@@ -27,7 +28,6 @@ from a3gnn.layer_cost import (
 )
 from a3gnn.nvtps import mteps
 from a3gnn.sampling.counts import CountCurve, Counts
-from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
 
 #: Returns the seconds of sampling a number of seeds on a number of threads.
 ProcessorSampling: TypeAlias = Callable[[int, int], float]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.checks import whole_number
-from a3gnn.training.adapting.stage_times import PipelineStage
+from a3gnn.hybrid.stage_times import PipelineStage
 
 #: Whether mini-batches are sampled whole and then cut, or each share for itself.
 TrainerSampling = Literal["whole", "independent"]

@@ -1,10 +1,9 @@
-"""`AdjustablePipeline`: a pipeline that can change workers, mode, depth and cache size during an epoch."""
+"""`AdjustablePipeline`: a pipeline whose cache can change its size during an epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
@@ -14,23 +13,21 @@ from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.preparation import Preparation, has_free_cache
-from a3gnn.threads.overlap_policy import OverlapOnce, Overlapped
 
 
 class AdjustablePipeline(Pipeline):
-    """A pipeline that switches to another `preparation` once it has yielded the mini-batches already begun.
+    """A pipeline that resizes its cache once it has yielded the mini-batches already begun.
 
-    Mini-batches stay bit-identical, whatever `preparation` is set to and whenever. None is prepared twice: the old
-    workers finish what they began. If the first preparation has workers, the pipeline measures once, at the beginning,
-    whether they should overlap with training or alternate with it. Workers of other preparations always overlap.
+    Mini-batches stay bit-identical, whatever `cache_bytes` is set to and whenever. None is prepared twice: the workers
+    finish what they began.
 
-    Takes the arguments of `Pipeline`; `config` decides the first preparation.
+    Takes the arguments of `Pipeline`; `config` decides the first size.
 
     Attributes:
-        preparation: For mini-batches that are not begun yet. The thread that draws mini-batches may set it at any time.
-        active: The preparation of the last mini-batch yielded.
-        can_resize: Whether `cache_bytes` of a preparation may differ from the first one's.
+        cache_bytes: Upper limit of the cache for mini-batches that are not begun yet. The thread that draws
+            mini-batches may set it at any time.
+        active_bytes: The limit for the last mini-batch yielded.
+        can_resize: Whether `cache_bytes` may change.
 
     Raises:
         UsageError: `resources` is not free, or the graph is on graph servers.
@@ -39,58 +36,51 @@ class AdjustablePipeline(Pipeline):
     def __init__(self, graph: Graph, config: TrainConfig, fanouts: Sequence[int], options: PipelineOptions) -> None:
         check_adjustable(graph, config)
         super().__init__(graph, config, fanouts, options)
-        self.preparation = self.active = self._first = Preparation.of(self._config)
-        self._overlap = self._measured = OverlapOnce(self._config.num_workers)
+        self.cache_bytes = self.active_bytes = self._config.cache_bytes
         self.can_resize = has_free_cache(self._config) and isinstance(self.store, HostStore) and self.store.can_resize
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the comparison of overlapping and alternating is over; sequential mode needs none."""
-        return self.active.mode == "sequential" or self._overlap.is_settled
 
     def _compete(self, epoch: int, planned: Iterable[PlannedBatch]) -> Generator[MiniBatch, None, None]:
         due = iter(planned)
         for first in due:
-            self._enter(self.preparation)
+            self._resize()
             with closing(super()._compete(epoch, self._until_changed(first, due))) as batches:
                 yield from batches
 
     def _until_changed(self, first: PlannedBatch, due: Iterator[PlannedBatch]) -> Iterator[PlannedBatch]:
-        """Yields `first`, then mini-batches of `due` until `preparation` changes."""
+        """Yields `first`, then mini-batches of `due` until `cache_bytes` changes."""
         yield first
-        while self.preparation == self.active and (planned := next(due, None)) is not None:
+        while self.cache_bytes == self.active_bytes and (planned := next(due, None)) is not None:
             yield planned
 
-    def _enter(self, preparation: Preparation) -> None:
-        """Switches to `preparation`; no mini-batch may be under way."""
-        if preparation == self.active:
+    def _resize(self) -> None:
+        """Gives the cache its new size; no mini-batch may be under way."""
+        if self.cache_bytes == self.active_bytes:
             return
-        if preparation.cache_bytes != self.active.cache_bytes:
-            if not self.can_resize:
-                raise UsageError(
-                    f"cache_bytes must stay {self.active.cache_bytes}, got {preparation.cache_bytes}, because "
-                    "sampling prefers cached neighbors or the cache is on a device"
-                )
-            assert isinstance(self.store, HostStore), "others can't be resized"
-            self.store.resize(preparation.cache_bytes)
-        self._config = self._config.replace(parallel_mode=preparation.mode, num_workers=max(1, preparation.workers))
-        self._depth = preparation.depth
-        self._stages.keep_buffers(preparation.depth + 2)
-        is_first = replace(preparation, cache_bytes=self._first.cache_bytes) == self._first
-        self._overlap = self._measured if is_first else Overlapped()
-        self.active = preparation
+        if not self.can_resize:
+            raise UsageError(
+                f"cache_bytes must stay {self.active_bytes}, got {self.cache_bytes}, because sampling prefers cached "
+                "neighbors or the cache is on a device"
+            )
+        assert isinstance(self.store, HostStore), "others can't be resized"
+        self.store.resize(self.cache_bytes)
+        self.active_bytes = self.cache_bytes
+
+
+def has_free_cache(config: TrainConfig) -> bool:
+    """Returns whether the cache's size has no effect on the result of training (no sampling bias towards the cache)."""
+    return bool(config.cache_bytes) and config.learning_key() == config.replace(cache_bytes=0).learning_key()
 
 
 def check_adjustable(graph: Graph, config: TrainConfig) -> None:
-    """Checks that the preparation of mini-batches can change.
+    """Checks that the cache's size can change.
 
     Raises:
         UsageError: `resources` is not free, or the graph is on graph servers.
     """
     if config.canonical().resources != "free":
         raise UsageError(
-            f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, which assigns "
-            "threads once by its own model; choose one of them"
+            f"{option('resources')} must be free with {option('adapt')}, got {config.resources!r}, whose stages have "
+            "cores of their own and don't stop for a cache that changes; choose one of them"
         )
     if graph.is_parted:
         raise UsageError(

@@ -161,7 +161,6 @@ class Pipeline:
         kind = DeferredStages if options.deferred else Stages
         self._stages = DividedStages(*made, dividing=shares) if isinstance(shares, Dividing) else kind(*made)
         self._overlap = OverlapPolicy(config.num_workers)
-        self._depth: int | None = None  # mini-batches that workers are ahead by; None for as many as there are workers
         self.on_worker_start: Callable[[], None] | None = None
         given = self._config.resources if options.resources is None else options.resources
         self.isolation = None if given == "free" else Isolation(self._stages, self._config, given, self.store.row_bytes)
@@ -267,7 +266,7 @@ class Pipeline:
                 return work(batch)
 
         due = ((batch, overlap.overlapped) for batch in planned)
-        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start, self._depth
+        threads = self._config.num_workers, lambda: overlap.overlapped, self.on_worker_start
         with closing(ordered_map(on_worker, due, *threads)) as results:  # a traceback keeps this frame, and workers
             last: float | None = None
             for result in results:
@@ -306,8 +305,7 @@ class Pipeline:
                 )
             warm_up()
             return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
-        seeds = self._first_seeds()
-        features = open_features(graph, config, parts, device, fanouts=fanouts, seed=seed, seeds=seeds, table=table)
+        features = open_features(graph, config, parts, device, fanouts=fanouts, table=table)
         return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
@@ -321,10 +319,6 @@ class Pipeline:
         size = self._config.batch_size
         labels, classes = as_classes(graph.labels, graph.num_classes)
         return ProximityOrder(indptr, indices, labels, classes, self._seeds, size, self._options.seed, self._parts)
-
-    def _first_seeds(self) -> Iterator[NDArray[np.int32]]:
-        """Yields the seeds of the first epoch, which is planned only once the first one is requested."""
-        yield from (batch.seeds for batch in self.plan(0))
 
 
 def open_sampler(

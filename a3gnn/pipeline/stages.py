@@ -111,11 +111,6 @@ class Stages:
         if self.buffers and not self.lends:
             self.buffers.give(batch.x)
 
-    def keep_buffers(self, spare: int) -> None:
-        """Keeps at most `spare` unused buffers from now on; no mini-batch may be under way."""
-        if self.buffers:
-            self.buffers.keep(spare)
-
     def _read(self, subgraph: Subgraph, locked: bool) -> ReadResult:
         """Returns the rows, or aggregates, that the input layer reads."""
         if self._fused is None:
@@ -183,10 +178,6 @@ class BufferPool:
     def lend(self, rows: int) -> torch.Tensor:
         """Returns rows as `take` does; the memory is handed out again once no tensor uses it any more."""
         return lent(self._buffer(rows), rows, self._free.append)
-
-    def keep(self, spare: int) -> None:
-        """Keeps at most `spare` unused buffers from now on; no mini-batch may be under way."""
-        self._free = deque(self._free, maxlen=spare)
 
     def _buffer(self, rows: int) -> torch.Tensor:
         try:

@@ -37,8 +37,12 @@ class StoredCurves:
         self._first: dict[LearningKey, int] = {}
 
     def learn(self, measurement: Measurement) -> None:
-        """Keeps the curve of `measurement` if it is the longest, and the position of its first point."""
-        if measurement.setting.key() != self._setting.key():
+        """Keeps the curve of `measurement` if it is the longest, and the position of its first point.
+
+        Draws that were biased towards the cache of an old policy differ from those of today's, so it learned otherwise.
+        """
+        biased = measurement.old_policy and measurement.config.bias_rate != 1
+        if biased or measurement.setting.key() != self._setting.key():
             return
         keep_longest(self._longest, measurement)
         if measurement.metrics is not None and measurement.metrics.curve_first is not None:

@@ -19,7 +19,7 @@ class Replay:
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
-        self._outcomes = {(m.config.key(), *m.setting.key()): m.outcome for m in measurements}
+        self._outcomes = {(m.config_key, *m.setting.key()): m.outcome for m in measurements}
 
     def run(self, request: TrialRequest) -> Metrics | Failure:
         """Returns the stored outcome, with the learning curve that the request's plan would have trained.

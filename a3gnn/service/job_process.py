@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -235,6 +236,7 @@ def _listener(folder: JobFolder) -> Callable[[str], None]:
             folder.events.append("trial", trial=number)
         seen = trials
 
+    warnings.showwarning = lambda message, *_: listen(str(message))
     return with_details(listen)
 
 

@@ -23,11 +23,10 @@ def ordered_map(
     workers: int,
     runs_ahead: Callable[[], bool] = lambda: True,
     on_start: Callable[[], None] | None = None,
-    ahead: int | None = None,
 ) -> Generator[Result, None, None]:
     """Yields `function(item)` of each item, in the items' order, computed by `workers` threads.
 
-    At most `ahead` results are in progress or waiting while the caller holds one. A worker's exception is raised as
+    At most `workers` results are in progress or waiting while the caller holds one. A worker's exception is raised as
     soon as it happens, with the worker's traceback, before results that were due earlier. When the iteration ends
     (exhausted, closed, or by an exception), items that have not begun are canceled and every thread has ended.
 
@@ -41,9 +40,7 @@ def ordered_map(
         runs_ahead: Called at each result: whether workers begin further items while the caller holds it. If not, the
             next item begins when its result is requested.
         on_start: Called by each thread before its first item.
-        ahead: Results in progress or waiting; more than `workers` smooths variation between items. None for `workers`.
     """
-    most = workers if ahead is None else ahead
     remaining = iter(items)
     pending: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="a3gnn-worker", initializer=on_start) as executor:
@@ -53,13 +50,13 @@ def ordered_map(
 
         try:
             while True:
-                begin(most if runs_ahead() else 1)
+                begin(workers if runs_ahead() else 1)
                 if not pending:
                     return
                 _await_head(pending)
                 result = pending.popleft().result()
                 if runs_ahead():
-                    begin(most)
+                    begin(workers)
                 yield result
         finally:
             for future in pending:

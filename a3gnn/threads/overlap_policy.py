@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 
 # Mini-batches per test of one mode: untimed ones that fill or empty the pipeline, then timed ones. Guesses.
 _SETTLING, _TIMED = 2, 4
 # Tests of each mode. Guess.
 _TESTS = 3
-# For a single comparison: most tests per mode, and standard errors that make a difference clear. Guesses.
-_MOST_TESTS, _CLEAR = 6, 3.0
 # Mini-batches until the modes are compared again, because other work on the machine comes and goes. Guess.
 _KEPT = 500
 
@@ -28,11 +25,10 @@ class OverlapPolicy:
 
     Attributes:
         overlapped: Whether workers and training overlap now.
-        is_settled: Whether the comparison has ended and the faster mode is in use.
     """
 
     def __init__(self, workers: int = 1) -> None:
-        self.overlapped, self.is_settled = True, False
+        self.overlapped = True
         self._seconds: dict[bool, list[float]] = {True: [], False: []}
         self._test = max(_SETTLING, workers) + _TIMED
         self._left = self._test
@@ -47,43 +43,11 @@ class OverlapPolicy:
         if self._is_enough():
             self.overlapped = statistics.median(self._seconds[True]) <= statistics.median(self._seconds[False])
             self._seconds = {True: [], False: []}
-            self._left, self.is_settled = _KEPT, True
+            self._left = _KEPT
         else:
-            self.overlapped, self.is_settled = not self.overlapped, False
+            self.overlapped = not self.overlapped
             self._left = self._test
 
     def _is_enough(self) -> bool:
         """Returns whether both modes have been tested often enough to choose one."""
         return all(len(times) >= _TESTS * _TIMED for times in self._seconds.values())
-
-
-class OverlapOnce(OverlapPolicy):
-    """Compares the modes once, for a caller that compares again when the machine has changed.
-
-    The choice is final, so each mode is tested up to twice as often, until one is clearly faster.
-    """
-
-    def count(self, seconds: float) -> None:
-        """Does the same as `OverlapPolicy.count` until the faster mode is known."""
-        if not self.is_settled:
-            super().count(seconds)
-
-    def _is_enough(self) -> bool:
-        if not super()._is_enough():
-            return False
-        overlapped, alternating = self._seconds.values()
-        if len(overlapped) >= _MOST_TESTS * _TIMED:
-            return True
-        errors = (statistics.stdev(times) / math.sqrt(len(times)) for times in (overlapped, alternating))
-        return abs(statistics.fmean(overlapped) - statistics.fmean(alternating)) > _CLEAR * math.hypot(*errors)
-
-
-class Overlapped(OverlapPolicy):
-    """Always overlaps; the caller tries alternation as a separate configuration."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_settled = True
-
-    def count(self, seconds: float) -> None:
-        """Does nothing."""

@@ -18,7 +18,6 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.machine.host import host_with
-from a3gnn.measurement import Metrics
 from a3gnn.metric import AUTO
 from a3gnn.notify import waiting
 from a3gnn.parts.graph import check_over_parts
@@ -54,16 +53,6 @@ class TrainRequest:
         if self.tuned is None or self.tuned.setting.graph.fingerprint != self.graph.fingerprint:
             return None
         return self.tuned.target_accuracy if self.tuned.setting.task.metric == self.task.metric else None
-
-    @property
-    def promised(self) -> Metrics | None:
-        """The tune's measurements of this configuration and task, if it used this graph and perhaps this machine."""
-        if self.tuned is None or self.tuned.setting.graph.fingerprint != self.graph.fingerprint:
-            return None
-        before, task = self.tuned.setting, self.task
-        alike = dataclasses.replace(before.task, seed=task.seed, metric=task.metric) == task
-        here = before.hardware.may_be(this_machine(before.hardware.profile))
-        return self.tuned.measured if alike and here and self.tuned.config == self.config else None
 
     @classmethod
     def of(

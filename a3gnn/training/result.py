@@ -77,8 +77,8 @@ class TrainResult:
         algorithm: The synchronous algorithm of the ranks: its `name`, `iterations` per epoch, each rank's reads and
             messages in all epochs (`ranks`: a `Traffic` each), and `partition_s`, the seconds of partitioning
             (docs/research/algorithms.md). None without one.
-        adapted: For one trainer that adapted, its final `preparation` of mini-batches and all `changes`
-            (`a3gnn.training.adapting.preparing.PreparationChange`); None otherwise.
+        adapted: For one trainer that adapted, the final `cache_bytes` and all `changes`
+            (`a3gnn.training.adapting.memory_watch.CacheChange`); None otherwise.
     """
 
     test_accuracy: float

@@ -95,7 +95,7 @@ class Trainer:
         memory: Measures peak memory, and checks the limit.
         batches_per_epoch: Mini-batches per epoch.
         gpus: Indices of the GPUs that train here, as in torch.
-        division: How mini-batches are divided or prepared, if this changes during training.
+        division: How mini-batches are divided, or how much is cached, if this changes during training.
 
     Raises:
         DeviceError: A requested device does not exist.
@@ -171,11 +171,10 @@ class Trainer:
 
     @property
     def choices(self) -> list[str]:
-        """What `auto` has chosen so far for the cache and the stages' cores, with reasons: one sentence each."""
-        isolation, reason = self._pipeline.isolation, self._pipeline.store.stats.reason
+        """What was chosen so far while training runs, with reasons: here the stages' cores by `resources: auto`."""
+        isolation = self._pipeline.isolation
         allocation = None if isolation is None else isolation.allocation
-        cores = [] if allocation is None else [f"resources: {allocation.why}"]
-        return [*([f"cache: {reason}"] if reason else []), *cores]
+        return [] if allocation is None else [f"resources: {allocation.why}"]
 
     def steps(self, epoch: int, start: int = 0) -> Generator[Step, None, None]:
         """Trains `epoch` from mini-batch `start` on, and yields after each one.

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.controller import ShareBounds
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.stage_times import StageTimes
 
 #: The stages that Algorithm 1 sorts, in the order of its line 2: sampling on processors (T_SC) and on accelerators
 #: (T_SA), feature loading (T_Load), training on processors (T_TC), and on accelerators with the transfer (T_Accel).

@@ -16,9 +16,9 @@ from a3gnn.errors import MemoryLimitError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.control.controller import Controller, ShareBounds
 from a3gnn.hybrid.control.fitted import FittedScaling
+from a3gnn.hybrid.control.managed import Managed
 from a3gnn.hybrid.devices.simulated_accelerator import on_accelerator, sampled_bytes
-from a3gnn.training.adapting.recorded import Managed
-from a3gnn.training.adapting.stage_times import PipelineStage
+from a3gnn.hybrid.stage_times import PipelineStage
 from benchmarks.hybrid.algorithm1 import Algorithm1
 from benchmarks.hybrid.platform import loaded_bytes, on_processor, sampling_on_accelerator, sampling_on_processor
 from benchmarks.hybrid.random_platforms import BATCH, random_start, random_training, still
@@ -194,7 +194,7 @@ def controller(name: str, training: SimulatedTraining, batch: int) -> Controller
     return Algorithm1(bounds) if name == "algorithm 1" else FittedScaling(bounds, training.schedule)
 
 
-def managed(name: str, training: SimulatedTraining, start: Assignment) -> Managed[Assignment]:
+def managed(name: str, training: SimulatedTraining, start: Assignment) -> Managed:
     """Returns how a controller went on from `start`."""
     run = Managed(controller(name, training, start.batch_size), start, ITERATIONS)
     training.run(run)

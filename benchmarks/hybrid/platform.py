@@ -9,8 +9,8 @@ from a3gnn.checks import positive_number, real_number, whole_number
 from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import trainer_kinds
 from a3gnn.hybrid.devices.simulated_accelerator import SimulatedAccelerator, SimulatedModel, operations
+from a3gnn.hybrid.stage_times import TrainerKind
 from a3gnn.sampling.counts import Counts
-from a3gnn.training.adapting.stage_times import TrainerKind
 
 #: Bytes of a value, and of a cache line.
 _VALUE, _LINE = 4.0, 64.0

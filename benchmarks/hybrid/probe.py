@@ -14,9 +14,9 @@ from a3gnn.checks import whole_number
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.devices.simulated_accelerator import SimulatedModel, sampled_bytes
 from a3gnn.hybrid.performance import AcceleratorSpeeds, ModelShape, PerformanceModel, PlatformSpeeds
+from a3gnn.hybrid.stage_times import PipelineStage
 from a3gnn.layer_cost import COUNTED_PASSES, Passes
 from a3gnn.sampling.counts import Counts
-from a3gnn.training.adapting.stage_times import PipelineStage
 from benchmarks.hybrid.platform import loaded_bytes, sampling_on_accelerator, sampling_on_processor
 from benchmarks.hybrid.random_platforms import BATCH, random_training, still
 from benchmarks.hybrid.simulated_training import SimulatedTraining

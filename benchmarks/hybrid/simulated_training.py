@@ -22,9 +22,9 @@ from a3gnn.hybrid.devices.simulated_accelerator import (
     sampled_bytes,
 )
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
+from a3gnn.hybrid.stage_times import PipelineStage, StageTimes
 from a3gnn.nvtps import mteps
 from a3gnn.sampling.counts import CountCurve, Counts
-from a3gnn.training.adapting.stage_times import PipelineStage, StageTimes
 from a3gnn.units import format_size
 from benchmarks.hybrid.clock import Bandwidth, ClockEvent, Process, Slots, VirtualClock
 from benchmarks.hybrid.platform import (

@@ -42,7 +42,7 @@ RESTRICTIONS: dict[str, Restrict] = {
     "whole": lambda space: space,
     "fixed": lambda space: space.fix("batch_size", 512).fix("parallel_mode", "mode1").fix("seed_fanout", "task"),
     "ranges": lambda space: space.restrict("batch_size", 100, 900).restrict("cache_bytes", 1000, 9000),
-    "foreign": lambda space: space.fix("cache_policy", "presample").fix("partitioner", "random").fix("adapt", "on"),
+    "foreign": lambda space: space.fix("cache_policy", "clock").fix("partitioner", "random").fix("adapt", "on"),
     "one": lambda space: SearchSpace(tuple(dataclasses.replace(k, values=k.values[-1:]) for k in space.knobs)),
     "no parts": lambda space: space.without_parts("metis", 2).without_parts("blocks", 4),
     "only parts": lambda space: space.fix("num_partitions", 8).without_parts("metis", 8),

@@ -38,7 +38,7 @@ def test_a_read_gives_what_float32_gives_rounded(aggregator, dtype, width, tier,
     draw = np.random.default_rng(seed)
     array = draw.standard_normal((200, width)).astype(dtype)
     rows, some = DenseRows(array), np.arange(0, 200, 3, dtype=np.int32)
-    cache = {"static": StaticCache(rows, some, 200), "dynamic": DynamicCache.that_fits(rows, 40_000, 200, "lru")}
+    cache = {"static": StaticCache(rows, some, 200), "dynamic": DynamicCache.that_fits(rows, 40_000, 200, "clock")}
     parts = (np.arange(200) % 2).astype(np.int32) if tier == "part" else None
     store = DenseHostStore(rows, 200, width, cache=cache.get(tier), parts=parts)
     store.enter_part(1)

@@ -88,7 +88,7 @@ def test_sampled_mini_batches_hit_alike_in_every_run(small_graph: Graph) -> None
     sampler = NeighborSampler(small_graph.indptr, small_graph.indices, (5, 5), seed=0)
     seeds = np.array_split(small_graph.train_ids, 6)
     batches = [sampler.sample(chosen, 0, index).n_id for index, chosen in enumerate(seeds)]
-    config = TrainConfig(cache_bytes=small_graph.features.nbytes // 4, cache_policy="lru")
+    config = TrainConfig(cache_bytes=small_graph.features.nbytes // 4, cache_policy="clock")
     runs = []
     for _ in range(2):
         store = open_features(small_graph, config)
@@ -105,7 +105,7 @@ def test_a_cache_takes_what_it_may_and_nobody_may_rely_on_it(policy: str, asked:
     store.read(np.arange(300, dtype=np.int32))
     assert len(store.cached) == 0
     assert store.stats.policy == (policy if store.cache_bytes else "none")
-    # Two rows and LFU's maps of two slots, beside the map of all nodes.
+    # Two rows and the maps of two slots, beside the map of all nodes.
     assert store.cache_bytes > 0 or asked < 4 * 300 + 2 * 64 + 150
 
 
@@ -119,7 +119,7 @@ def test_sparse_features_are_refused(policy: str, sparse_graph: Graph) -> None:
 def test_every_policy_of_the_configuration_answers_the_same(policy: str, small_folder_graph: Graph) -> None:
     graph = small_folder_graph
     config = TrainConfig(cache_bytes=graph.features.nbytes // 4, cache_policy=policy, batch_size=100)
-    store = open_features(graph, config, fanouts=(4, 3), seed=3)
+    store = open_features(graph, config, fanouts=(4, 3))
     for seed in range(4):
         ids = draw_ids(graph.num_nodes, seed, 500)
         assert np.array_equal(store.read(ids).x.numpy(), graph.features.array[ids])

@@ -30,7 +30,7 @@ TIERS = [
     {"cache_bytes": 9_000, "cache_policy": "degree", "feature_tier": "disk"},
     {"cache_bytes": 9_000, "cache_policy": "access"},
 ]
-DENSE_ONLY = [{"cache_bytes": 20_000, "cache_policy": "lru", "feature_tier": "disk"}]
+DENSE_ONLY = [{"cache_bytes": 20_000, "cache_policy": "clock", "feature_tier": "disk"}]
 
 
 def rows(graph: Graph, config: TrainConfig, **options) -> np.ndarray:

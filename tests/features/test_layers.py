@@ -13,7 +13,6 @@ ORDER = (
     {"tensors", "row_kernels", "row_table", "stored_rows"},
     {"cache_kernels", "slot_map", "cache", "cache_ranking"},
     {"store", "host_store", "device_store"},
-    {"auto"},
     {"opening"},
 )
 

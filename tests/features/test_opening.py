@@ -162,7 +162,7 @@ def test_after_warm_up_reads_compile_nothing(small_folder_graph: Graph, sparse_g
     ids = draw_ids(sparse_graph, 0, 50)
     block = Block(np.arange(3, dtype=np.int32), np.arange(2, dtype=np.int32), 50, 2)
     for graph in (small_folder_graph, sparse_graph):
-        policies = ("presample",) if graph.features.is_sparse else ("degree", *DYNAMIC_POLICIES)
+        policies = ("access",) if graph.features.is_sparse else ("degree", *DYNAMIC_POLICIES)
         for tier, policy in itertools.product(("ram", "disk"), policies):
             room = graph.features.nbytes // 2
             store = open_features(graph, TrainConfig(feature_tier=tier, cache_bytes=room, cache_policy=policy))

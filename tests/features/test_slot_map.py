@@ -38,21 +38,6 @@ class Fifo:
         return len(hits)
 
 
-class Lru(Fifo):
-    def touch(self, node: int) -> None:
-        self.held.move_to_end(node)
-
-
-class Lfu(Fifo):
-    def touch(self, node: int) -> None:
-        self.held[node] += 1
-        self.held.move_to_end(node)
-
-    def victim(self) -> int:
-        # Of equal counts the one that was read or came first: a dictionary keeps that order.
-        return min(self.held, key=lambda node: self.held[node])
-
-
 class Clock(Fifo):
     """A queue whose head goes to its end instead, once, if it was read since it came or was spared."""
 
@@ -66,7 +51,7 @@ class Clock(Fifo):
         return node
 
 
-REFERENCES = {"fifo": Fifo, "lru": Lru, "lfu": Lfu, "clock": Clock}
+REFERENCES = {"fifo": Fifo, "clock": Clock}
 
 
 @settings(max_examples=150, deadline=None)
@@ -106,7 +91,7 @@ def run(policy: str, slots: int, queries: list[list[int]]) -> set[int]:
 
 @pytest.mark.parametrize(
     ("policy", "held"),
-    [("fifo", {2, 3, 4}), ("lru", {1, 3, 4}), ("lfu", {1, 2, 4}), ("clock", {1, 2, 4})],
+    [("fifo", {2, 3, 4}), ("clock", {1, 2, 4})],
 )
 def test_policies_differ_as_their_names_say(policy: str, held: set[int]) -> None:
     # 1 came first and is read often, 2 was read often but longest ago, 3 came last and was never read again.
@@ -125,7 +110,7 @@ def test_maps_take_what_is_counted_and_not_a_slot_less(policy: str) -> None:
         taken = SlotMap(policy, slots, 100).nbytes + 64 * slots
         assert slots == 0 or taken <= cache_bytes
         assert slots == 100 or SlotMap(policy, slots + 1, 100).nbytes + 64 * (slots + 1) > cache_bytes
-    assert {name: slot_bytes(name) for name in DYNAMIC_POLICIES} == {"fifo": 4, "lru": 12, "lfu": 36, "clock": 5}
+    assert {name: slot_bytes(name) for name in DYNAMIC_POLICIES} == {"fifo": 4, "clock": 5}
 
 
 @pytest.mark.parametrize(

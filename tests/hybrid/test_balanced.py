@@ -13,10 +13,10 @@ import pytest
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.balanced import Balanced
 from a3gnn.hybrid.control.controller import Controller, ShareBounds
+from a3gnn.hybrid.control.drift import drifts
 from a3gnn.hybrid.control.fitted import FittedScaling
 from a3gnn.hybrid.schedule import Schedule
-from a3gnn.training.adapting.drift import drifts
-from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
+from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 
 BATCH = 1000
 TWO: tuple[TrainerKind, ...] = ("processor", "processor")

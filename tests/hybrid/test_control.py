@@ -13,7 +13,7 @@ from a3gnn.errors import UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads, divide
 from a3gnn.hybrid.control.controller import ShareBounds
 from a3gnn.hybrid.control.fitted import Divisions, FittedScaling, Scaling
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.stage_times import StageTimes
 from benchmarks.hybrid.algorithm1 import Algorithm1
 
 KINDS = ("processor", "accelerator", "accelerator")

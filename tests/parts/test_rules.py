@@ -17,8 +17,6 @@ REFUSED: list[dict[str, Any]] = [
     {"input_aggregation": "full"},
     {"seed_order": "proximity"},
     {"cache_policy": "access", "cache_bytes": 10_000},
-    {"cache_policy": "presample", "cache_bytes": 10_000},
-    {"cache_policy": "auto", "cache_bytes": 10_000},
     {"trainers": 2},
 ]
 TAKEN: list[dict[str, Any]] = [
@@ -26,7 +24,7 @@ TAKEN: list[dict[str, Any]] = [
     {"num_workers": 2, "parallel_mode": "mode1"},
     {"num_workers": 2, "parallel_mode": "mode2"},
     *({"cache_bytes": 10_000, "cache_policy": policy} for policy in POLICIES),
-    {"cache_policy": "presample"},  # without a cache it does nothing
+    {"cache_policy": "access"},  # without a cache it does nothing
     {"resources": "auto"},
     {"seed_fanout": 5, "deep_fanout": 3},
     {"compute_dtype": "bfloat16"},

@@ -40,7 +40,7 @@ def test_reads_are_those_of_one_process(small_folder_graph: Graph, parted: Parte
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-@pytest.mark.parametrize("policy", ["degree", "lru"])
+@pytest.mark.parametrize("policy", ["degree", "clock"])
 def test_rows_are_aggregated_out_of_messages(
     small_folder_graph: Graph, parted: PartedGraph, aggregator: str, policy: str
 ) -> None:
@@ -69,10 +69,10 @@ def test_what_is_cached_is_not_asked_for(parted: PartedGraph) -> None:
     assert 0 < hits < 500
     assert (requests, num_bytes) == (3, (500 - hits) * 128)
     assert received(cached, parted, cached.cached[:50]) == (0, 0, 50)
-    lru = open_store(parted, TrainConfig(cache_bytes=CACHE_BYTES, cache_policy="lru"))
+    clock = open_store(parted, TrainConfig(cache_bytes=CACHE_BYTES, cache_policy="clock"))
     few = ids[:100]
-    assert received(lru, parted, few) == (3, 100 * 128, 0)
-    assert received(lru, parted, few) == (0, 0, 100)
+    assert received(clock, parted, few) == (3, 100 * 128, 0)
+    assert received(clock, parted, few) == (0, 0, 100)
 
 
 def test_halves_take_half_the_bytes(parted: PartedGraph) -> None:
@@ -80,7 +80,7 @@ def test_halves_take_half_the_bytes(parted: PartedGraph) -> None:
     assert received(open_store(parted, TrainConfig(feature_dtype="float16")), parted, ids)[1] == 100 * 64
 
 
-@pytest.mark.parametrize("policy", ["degree", "fifo", "lru"])
+@pytest.mark.parametrize("policy", ["degree", "fifo", "clock"])
 def test_threads_read_at_once(small_folder_graph: Graph, parted: PartedGraph, policy: str) -> None:
     store = open_store(parted, TrainConfig(cache_bytes=20_000, cache_policy=policy))  # type: ignore[arg-type]
     x = torch.from_numpy(np.array(small_folder_graph.features.array))

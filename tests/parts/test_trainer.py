@@ -23,7 +23,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "mode1": {"parallel_mode": "mode1", "num_workers": 2},
     "mode2": {"parallel_mode": "mode2", "num_workers": 2},
     "cached": {"cache_bytes": 100_000},
-    "lru in mode1": {"cache_bytes": 100_000, "cache_policy": "lru", "parallel_mode": "mode1", "num_workers": 2},
+    "clock in mode1": {"cache_bytes": 100_000, "cache_policy": "clock", "parallel_mode": "mode1", "num_workers": 2},
     "halves": {"feature_dtype": "float16"},
     "bfloat16": {"compute_dtype": "bfloat16", "seed_fanout": 4, "learning_rate_scale": 2.0},
 }

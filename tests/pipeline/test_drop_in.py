@@ -248,7 +248,7 @@ def test_a_cache_that_steers_sampling_keeps_ids(data: Data) -> None:
 
 
 def test_a_dynamic_cache_serves_nodes_that_are_there_twice(data: Data) -> None:
-    config = {"cache_bytes": 320, "cache_policy": "lru"}
+    config = {"cache_bytes": 320, "cache_policy": "clock"}
     for _ in range(2):
         for batch in Loader(data, [3, 2], batch_size=10, disjoint=True, config=config):
             assert torch.equal(batch.x, data.x[batch.n_id])

@@ -85,7 +85,7 @@ def test_a_request_survives_json(ask: Ask) -> None:
         TrainConfig(batch_size=16, cache_bytes=4000, cache_policy="fifo", parallel_mode="mode1", resources="auto"),
         TrainConfig(batch_size=16, cache_bytes=9000, input_aggregation="full"),
         TrainConfig(batch_size=16, num_partitions=2, compute_dtype="bfloat16", feature_dtype="float16"),
-        TrainConfig(batch_size=16, trainers=2, prefetch_depth=1, cache_bytes=4000, cache_policy="lru", adapt="on"),
+        TrainConfig(batch_size=16, trainers=2, prefetch_depth=1, cache_bytes=4000, cache_policy="clock", adapt="on"),
     ],
     ids=["default", "disk", "parts", "blocks", "fifo", "full", "narrow", "trainers"],
 )

@@ -215,7 +215,7 @@ def test_whole_components_are_packed_into_parts(graphs):
 def test_dynamic_policies_hit_more_the_larger_they_are_and_all_where_everything_fits(graphs):
     graph = graphs["dense"]
     whole = graph.feature_bytes + 4 * graph.num_nodes
-    for policy in ("fifo", "lru", "lfu", "clock", "auto"):
+    for policy in ("fifo", "clock"):
         configs = [TrainConfig(cache_bytes=int(share * whole), cache_policy=policy) for share in (0.1, 0.3, 0.6, 1.0)]
         rates = batch_volume(as_columns(configs), Task(), graph).hit_rate
         assert (np.diff(rates) > 0).all()
@@ -224,11 +224,10 @@ def test_dynamic_policies_hit_more_the_larger_they_are_and_all_where_everything_
 
 def test_policies_rank_as_theory_has_it(graphs):
     graph = graphs["dense"]
-    policies = ("fifo", "lru", "degree", "auto")
+    policies = ("fifo", "clock", "degree")
     configs = [TrainConfig(batch_size=64, cache_bytes=graph.feature_bytes // 5, cache_policy=name) for name in policies]
-    fifo, lru, degree, auto = batch_volume(as_columns(configs), Task(), graph).hit_rate
-    assert 0 < fifo < lru < degree
-    assert auto == degree
+    fifo, clock, degree = batch_volume(as_columns(configs), Task(), graph).hit_rate
+    assert 0 < fifo < clock < degree
 
 
 def test_proximity_helps_a_dynamic_cache_and_no_static_one(graphs):

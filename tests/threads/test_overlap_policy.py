@@ -1,5 +1,3 @@
-import random
-
 import pytest
 
 from a3gnn.config import TrainConfig
@@ -7,7 +5,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.stages import Stages
 from a3gnn.threads import pool
-from a3gnn.threads.overlap_policy import OverlapOnce, OverlapPolicy
+from a3gnn.threads.overlap_policy import OverlapPolicy
 
 
 @pytest.mark.parametrize(("overlapped", "alternating"), [(1.0, 2.0), (2.0, 1.0), (1.0, 1.0)])
@@ -29,28 +27,6 @@ def test_the_choice_is_made_anew_when_the_machine_changes() -> None:
     for _ in range(1200):
         overlap.count(3.0 if overlap.overlapped else 2.0)
     assert not overlap.overlapped
-
-
-@pytest.mark.parametrize("overlapped", [0.95, 1.05])
-def test_where_they_are_compared_once_noise_does_not_decide(overlapped: float) -> None:
-    """Twelve mini-batches of each do not tell 5 % apart that scatter by 6 %."""
-    draw = random.Random(0)
-    for _ in range(20):
-        overlap, counted = OverlapOnce(), 0
-        while not overlap.is_settled:
-            overlap.count((overlapped if overlap.overlapped else 1.0) * draw.lognormvariate(0, 0.06))
-            counted += 1
-        assert overlap.overlapped == (overlapped < 1)
-        assert counted <= 80
-
-
-def test_where_they_are_compared_once_a_clear_difference_is_soon_seen() -> None:
-    overlap, draw, counted = OverlapOnce(), random.Random(0), 0
-    while not overlap.is_settled:
-        overlap.count((2.0 if overlap.overlapped else 1.0) * draw.lognormvariate(0, 0.05))
-        counted += 1
-    assert not overlap.overlapped
-    assert counted < 50
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -175,7 +175,7 @@ def test_sparse_features_are_read_as_float32_and_hidden_layers_narrow_them(model
 @pytest.mark.parametrize("model", MODELS)
 def test_modes_tiers_and_caches_train_bit_identically(model, small_folder_graph, tmp_path):
     task = Task(model=model, hidden_channels=32, fanouts=(10, 5), heads=2)
-    caching = {"cache_bytes": 30_000, "cache_policy": "lru"}
+    caching = {"cache_bytes": 30_000, "cache_policy": "clock"}
     others = [
         {"parallel_mode": "mode1", "num_workers": 2, **caching},
         {"parallel_mode": "mode2", "num_workers": 3, "feature_tier": "disk"},

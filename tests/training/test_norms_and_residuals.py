@@ -88,7 +88,7 @@ def test_modes_tiers_and_caches_train_bit_identically(
 ):
     task = make_task(model, norm, residual, fanouts=(8, 4))
     others: list[dict[str, Any]] = [
-        {"parallel_mode": "mode1", "num_workers": 2, "cache_bytes": 30_000, "cache_policy": "lru"},
+        {"parallel_mode": "mode1", "num_workers": 2, "cache_bytes": 30_000, "cache_policy": "clock"},
         {"parallel_mode": "mode2", "num_workers": 3, "feature_tier": "disk"},
     ]
     states = []

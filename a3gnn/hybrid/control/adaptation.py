@@ -1,51 +1,78 @@
-"""`Adaptation`: a controller that divides mini-batches among several trainers in a real training run."""
+"""`Adaptation`: runs a controller in a real training run, and records its changes, reasons and gains."""
 
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from a3gnn.hybrid.assignment import Assignment
 from a3gnn.hybrid.control.controller import Controller
-from a3gnn.training.adapting.drift import Drift, shown
-from a3gnn.training.adapting.recorded import Change, Recorded
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.control.drift import LEAST_GAIN, Drift, drifts, iteration_of, shown
+from a3gnn.hybrid.control.managed import Managed
+from a3gnn.hybrid.stage_times import StageTimes
 
 #: Fields of a division that change, and that a checkpoint keeps.
 _KEPT = "shares", "weights", "trainer_threads"
+#: Measurements whose mean is reported. Guess.
+_TOLD = 3
 
 
 @dataclass(slots=True, kw_only=True)
-class DivisionChange(Change):
+class DivisionChange:
     """A division that replaced another one.
 
     Attributes:
+        epoch: The epoch, from 1.
+        batches: Mini-batches of the epoch that were trained before the change.
+        reason: The reason for messages.
+        before_s: Seconds per mini-batch before.
+        after_s: Seconds per mini-batch after; None until it is measured.
         shares: Seeds of each trainer.
         threads: The host's threads of each trainer.
         shares_before: Seeds of each trainer before.
         threads_before: The host's threads of each trainer before.
     """
 
+    epoch: int
+    batches: int
+    reason: str = ""
+    before_s: float
+    after_s: float | None = None
     shares: list[int]
     threads: list[int]
     shares_before: list[int]
     threads_before: list[int]
 
-    @property
-    def what(self) -> str:
-        """The change, for people."""
-        pairs = (("shares", self.shares_before, self.shares), ("threads", self.threads_before, self.threads))
-        return "; ".join(f"{name} {_listed(was)} -> {_listed(now)}" for name, was, now in pairs if was != now)
-
-    def takes_back(self, other: Change) -> bool:
+    def takes_back(self, other: DivisionChange) -> bool:
         """Returns whether this is the division before `other`."""
-        assert isinstance(other, DivisionChange), "trainers of one run have divisions"
         return (self.shares, self.threads) == (other.shares_before, other.threads_before)
 
+    @property
+    def line(self) -> str:
+        """A message with the change and its reason."""
+        pairs = (("shares", self.shares_before, self.shares), ("threads", self.threads_before, self.threads))
+        what = "; ".join(f"{name} {_listed(was)} -> {_listed(now)}" for name, was, now in pairs if was != now)
+        return f"adapt: epoch {self.epoch}, mini-batch {self.batches}: {what}: {self.reason}"
 
-class Adaptation(Recorded[Assignment]):
+    @property
+    def gain(self) -> str:
+        """A message with the seconds before and after."""
+        assert self.after_s is not None, "something was measured after"
+        return (
+            f"adapt: the change at epoch {self.epoch}, mini-batch {self.batches}: {shown(self.before_s)} per "
+            f"mini-batch before, {shown(self.after_s)} after ({self.before_s / self.after_s:.2f} x as fast)"
+        )
+
+    @property
+    def slower(self) -> float:
+        """Relative increase of seconds per mini-batch by the change; 0 if unknown."""
+        return 0.0 if self.after_s is None else self.after_s / self.before_s - 1
+
+
+class Adaptation:
     """Lets a controller divide future mini-batches by the measured times of trained ones.
 
     Args:
@@ -53,21 +80,38 @@ class Adaptation(Recorded[Assignment]):
         start: The first division.
         names: Names of the trainers, for people.
         skipped: Mini-batches that fill the pipeline and do not count.
+
+    Attributes:
+        changes: The changes of the whole run.
+        lines: A message per change since this object was made, and its gain once that is measured.
     """
 
     def __init__(self, controller: Controller, start: Assignment, names: Sequence[str], skipped: int) -> None:
-        self._names, self._filling = names, skipped
-        super().__init__(controller, start)
+        self._controller, self._names, self._skipped = controller, names, skipped
+        self._place = 1, 0
+        self.changes: list[DivisionChange] = []
+        self.lines: list[str] = []
+        self._begin(start)
+
+    def _begin(self, start: Assignment) -> None:
+        self._managed = Managed(self, start, None, skipped=self._skipped)
+        self._first: list[StageTimes] = []
+        self._last: list[StageTimes] = []
 
     @property
     def assignment(self) -> Assignment:
         """The division of future mini-batches."""
-        return self.current
+        return self._managed.current
 
     @property
     def told(self) -> dict[str, Any]:
         """The fields for a training's result: the trainers' threads now, and the changes."""
-        return {"threads": list(self.assignment.trainer_threads), "changes": self._told_changes()}
+        changes = list(map(dataclasses.asdict, self.changes))
+        return {"threads": list(self.assignment.trainer_threads), "changes": changes}
+
+    def drained(self) -> None:
+        """Notes that the pipeline is empty, at the beginning of an epoch."""
+        self._managed.drained()
 
     def observe(self, epoch: int, batches: int, shares: Sequence[int], times: StageTimes) -> None:
         """Receives the times of a whole mini-batch.
@@ -82,10 +126,21 @@ class Adaptation(Recorded[Assignment]):
         if tuple(shares) == self.assignment.shares:
             self._managed.measured(self.assignment, times)
 
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        """Calls the controller with the means over a few mini-batches, and records the change."""
+        self._first = [*self._first, times][:_TOLD]
+        self._last = [*self._last, times][-_TOLD:]
+        adjusted = self._controller.adjust(assignment, times)
+        if adjusted != assignment or len(self._first) == _TOLD:
+            self._measured()
+        if adjusted != assignment:
+            self._record(assignment, adjusted)
+        return adjusted
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the division and the changes as plain values."""
         division = {name: list(getattr(self.assignment, name)) for name in _KEPT}
-        return {"division": division, "changes": self._told_changes()}
+        return {"division": division, "changes": self.told["changes"]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues with the division of `state`; the controller starts its measurements anew."""
@@ -96,18 +151,40 @@ class Adaptation(Recorded[Assignment]):
         self.changes = [DivisionChange(**change) for change in state["changes"]]
         self._begin(changed)
 
-    def _skipped(self, current: Assignment) -> int:
-        return self._filling
+    def _measured(self) -> None:
+        """Adds a message about the latest change's gain, from the measurements since."""
+        latest = self.changes[-1] if self.changes else None
+        if latest is not None and latest.after_s is None:
+            latest.after_s = _mean(self._first)
+            self.lines.append(latest.gain)
 
-    def _changed(self, before: Assignment, now: Assignment) -> DivisionChange:
-        return DivisionChange(
+    def _record(self, before: Assignment, now: Assignment) -> None:
+        epoch, batches = self._place
+        change = DivisionChange(
+            epoch=epoch,
+            batches=batches,
+            before_s=_mean(self._last),
             shares=list(now.shares),
             threads=list(now.trainer_threads),
             shares_before=list(before.shares),
             threads_before=list(before.trainer_threads),
         )
+        change.reason = self._reason(before, change)
+        self.changes.append(change)
+        self.lines.append(change.line)
+        self._first, self._last = [], []
 
-    def _sought(self, before: Assignment, mean: StageTimes) -> str:
+    def _reason(self, before: Assignment, change: DivisionChange) -> str:
+        """Returns the reason: a change that is undone, the largest drift since `before` was new, or the goal."""
+        latest = self.changes[-1] if self.changes else None
+        if latest is not None and change.takes_back(latest) and latest.slower > -LEAST_GAIN:
+            word = "more" if latest.slower > 0 else "less"
+            return f"undone, because a mini-batch took {abs(latest.slower):.0%} {word} time than before"
+        mean = StageTimes.mean(self._last)
+        drifted = drifts(StageTimes.mean(self._first), mean)
+        if drifted:
+            worst = drifted[0]
+            return f"{self._stage(worst)} takes {shown(worst.now_s)} now and took {shown(worst.before_s)} before"
         took = [
             f"{shown(seconds)} for {share} seeds in trainer {place} ({name})"
             for place, (name, share, seconds) in enumerate(zip(self._names, before.shares, mean.training, strict=True))
@@ -115,9 +192,14 @@ class Adaptation(Recorded[Assignment]):
         return f"propagation takes {', '.join(took)}"
 
     def _stage(self, drift: Drift) -> str:
+        """Returns the drifted stage's name, and its trainer's, for messages."""
         if drift.trainer is None:
             return drift.stage
         return f"{drift.stage} of trainer {drift.trainer} ({self._names[drift.trainer]})"
+
+
+def _mean(times: Sequence[StageTimes]) -> float:
+    return statistics.fmean(map(iteration_of, times))
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from a3gnn.hybrid.assignment import Assignment, divide
 from a3gnn.hybrid.control.controller import Controller, ShareBounds
+from a3gnn.hybrid.control.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
 from a3gnn.hybrid.schedule import Schedule
-from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
-from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
+from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 
 #: Measurements needed before a division is judged, and measurements kept. Guesses: their scatter must be known.
 _LEAST, _KEPT = 4, 8

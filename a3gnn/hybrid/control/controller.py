@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from a3gnn.hybrid.assignment import Assignment
-from a3gnn.training.adapting.stage_times import Adjusts
+from a3gnn.hybrid.stage_times import StageTimes
 
 
 class ShareBounds(NamedTuple):
@@ -20,5 +20,13 @@ class ShareBounds(NamedTuple):
     threads: bool = True
 
 
-class Controller(Adjusts[Assignment], Protocol):
-    """Changes the division of work, of simulated and real trainers alike."""
+class Controller(Protocol):
+    """Changes the division of work, of simulated and real trainers alike, by measured seconds."""
+
+    def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
+        """Returns the division of future mini-batches; `assignment` itself for no change.
+
+        Args:
+            assignment: The measured division.
+            times: Means over mini-batches with this division, in a pipeline without any others.
+        """

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.controller import ShareBounds
+from a3gnn.hybrid.control.drift import CHANGED, LEAST_GAIN
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
-from a3gnn.training.adapting.drift import CHANGED, LEAST_GAIN
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.stage_times import StageTimes
 
 Array = NDArray[np.float64]
 #: Seeds of a stage, its threads, and the share of work beside it.

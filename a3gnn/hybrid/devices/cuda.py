@@ -13,11 +13,11 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import MachineProfile
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.performance import AcceleratorSpeeds
+from a3gnn.hybrid.stage_times import TrainerKind
 from a3gnn.pipeline.batch import MiniBatch, Upload
 from a3gnn.pipeline.pipeline import checked_device
 from a3gnn.task import Task
 from a3gnn.threads.hold import held
-from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class CudaDevice(Device):

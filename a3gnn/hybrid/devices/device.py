@@ -13,9 +13,9 @@ from torch import Tensor
 
 from a3gnn.hardware import MachineProfile
 from a3gnn.hybrid.performance import AcceleratorSpeeds
+from a3gnn.hybrid.stage_times import TrainerKind
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.counts import Counts
-from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class Device(ABC):

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.devices.device import Device
+from a3gnn.hybrid.stage_times import TrainerKind
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.threads.hold import held
-from a3gnn.training.adapting.stage_times import TrainerKind
 
 
 class ProcessorDevice(Device):

@@ -19,11 +19,11 @@ from a3gnn.hybrid.devices.simulated_accelerator import (
     on_accelerator,
 )
 from a3gnn.hybrid.performance import AcceleratorSpeeds
+from a3gnn.hybrid.stage_times import TrainerKind
 from a3gnn.option_names import option
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.counts import Counts, counts_of
 from a3gnn.task import Task
-from a3gnn.training.adapting.stage_times import TrainerKind
 from a3gnn.units import format_size
 
 

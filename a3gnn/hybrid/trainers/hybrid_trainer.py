@@ -21,6 +21,7 @@ from a3gnn.hybrid.control.adaptation import Adaptation
 from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.devices.device import Device
 from a3gnn.hybrid.schedule import Schedule
+from a3gnn.hybrid.stage_times import StageTimes
 from a3gnn.hybrid.trainers.adapting import adaptation_of, dividing_of, give_threads, schedule_of
 from a3gnn.hybrid.trainers.trainer_thread import DevicePeers, Synchronizer, TrainerThread, none_is_whole
 from a3gnn.measurement import StageSeconds
@@ -33,7 +34,6 @@ from a3gnn.ranks.peers import Member
 from a3gnn.task import Task
 from a3gnn.threads.ending import TRAINERS
 from a3gnn.threads.feeder import Feeder
-from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn.training.built_in import BuiltIn
 from a3gnn.training.learner import Replica, checked_loss
 from a3gnn.training.step import Step, TrainerStep, traversed

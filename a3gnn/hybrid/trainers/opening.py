@@ -144,7 +144,7 @@ class OpenRequest(NamedTuple):
             return open_hybrid(graph, config, task, self.several, options)
         if not self.adapt:
             return self.us.trainer(self.request, options)
-        return AdaptingTrainer(graph, config, task, options, device=self.us.device, expected=self.request.promised)
+        return AdaptingTrainer(graph, config, task, options, device=self.us.device)
 
 
 def with_one_trainer(config: TrainConfig) -> TrainConfig:

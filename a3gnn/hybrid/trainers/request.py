@@ -166,7 +166,7 @@ class Trainers:
         if self.adapt and len(devices) < 2:
             raise UsageError(
                 f"{option('trainers')} must name two or more with {option('adapt')}, got {self.names}; name another, "
-                f"such as cpu:1,cpu:1; without {option('trainers')}, one trainer adapts how it prepares mini-batches"
+                f"such as cpu:1,cpu:1; without {option('trainers')}, one trainer adapts its cache"
             )
         ahead = pool.usable_cores() if config.parallel_mode == "sequential" else config.num_workers
         if self.schedule is not None:

@@ -75,7 +75,7 @@ class ProfileStore:
             setting: The task, the graph and the machine.
             accuracy_budget: Epochs that the trial was to train.
         """
-        found = self._select(_same(_key_of(config, setting, accuracy_budget, MEASUREMENT_VERSION)))
+        found = self._select(_same(_key_of(config.key(), setting, accuracy_budget, MEASUREMENT_VERSION)))
         return found[0] if found else None
 
     def rows(
@@ -172,16 +172,16 @@ class ProfileStore:
 
 def key_columns(measurement: Measurement) -> dict[str, Any]:
     """Returns the columns by which the row of `measurement` is found."""
-    return _key_of(measurement.config, measurement.setting, measurement.accuracy_budget, measurement.version)
+    return _key_of(measurement.config_key, measurement.setting, measurement.accuracy_budget, measurement.version)
 
 
 def _row(measurement: Measurement) -> dict[str, Any]:
     return key_columns(measurement) | {"payload": json.dumps(measurement.to_dict())}
 
 
-def _key_of(config: TrainConfig, setting: Setting, accuracy_budget: int, version: int) -> dict[str, Any]:
+def _key_of(config_key: str, setting: Setting, accuracy_budget: int, version: int) -> dict[str, Any]:
     """Returns the key columns of a row, by the names in `_KEY`."""
-    return dict(zip(_KEY, (config.key(), *setting.key(), accuracy_budget, version), strict=True))
+    return dict(zip(_KEY, (config_key, *setting.key(), accuracy_budget, version), strict=True))
 
 
 def _same(row: Mapping[str, Any]) -> sa.ColumnElement[bool]:

@@ -1,1 +1,1 @@
-"""Adapts how one trainer's mini-batches are prepared during training, by stage times and free memory."""
+"""Adapts the size of one trainer's cache to the free memory; also has the recorded controllers of several trainers."""

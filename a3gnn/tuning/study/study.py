@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from a3gnn._fields import from_fields
 from a3gnn.checks import checked_limit, positive_number, real_number, whole_number
-from a3gnn.config import DYNAMIC_POLICIES, KNOBS, STATIC_POLICIES
+from a3gnn.config import DYNAMIC_POLICIES, KNOBS, STATIC_POLICIES, with_kept_policy
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.hardware import Hardware
 from a3gnn.limits import Limits
@@ -102,7 +102,8 @@ class TuneRequest:
             self._check_target()
         knobs = SearchSpace(KNOBS)
         checked["ranges"] = tuple((name, *map(knobs.knob(name).parse, ends)) for name, *ends in self.ranges)
-        checked["fixed"] = tuple((name, knobs.knob(name).parse(value)) for name, value in self.fixed)
+        fixed = {name: knobs.knob(name).parse(value) for name, value in self.fixed}
+        checked["fixed"] = tuple(with_kept_policy(fixed).items())
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         self._shape(knobs)

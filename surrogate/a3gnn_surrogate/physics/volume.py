@@ -22,8 +22,6 @@ _PROXIMITY_GROWTH = 1.15
 #: LRU begins to differ from FIFO if the rows of this many mini-batches fit into the cache; with one more, it is fully
 #: LRU.
 _LRU_FROM_BATCHES = 0.75
-#: LFU's place between LRU (0) and a static cache (1) before its counts have settled.
-_LFU_SETTLED = 0.5
 
 #: Gain that is lost when whole components are packed into parts and the largest one fills a part. Guess.
 _PACKING_LOSS = 0.3
@@ -242,13 +240,12 @@ def dynamic_hit_rate(
     """Returns the share of input rows that a configuration's cache serves, float64, shape (n_configs,).
 
     Under the independent reference model, a node that a mini-batch needs with probability q is cached with probability
-    q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU and, approximately, CLOCK. T is the characteristic time in
+    q T / (1 + q T) by FIFO and 1 - (1 - q) ** T by LRU, which CLOCK approximates. T is the characteristic time in
     mini-batches, at which the expected number of cached nodes equals the cache's rows (Che et al., 2002; Martina et
     al., 2014). A mini-batch reads each node once. If it needs more rows than the cache holds, LRU has no recency to
     use, and equals FIFO.
 
-    LFU is halfway from LRU to a static cache before its counts have settled, and `auto` takes the best of all. Seeds by
-    proximity stay within the components that their sequences are in, as if the graph were smaller.
+    Seeds by proximity stay within the components that their sequences are in, as if the graph were smaller.
 
     Args:
         columns: Canonical.
@@ -259,25 +256,18 @@ def dynamic_hit_rate(
         rows: Rows that the cache holds, shape (n_configs,).
     """
     result = static.copy()
-    at = np.flatnonzero(np.isin(columns["cache_policy"], (*DYNAMIC_POLICIES, "auto")) & (rows > 0))
+    at = np.flatnonzero(np.isin(columns["cache_policy"], DYNAMIC_POLICIES) & (rows > 0))
     if not len(at):
         return result
-    policy, static, batch_nodes, nodes = columns["cache_policy"][at], static[at], batch_nodes[at], nodes[at]
-    rows = rows[at]
-    # LFU keeps rows that other components needed earlier, so it does not gain by proximity.
-    near = (columns["seed_order"][at] == "proximity") & (policy != "lfu")
+    batch_nodes, nodes, rows = batch_nodes[at], nodes[at], rows[at]
+    near = columns["seed_order"][at] == "proximity"
     growth = np.where(near, _apparent_growth(columns["batch_size"][at], graph), 1.0)
     capacity = np.minimum(rows * growth, nodes.sum(axis=1))
-    fifo = _che_hit_rate(batch_nodes, nodes, capacity, lru=False)
-    lru = fifo.copy()
-    for_lru = policy != "fifo"
-    batches_held = (rows / np.maximum(batch_nodes.sum(axis=1), 1e-9))[for_lru]
-    lru[for_lru] = _lru_hit_rate(fifo[for_lru], batches_held, batch_nodes[for_lru], nodes[for_lru], capacity[for_lru])
-    result[at] = np.select(
-        [policy == "fifo", policy == "lfu", policy == "auto"],
-        [fifo, _LFU_SETTLED * static + (1 - _LFU_SETTLED) * lru, np.maximum(static, lru)],
-        lru,
-    )
+    found = _che_hit_rate(batch_nodes, nodes, capacity, lru=False)
+    lru = columns["cache_policy"][at] == "clock"
+    batches_held = (rows / np.maximum(batch_nodes.sum(axis=1), 1e-9))[lru]
+    found[lru] = _lru_hit_rate(found[lru], batches_held, batch_nodes[lru], nodes[lru], capacity[lru])
+    result[at] = found
     return result
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.controller import ShareBounds
-from a3gnn.training.adapting.stage_times import StageTimes, TrainerKind
+from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 from benchmarks.hybrid.algorithm1 import (
     BALANCED_STAGES,
     PARTNERS,

@@ -9,6 +9,7 @@ import pytest
 
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.hybrid.assignment import Assignment, Threads
+from a3gnn.hybrid.control.managed import Managed
 from a3gnn.hybrid.devices.simulated_accelerator import operations
 from a3gnn.hybrid.schedule import (
     NO_PREFETCHING,
@@ -17,8 +18,7 @@ from a3gnn.hybrid.schedule import (
     TWO_STAGE_PREFETCHING,
     Schedule,
 )
-from a3gnn.training.adapting.recorded import Managed
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.stage_times import StageTimes
 from benchmarks.hybrid.platform import SimulatedPlatform, sampling_on_processor
 from benchmarks.hybrid.simulated_training import SimulatedTraining, Static, Trace, most_seeds
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from a3gnn.hybrid.assignment import Assignment
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.stage_times import StageTimes
 
 
 class Random:

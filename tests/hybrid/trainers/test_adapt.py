@@ -16,10 +16,10 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.controller import Controller
 from a3gnn.hybrid.devices.processor import ProcessorDevice
+from a3gnn.hybrid.stage_times import StageTimes
 from a3gnn.hybrid.trainers.adapting import default_controller
 from a3gnn.task import Task
 from a3gnn.threads import pool
-from a3gnn.training.adapting.stage_times import StageTimes
 from a3gnn.training.learner import Replica
 from tests.hybrid.trainers.controllers import Random
 from tests.hybrid.trainers.made import hybrid, threads_of_trainers

@@ -118,7 +118,7 @@ def test_the_same_seed_gives_the_same_bits_in_every_mode(graph):
 
 @pytest.mark.parametrize("model", ["sage", "gin"])
 def test_the_same_seed_gives_the_same_bits_by_every_schedule(model, graph):
-    task, config = task_of(model), TrainConfig(batch_size=128, cache_bytes=1 << 14, cache_policy="lru")
+    task, config = task_of(model), TrainConfig(batch_size=128, cache_bytes=1 << 14, cache_policy="clock")
     weights, losses = shared(graph, config, task, (72, 56), as_it_is)
     for depths in (*product((0, 1), repeat=3), (3, 2, 1)):
         others, found = shared(graph, config, task, (72, 56), as_it_is, prefetch=Schedule(*depths))

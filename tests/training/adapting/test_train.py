@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,13 @@ from a3gnn.cli.main import main
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.pipeline.preparation import Preparation
 from a3gnn.task import Task
-from a3gnn.training.adapting import trainer as trainer_module
-from a3gnn.training.adapting.stage_times import Adjusts
-from a3gnn.training.adapting.trainer import check_adapting, times_measured
-from a3gnn.training.request import TrainRequest
-from a3gnn.training.tuned import TunedConfig
-from tests.training.adapting.controllers import RandomPreparations, Stays
+from a3gnn.training.adapting.trainer import AdaptingTrainer, check_adapting
+from tests.training.adapting.sizes import draw_sizes
 from tests.training.equality import difference
 
 TASK = Task(hidden_channels=8, fanouts=(4, 3))
-CONFIG = TrainConfig(batch_size=8)
+CONFIG = TrainConfig(batch_size=8, cache_bytes=20_000, feature_tier="disk")
 
 
 def run(graph: Graph, out: Path, config: TrainConfig = CONFIG, **others: Any) -> Any:
@@ -36,13 +29,15 @@ def run(graph: Graph, out: Path, config: TrainConfig = CONFIG, **others: Any) ->
 
 
 @pytest.fixture
-def controlled(monkeypatch: pytest.MonkeyPatch) -> Callable[[Adjusts[Preparation]], None]:
-    """Returns what has runs take a controller of the test's."""
+def drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caches of runs take any size."""
+    made = AdaptingTrainer.__init__
 
-    def by(controller: Adjusts[Preparation]) -> None:
-        monkeypatch.setattr(trainer_module, "Searching", lambda candidates, expected: controller)
+    def init(self: AdaptingTrainer, *given: Any, **others: Any) -> None:
+        made(self, *given, **others)
+        draw_sizes(self.division, 1, CONFIG.cache_bytes)
 
-    return by
+    monkeypatch.setattr(AdaptingTrainer, "__init__", init)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -50,38 +45,53 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_the_log_and_the_result_say_what_changed(tiny_folder_graph, tmp_path, controlled):
-    controlled(RandomPreparations(1))
+def test_the_log_and_the_result_say_what_changed(tiny_folder_graph, tmp_path, drawing):
     told: list[str] = []
-    found = run(tiny_folder_graph, tmp_path / "run", notify=told.append)
+    found = run(tiny_folder_graph, tmp_path / "run", epochs=8, notify=told.append)
     adapted = json.loads((tmp_path / "run" / "result.json").read_text())["adapted"]
     assert adapted == found.adapted
     first, second, *rest = adapted["changes"]
-    assert first["before"] == Preparation.of(CONFIG).to_dict()
+    assert first["before"] == CONFIG.cache_bytes
     assert second["before"] == first["now"]
-    assert adapted["preparation"] == [first, second, *rest][-1]["now"]
-    assert first["before_s"] > 0 < first["after_s"]
-    own = [line for line in told if line.startswith("adapt: ")]
-    assert len(own) == sum(1 + (change["after_s"] is not None) for change in (first, second, *rest))
+    assert adapted["cache_bytes"] == [first, second, *rest][-1]["now"]
+    assert len([line for line in told if line.startswith("adapt: epoch ")]) == len(adapted["changes"])
 
 
-def test_a_changed_run_is_gone_on_with_and_learns_what_one_without_does(tiny_folder_graph, tmp_path, controlled):
-    """Bit for bit: with what the checkpoint says, without --adapt, and by a run that begins to adapt."""
-    fixed = run(tiny_folder_graph, tmp_path / "fixed", adapt=False)
+def with_search(state: dict[str, Any]) -> dict[str, Any]:
+    """Returns a checkpoint as a version that also searched for another mode wrote it."""
+
+    def preparation(cache_bytes: int) -> dict[str, Any]:
+        return {"mode": "mode1", "workers": 2, "depth": 3, "cache_bytes": cache_bytes}
+
+    watch = state["division"]
+    changes = [
+        change | {"before_s": None, "after_s": None} | {name: preparation(change[name]) for name in ("before", "now")}
+        for change in watch["changes"]
+    ]
+    old = {"shrunk": None, "start": preparation(watch["start"]), "preparation": preparation(watch["cache_bytes"])}
+    return state | {"division": old | {"changes": changes}}
+
+
+def test_a_changed_run_is_gone_on_with_and_learns_what_one_without_does(tiny_folder_graph, tmp_path, drawing):
+    """Bit for bit: with its checkpoint or an older version's, without --adapt, and by a run that begins to adapt."""
+    fixed = run(tiny_folder_graph, tmp_path / "fixed", adapt=False, epochs=6)
     assert fixed.adapted is None
-    wanted = Preparation("mode1", 2, 3, 0)
-    controlled(Stays(wanted))
-    for name in ("changed", "not any more"):
-        run(tiny_folder_graph, tmp_path / name, epochs=2)
-    stays = Stays(wanted)
-    controlled(stays)
-    changed = run(tiny_folder_graph, tmp_path / "changed", resume=True)
-    assert set(stays.told) <= {wanted}
-    assert len(changed.adapted["changes"]) == 1
-    run(tiny_folder_graph, tmp_path / "not any more", resume=True, adapt=False)
+    for name in ("changed", "not any more", "older"):
+        before = run(tiny_folder_graph, tmp_path / name, epochs=4)
+    assert before.adapted["changes"]
+    path = tmp_path / "older" / "checkpoint.pt"
+    torch.save(with_search(torch.load(path, weights_only=True)), path)
+    told: list[str] = []
+    for name in ("changed", "older"):
+        told.clear()
+        changed = run(tiny_folder_graph, tmp_path / name, epochs=6, resume=True, notify=told.append)
+        assert changed.adapted["changes"][: len(before.adapted["changes"])] == before.adapted["changes"]
+        lines = [line for line in told if line.startswith("adapt: the checkpoint is of a version that also changed")]
+        assert len(lines) == (name == "older")
+    run(tiny_folder_graph, tmp_path / "not any more", epochs=6, resume=True, adapt=False)
     run(tiny_folder_graph, tmp_path / "from now on", epochs=1, adapt=False)
-    run(tiny_folder_graph, tmp_path / "from now on", resume=True)
-    for name in ("changed", "not any more", "from now on"):
+    run(tiny_folder_graph, tmp_path / "from now on", epochs=6, resume=True)
+    for name in ("changed", "older", "not any more", "from now on"):
         assert difference(weights(tmp_path / name), weights(tmp_path / "fixed")) == 0.0, name
 
 
@@ -91,29 +101,12 @@ def own_model(in_channels: int, out_channels: int) -> torch.nn.Module:
     return GraphSAGE(in_channels, 8, 2, out_channels)
 
 
-def test_a_model_of_the_users_adapts(tiny_folder_graph, tmp_path, controlled):
+def test_a_model_of_the_users_adapts(tiny_folder_graph, tmp_path, drawing):
     task = Task(model=f"{__name__}:own_model", fanouts=(4, 3))
     run(tiny_folder_graph, tmp_path / "fixed", task=task, adapt=False)
-    controlled(RandomPreparations(2))
     found = run(tiny_folder_graph, tmp_path / "run", task=task)
     assert found.adapted["changes"]
     assert difference(weights(tmp_path / "run"), weights(tmp_path / "fixed")) == 0.0
-
-
-def test_what_the_tune_measured_counts_on_its_graph_and_configuration(
-    write_tuned, small_folder_graph, tiny_folder_graph
-):
-    tuned = TunedConfig.read(write_tuned(config=CONFIG))
-    request = TrainRequest(small_folder_graph, CONFIG, tuned.setting.task, tuned)
-    assert request.promised == tuned.measured is not None
-    assert times_measured(tuned.measured).iteration == pytest.approx(1 / (25.0 * 10))
-    others = (
-        dataclasses.replace(request, graph=tiny_folder_graph),
-        dataclasses.replace(request, config=CONFIG.replace(num_workers=2, parallel_mode="mode1")),
-        dataclasses.replace(request, task=dataclasses.replace(request.task, hidden_channels=99)),
-        dataclasses.replace(request, tuned=None),
-    )
-    assert [one.promised for one in others] == [None] * 4
 
 
 def test_what_cannot_adapt_is_refused(tiny_folder_graph, tmp_path):
@@ -126,15 +119,14 @@ def test_what_cannot_adapt_is_refused(tiny_folder_graph, tmp_path):
         run(tiny_folder_graph, tmp_path / "run", adapt="yes")
 
 
-def test_the_command_takes_the_flag(write_tuned, small_folder_graph, tmp_path, capsys, controlled):
-    controlled(Stays(Preparation.of(CONFIG)))  # what stages take here decides nothing
-    config = write_tuned(config=TrainConfig(batch_size=64))
+def test_the_command_takes_the_flag(write_tuned, small_folder_graph, tmp_path, capsys):
+    config = write_tuned(config=TrainConfig(batch_size=64, cache_bytes=20_000))
     common = ["train", "--config", str(config), "--epochs", "2", "--adapt"]
     with pytest.raises(SystemExit) as ended:
         main([*common, "--out", str(tmp_path / "run"), "--json"])
     assert not ended.value.code
-    assert json.loads(capsys.readouterr().out)["adapted"]["preparation"]["mode"] == "sequential"
+    assert json.loads(capsys.readouterr().out)["adapted"] == {"cache_bytes": 20_000, "changes": []}
     with pytest.raises(SystemExit) as ended:
         main([*common, "--out", str(tmp_path / "other"), "--quiet"])
     assert not ended.value.code
-    assert "Adapted    0 changes; in the end sequential" in capsys.readouterr().out
+    assert "Adapted    0 changes; in the end cache 19.5 KiB" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`StageTimes`: the measured seconds of each stage of an iteration; `Adjusts`: a controller that acts on them."""
+"""`StageTimes`: the measured seconds of each stage of an iteration."""
 
 from __future__ import annotations
 
@@ -6,25 +6,11 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 PipelineStage = Literal["sampling", "loading", "transfer", "propagation"]
 #: Kind of a trainer's device; accelerators have memory of their own behind a link.
 TrainerKind = Literal["processor", "accelerator"]
-#: The type of the value that changes during training.
-Adjusted = TypeVar("Adjusted")
-
-
-class Adjusts(Protocol[Adjusted]):
-    """Changes how mini-batches are processed, by measured seconds."""
-
-    def adjust(self, assignment: Adjusted, times: StageTimes) -> Adjusted:
-        """Returns the value for future mini-batches; `assignment` itself for no change.
-
-        Args:
-            assignment: The measured value.
-            times: Means over mini-batches with this value, in a pipeline without any others.
-        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from a3gnn.training.adapting.stage_times import StageTimes
+from a3gnn.hybrid.stage_times import StageTimes
 
 #: Share of an iteration that a change must gain, or must be expected to gain. Guess.
 LEAST_GAIN = 0.02
