@@ -55,8 +55,8 @@ def curve_fits(measurements: Iterable[Measurement]) -> dict[str, Any]:
         UsageError: Too few curves stopped improving, or fewer than two graphs have one.
     """
     curves = samples(measurements)
-    fits = {"ends": CurveEnds.of(curves), "stops": CurveStops.of(parts(curves))}
-    return {name: dataclasses.asdict(fit) for name, fit in fits.items()}
+    stops = CurveStops.of(parts(curves))
+    return {"ends": dataclasses.asdict(CurveEnds.of(curves)), "stops": dataclasses.asdict(stops)}
 
 
 @cache
