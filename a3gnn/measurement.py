@@ -209,8 +209,8 @@ class Measurement:
         created: Time of creation, ISO 8601, UTC.
         id: Copies have equal ids, repetitions do not. Pass "" for rows that were stored without one: they get a hash of
             their content, so that copies of such a row have equal ids.
-        old_policy: The cache policy of an older version that ran in place of `config`'s; "" for none. Stores, ids and
-            files keep it, so no figures of another policy are taken for those of today's.
+        old_policy: The cache policy of an older version, which ran in place of `config`'s; "" for none. Stores, ids and
+            files keep it, so a store never serves its figures for `config`.
     """
 
     config: TrainConfig
