@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from a3gnn.errors import A3GNNError, GraphError, InfeasibleError, StoreError, UsageError
 from a3gnn.notify import listener
 from a3gnn.report.front import Front
-from a3gnn.service.problems import MEDIA_TYPE
+from a3gnn.service.http.problems import MEDIA_TYPE
 from a3gnn.storage.atomic import replacing
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import format_size, printable
@@ -502,7 +502,7 @@ def _save(
     http: HttpClient, path: str, folder: Path, dataset: str | None, notify: Callable[[str], None]
 ) -> TuneResult | None:
     """Writes the study at `path` of a server to `folder`, whole or not at all, and returns its result, if any."""
-    from a3gnn.service.study_files import FILES
+    from a3gnn.service.studies.study_files import FILES
     from a3gnn.tuning.outcome.result import write_result
     from a3gnn.tuning.study.folder import read_request, write_request
 

@@ -19,19 +19,19 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
-from a3gnn.service.database import open_service_database
-from a3gnn.service.examiner import Examiner
-from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
-from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
-from a3gnn.service.job import Job, JobKind
-from a3gnn.service.jobs import Jobs
-from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.recommender import Recommender
-from a3gnn.service.sessions import Sessions
+from a3gnn.service.graphs.examiner import Examiner
+from a3gnn.service.graphs.shelf import GraphShelf, KnownGraph
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.http.sessions import Sessions
+from a3gnn.service.http.turns import Turns
+from a3gnn.service.jobs.database import open_service_database
+from a3gnn.service.jobs.home import EventLog, Home, JobFolder, LogLine
+from a3gnn.service.jobs.job import Job, JobKind
+from a3gnn.service.jobs.jobs import Jobs
+from a3gnn.service.jobs.trash import Trash
+from a3gnn.service.jobs.worker import QueueWorker
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.trash import Trash
-from a3gnn.service.turns import Turns
-from a3gnn.service.worker import QueueWorker
+from a3gnn.service.studies.recommender import Recommender
 
 #: Seconds between two looks at a log that has readers, and seconds of silence before a keep-alive message. Guesses.
 _STREAM_POLL_S, _SILENT_S = 0.2, 15.0
@@ -278,7 +278,9 @@ class Profiles:
         """
         order = {"path": str(path), "store": self._place, "most_bytes": _ROWS_BYTES}
         with self._turns.one():
-            return self._examiner.run("a3gnn.service.rows_process", order, "rows", "file of measurements", _MOST_ROWS_S)
+            return self._examiner.run(
+                "a3gnn.service.graphs.rows_process", order, "rows", "file of measurements", _MOST_ROWS_S
+            )
 
     def held(self) -> list[dict[str, Any]]:
         """Returns the stored measurements of each graph, model and machine."""

@@ -97,7 +97,7 @@ def test_a_told_trial_with_many_faults_is_refused_by_its_first_ones(idle: Server
 
 #: Examines a thing that takes 4 GiB in a process that may take 300 MiB.
 LARGE = """
-from a3gnn.service.examiner import answer_order, limit_memory
+from a3gnn.service.graphs.examiner import answer_order, limit_memory
 
 def examined(order):
     limit_memory(300 << 20)

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("alembic", reason="the extra [serve] is not installed")
 
-from a3gnn.service import job_process as running_job
-from a3gnn.service.database import open_service_database
-from a3gnn.service.home import Home
-from a3gnn.service.job_process import Outcome, RunningJob
-from a3gnn.service.jobs import Jobs
+from a3gnn.service.jobs import job_process as running_job
+from a3gnn.service.jobs.database import open_service_database
+from a3gnn.service.jobs.home import Home
+from a3gnn.service.jobs.job_process import Outcome, RunningJob
+from a3gnn.service.jobs.jobs import Jobs
 from a3gnn.task import Task
 from a3gnn.tuning.study.budget import stop_is_asked
 

@@ -1,0 +1,165 @@
+"""The list of studies: which studies a page has, in which order, and what each row shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, get_args
+
+import sqlalchemy as sa
+
+from a3gnn.errors import UsageError
+from a3gnn.objectives import Priority
+from a3gnn.service.jobs.database import JOBS
+from a3gnn.service.jobs.home import Home
+from a3gnn.service.jobs.job import ACTIVE, Job
+from a3gnn.service.jobs.jobs import JobFilter, Jobs
+from a3gnn.service.pages.study_head import used_budget
+from a3gnn.tuning.study.comparison import Comparison
+from a3gnn.units import count, format_duration
+
+Order = Literal["newest", "oldest", "name", "gain", "longest"]
+State = Literal["", "active", "finished", "stopped", "failed"]
+#: Studies on a page, and the newest matching studies that are sorted by gain, which only their summaries have. Guesses.
+ON_A_PAGE, _SORTED = 50, 2000
+#: The words of the list for each order and each state.
+ORDERS: dict[Order, str] = {
+    "newest": "newest first",
+    "oldest": "oldest first",
+    "name": "by name",
+    "gain": "largest gain first",
+    "longest": "longest first",
+}
+STATES: dict[State, str] = {
+    "": "all",
+    "active": "waiting or running",
+    "finished": "finished",
+    "stopped": "stopped",
+    "failed": "failed",
+}
+assert tuple(ORDERS) == get_args(Order)
+_SQL_ORDERS: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
+    "newest": (JOBS.c.id.desc(),),
+    "oldest": (JOBS.c.id.asc(),),
+    "name": (sa.func.lower(JOBS.c.name), JOBS.c.id.desc()),
+    "longest": (
+        (sa.func.coalesce(JOBS.c.ended, sa.literal(1e12)) - JOBS.c.started).desc().nulls_last(),
+        JOBS.c.id.desc(),
+    ),
+}
+
+
+class ListQuery(NamedTuple):
+    """What the list shows.
+
+    Attributes:
+        find: Part of the name of a study or of its graph, or a study's number; "" for all.
+        state: Studies in this state; "" for all.
+        graph: Studies of the graph with this number; None for all.
+        sort: The order.
+        page: The page, from 1.
+    """
+
+    find: str = ""
+    state: State = ""
+    graph: int | None = None
+    sort: Order = "newest"
+    page: int = 1
+
+    def given(self, **changes: Any) -> dict[str, Any]:
+        """Returns the fields that differ from their defaults, after `changes`, as in the page's address."""
+        fields = self._replace(**changes)._asdict()
+        return {name: value for name, value in fields.items() if value != self._field_defaults[name]}
+
+
+class Gain(NamedTuple):
+    """What a study gains over the baseline, by its priority.
+
+    Attributes:
+        size: The natural logarithm of the ratio, or points of accuracy over 100, to sort by.
+        words: The same as text.
+        is_sure: Whether the gain is measurable.
+    """
+
+    size: float
+    words: str
+    is_sure: bool
+
+    @classmethod
+    def of(cls, study: Job) -> Gain | None:
+        """Returns the gain of `study`; None before it has chosen, or without a comparison."""
+        if study.summary.get("no_gain"):
+            return cls(0.0, "no measurable gain", False)
+        against = study.summary.get("against_default")
+        if not against:
+            return None
+        try:
+            found = Comparison.from_dict(against)
+            return cls._of(found, Priority.parse(study.arguments["priority"]))
+        except (TypeError, KeyError, UsageError):  # from an older version
+            return None
+
+    @classmethod
+    def _of(cls, found: Comparison, priority: Priority) -> Gain | None:
+        sure = bool(found.better_by(priority))
+        if priority.name == "memory":
+            return cls(-math.log(found.memory), f"{found.memory:.3g}x the memory", sure)
+        if priority.name == "accuracy" and found.accuracy is not None:
+            points = found.accuracy
+            return cls(points.median / 100, points.describe("+.1f", " points"), sure)
+        speed = found.time_again if priority.time else found.throughput_again
+        if speed is None or speed.median <= 0:
+            return None
+        words = found.sooner(".3g") if priority.time else speed.describe(".3g", "x faster")
+        return cls(math.log(speed.median), words, sure)
+
+
+def listed(jobs: Jobs, asked: ListQuery) -> tuple[list[Job], int]:
+    """Returns the studies of a page, and the number of studies that match in all."""
+    statuses = ACTIVE if asked.state == "active" else (asked.state,) if asked.state else ()
+    wanted = JobFilter("study", statuses, asked.graph, words=asked.find, limit=ON_A_PAGE)
+    skipped = (asked.page - 1) * ON_A_PAGE
+    if asked.sort != "gain":
+        return jobs.sorted(wanted, _SQL_ORDERS[asked.sort], skipped)
+    newest = JobFilter("study", statuses, asked.graph, words=asked.find, limit=_SORTED)
+    found, total = jobs.sorted(newest, _SQL_ORDERS["newest"])
+    gains = {study.id: Gain.of(study) for study in found}
+
+    def place(study: Job) -> float:
+        gain = gains[study.id]
+        return math.inf if gain is None else -gain.size
+
+    found.sort(key=place)
+    return found[skipped : skipped + ON_A_PAGE], total
+
+
+def row_of(study: Job, graph: str, home: Home) -> dict[str, Any]:
+    """Returns what the list shows of a study, as texts by name, with the used share of its budget."""
+    shown, arguments = study.to_dict(), study.arguments
+    used, words = None, count(int(shown["trials"]), "trial") if shown.get("trials") else ""
+    if study.status == "running" and study.home == home.id:
+        used, words = used_budget(study, home.of(study))
+    elif study.started is not None and study.ended is not None:
+        words += f"{' in ' if words else ''}{format_duration(max(0.0, study.ended - study.started))}"
+    budget = arguments["budget"]
+    return {
+        "id": study.id,
+        "name": study.name,
+        "state": str(shown["status"]),
+        "goal": f"{arguments['priority']}, {budget}{' trials' if isinstance(budget, int) else ''}",
+        "graph": graph,
+        "graph_id": study.graph,
+        "used": used,
+        "progress": words,
+        "gain": Gain.of(study),
+        "when": when(study.started or study.created),
+        "result": str((study.error or {}).get("detail", "") or shown.get("chosen") or shown.get("line", "")),
+        "is_failure": study.error is not None,
+    }
+
+
+def when(seconds: float) -> Mapping[str, str]:
+    """Returns a time since 1970 for machines, and for people in UTC."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return {"machine": moment.isoformat(timespec="seconds"), "people": moment.strftime("%Y-%m-%d %H:%M UTC")}
