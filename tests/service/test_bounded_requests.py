@@ -103,12 +103,12 @@ def examined(order):
     limit_memory(300 << 20)
     return {"bytes": len(bytearray(4 << 30))}
 
-answer_order(examined, "graph", "graph")
+answer_order({"graph": examined})
 """
 
 
 def test_what_takes_more_memory_than_allowed_is_refused() -> None:
-    order = json.dumps({"parent": os.getpid()}) + "\n"
+    order = json.dumps({"parent": os.getpid(), "kind": "graph"}) + "\n"
     run = subprocess.run(
         [sys.executable, "-c", LARGE], input=order, capture_output=True, text=True, timeout=60, check=True
     )

@@ -28,8 +28,7 @@ from a3gnn.service.jobs.database import open_service_database
 from a3gnn.service.jobs.home import Home, JobFolder, Places
 from a3gnn.service.jobs.job import Job, JobKind
 from a3gnn.service.jobs.job_process import Outcome, RunningJob
-from a3gnn.service.jobs.jobs import JobFilter, Jobs
-from a3gnn.service.jobs.trash import TRASH_S
+from a3gnn.service.jobs.jobs import TRASH_S, JobFilter, Jobs
 from a3gnn.service.jobs.worker import QueueWorker
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings

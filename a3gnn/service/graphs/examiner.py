@@ -1,4 +1,4 @@
-"""`Examiner`: runs the programs that read uploads, each in a process of its own with bounded memory and time."""
+"""`Examiner`: has uploads read by a process of its own each, with bounded memory and time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from a3gnn.units import format_size
 
 #: Limits of a process's memory at and above this are no limits: `setrlimit` takes no larger ones.
 _NO_LIMIT = 2**62
+#: The program that reads them, and what each kind of them is called in messages.
+_PROGRAM = "a3gnn.service.graphs.graph_process"
+_NOUNS = {"graph": "graph", "rows": "file of measurements"}
+#: Seconds that it may take. Guess.
+_MOST_S = 3600.0
 #: Share of the free memory that a process may take, because trials need memory, too. Guess.
 _SHARE = 0.5
 
 
 class Examiner:
-    """Runs programs that take an order, and give an answer as `answer_order` does.
+    """Runs the program that takes an order, and answers as `answer_order` does.
 
     Args:
         places: Shortens the server's paths in problems.
@@ -36,22 +41,20 @@ class Examiner:
         self._mutex, self._running = threading.Lock(), set[subprocess.Popen[bytes]]()
         self._closed = False
 
-    def run(self, module: str, order: Mapping[str, Any], kind: str, noun: str, most_s: float) -> dict[str, Any]:
-        """Returns the answer of `module` to `order`.
+    def run(self, kind: str, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the answer to `order`.
 
         Args:
-            module: Name of the module to run.
+            kind: What is examined, graph or rows; also the kind of problems with it.
             order: JSON types.
-            kind: The kind of problems with the thing that is examined.
-            noun: The thing's name in messages.
-            most_s: Seconds that it may take.
 
         Raises:
             ProblemDetails: The program refuses the thing, has ended without an answer, or the server ends.
         """
-        process = self._started(module)
+        process = self._started()
         try:
-            answer, _ = process.communicate(json.dumps({"parent": os.getpid(), **order}).encode() + b"\n", most_s)
+            order = {"parent": os.getpid(), "kind": kind, **order}
+            answer, _ = process.communicate(json.dumps(order).encode() + b"\n", _MOST_S)
             found: dict[str, Any] = json.loads(answer)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             if self._closed:
@@ -59,8 +62,8 @@ class Examiner:
             raise ProblemDetails(
                 422,
                 kind,
-                f"the {noun} can't be read: the process that examines it ended without an answer; it may have run out "
-                "of memory or time; send a smaller one",
+                f"the {_NOUNS[kind]} can't be read: the process that examines it ended without an answer; it may have "
+                "run out of memory or time; send a smaller one",
             ) from error
         finally:
             end(process)
@@ -77,8 +80,8 @@ class Examiner:
             for process in self._running:
                 process.kill()
 
-    def _started(self, module: str) -> subprocess.Popen[bytes]:
-        program = as_program(module)
+    def _started(self) -> subprocess.Popen[bytes]:
+        program = as_program(_PROGRAM)
         program.environment["OPENBLAS_NUM_THREADS"] = "1"  # each thread takes memory
         with self._mutex:
             if self._closed:
@@ -98,29 +101,29 @@ def limit_memory(most: int | None) -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-def answer_order(examined: Callable[[Mapping[str, Any]], dict[str, Any]], kind: str, noun: str) -> None:
-    """Takes an order from stdin, and writes the result of `examined` to stdout, or its problem as {"error": PROBLEM}.
+def answer_order(examiners: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]) -> None:
+    """Takes an order from stdin, and writes the result to stdout, or the problem as {"error": PROBLEM}.
 
     Args:
-        examined: Examines what the order names.
-        kind: The kind of the problem if there is too little memory.
-        noun: The name of the thing that is examined.
+        examiners: What examines the thing that an order names, by the order's kind.
     """
     order = take_order()
     if order is None:
         return
     os.nice(10)
-    answer = take_stdout()
+    stdout = take_stdout()
     try:
-        found = examined(order)
+        answer = examiners[order["kind"]](order)
     except MemoryError:
         limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
         held = "" if limit < 0 else f" than the {format_size(limit)} that it may take"
-        problem = ProblemDetails(422, kind, f"the {noun} needs more memory{held} to be examined; send a smaller one")
-        found = {"error": problem.to_dict()}
+        noun = _NOUNS[order["kind"]]
+        detail = f"the {noun} needs more memory{held} to be examined; send a smaller one"
+        problem = ProblemDetails(422, order["kind"], detail)
+        answer = {"error": problem.to_dict()}
     except Exception as error:
         problem = ProblemDetails.of(error)
         if problem.kind == "internal":
             traceback.print_exc()
-        found = {"error": problem.to_dict()}
-    os.write(answer, json.dumps(found).encode())
+        answer = {"error": problem.to_dict()}
+    os.write(stdout, json.dumps(answer).encode())

@@ -1,13 +1,17 @@
-"""The process that examines a graph, started by `a3gnn.service.graphs.examiner`.
+"""The process that reads an upload, started by `a3gnn.service.graphs.examiner`.
 
-It reads one JSON object from stdin:
+It reads one JSON object from stdin, for measurements or for a graph:
 
-    {"parent": PID, "spec": SPEC, "folder": PATH or null, "max_bytes": N or null, "max_nodes": N, "max_edges": N}
+    {"parent": PID, "kind": "rows", "path": PATH, "store": PATH or URL}
+    {"parent": PID, "kind": "graph", "spec": SPEC, "folder": PATH or null, "max_bytes": N or null, "max_nodes": N,
+     "max_edges": N}
 
-It validates the graph, and converts it once, into the folder or else into the cache folder. It writes the result to
-stdout: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}, or {"error": PROBLEM}. The headers of a file's
-arrays are checked before the arrays are read. The process's memory is limited to a multiple of max_bytes for an upload,
-and to half of the free memory for a synthetic graph. A graph below the data root is mapped, so its size is no limit.
+It checks the rows of the file, adds all of them or none, and writes the result to stdout: {"added": N, "rows": N}. It
+validates the graph, and converts it once, into the folder or else into the cache folder. It writes the result to
+stdout: {"name", "spec", "fingerprint", "about": {...}, "notes": [...]}. The headers of a file's arrays are checked
+before the arrays are read. The process's memory is limited by the size that an upload may have, and to half of the free
+memory for a synthetic graph. Either kind may be answered by {"error": PROBLEM}. A graph below the data root is mapped,
+so its size is no limit.
 """
 
 from __future__ import annotations
@@ -22,20 +26,33 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from a3gnn.errors import GraphError
+from a3gnn.errors import GraphError, StoreError
 from a3gnn.service.graphs.examiner import answer_order, limit_memory
+from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.units import format_size
 
 #: Most members of a graph's file: its arrays, and some that are not read.
 _MOST_MEMBERS = 64
-#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, plus `_MOST_BYTES`. Guesses: libraries take
-#: half a GiB, and sorting edges makes copies.
+#: The process may hold `_TIMES` the bytes allowed for a graph's arrays, or those of a file of measurements, plus
+#: `_MOST_BYTES`. Guesses: libraries take half a GiB, sorting edges makes copies, and 64 MiB of measurements take 1 GiB.
 _MOST_BYTES, _TIMES = 2 << 30, 4
 
 
 def main() -> None:
-    """Examines the graph named on stdin."""
-    answer_order(_named, "graph", "graph")
+    """Examines the graph, or adds the measurements, named on stdin."""
+    answer_order({"graph": _named, "rows": _added})
+
+
+def _added(order: Mapping[str, Any]) -> dict[str, Any]:
+    from a3gnn.profiling.store.check import import_rows
+
+    path = Path(order["path"])
+    limit_memory(_MOST_BYTES + _TIMES * path.stat().st_size)
+    try:
+        added, rows = import_rows(path, order["store"])
+    except StoreError as error:
+        raise ProblemDetails(422, "rows", str(error).replace(f" {path}", "")) from error
+    return {"added": added, "rows": rows}
 
 
 def _named(order: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,17 +23,12 @@ from a3gnn.profiling.store.database import writing
 from a3gnn.service.graphs.examiner import Examiner
 from a3gnn.service.http.problems import ProblemDetails, conflict, not_found
 from a3gnn.service.http.turns import Turns
-from a3gnn.service.jobs.database import GRAPHS, JOBS, inserted_id
+from a3gnn.service.jobs.database import GRAPHS, JOBS, inserted_id, number_in
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.studies.orders import number_in
 from a3gnn.storage.atomic import try_lock
 from a3gnn.units import format_size
 
-#: Seconds that the examination of a graph may take. Guess.
-_MOST_SECONDS = 3600.0
-#: Graphs that may be examined at once, as each takes a core and memory, and graphs that may wait. Guesses.
-_AT_ONCE, _WAITING = 2, 6
 _SYNTHETIC, _SPLIT = "synthetic:", "split:"
 #: What stands before a registered graph's number in a dataset.
 NUMBERED = "graph:"
@@ -96,7 +91,7 @@ class GraphShelf:
 
     def __init__(self, engine: sa.Engine, home: Home, settings: ServiceSettings, examiner: Examiner) -> None:
         self._engine, self._home, self._settings, self._examiner = engine, home, settings, examiner
-        self._turns = Turns("examine graphs", _AT_ONCE, _WAITING)
+        self._turns = Turns("examine graphs", at_once=2)
 
     def get(self, number: int) -> KnownGraph:
         """Returns the graph with this number.
@@ -280,7 +275,7 @@ class GraphShelf:
             "max_bytes": None if folder is None else settings.max_upload_bytes,
         }
         with self._turns.one():
-            return self._examiner.run("a3gnn.service.graphs.graph_process", order, "graph", "graph", _MOST_SECONDS)
+            return self._examiner.run("graph", order)
 
 
 def admitted(spec: str, settings: ServiceSettings) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,24 +15,22 @@ from starlette.routing import Route
 
 from a3gnn.errors import A3GNNError
 from a3gnn.service.http.answers import PROBLEM_SCHEMA
-from a3gnn.service.http.faults import named_faults
-from a3gnn.service.http.problems import MEDIA_TYPE, ProblemDetails, no_room
+from a3gnn.service.http.problems import LEFT, ProblemDetails, no_room
 from a3gnn.service.http.routes import events, graphs, measurements, studies, suggestions, system, trainings
-from a3gnn.service.http.security import OPEN, Guard, wants_page
+from a3gnn.service.http.security import OPEN, Guard
 from a3gnn.service.jobs.database import disk_is_full
 from a3gnn.service.jobs.home import Home
-from a3gnn.service.pages import graph_pages, overview, start, study_page, training_page, trash_page
-from a3gnn.service.pages.frame import POLICY, problem_page
+from a3gnn.service.pages import graph_pages, start, study_comparison, study_list, study_page, training_page, trash_page
+from a3gnn.service.pages.frame import problem_answer
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.studies.orders import named_faults
 from a3gnn.version import PURPOSE, __version__
 
 _ROUTERS = (
-    *(overview, start, graph_pages, study_page, system, graphs, studies, suggestions, events),
+    *(study_list, study_comparison, start, graph_pages, study_page, system, graphs, studies, suggestions, events),
     *(trainings, training_page, trash_page, measurements),
 )
-#: The status of an answer that nobody reads, because the client has left; nginx's.
-_LEFT = 499
 
 
 def make_app(settings: ServiceSettings) -> FastAPI:
@@ -89,22 +86,18 @@ def _describe(app: FastAPI, *, has_token: bool) -> None:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    """Turns `error` into a response: a page for browsers, else JSON."""
+    """Turns `error` into a response."""
     service = request.app.state.service
     problem = _problem(error, service.home)
-    headers = dict(getattr(error, "headers", None) or problem.headers or {})
+    problem.headers = dict(getattr(error, "headers", None) or {})
     if problem.status == 405:
-        headers["Allow"] = ", ".join(_methods(request))
-    if wants_page(request.scope):
-        text = problem_page(problem, service.settings.has_token)
-        shown = {"Content-Security-Policy": POLICY, **headers}
-        return Response(text, problem.status, shown, media_type="text/html")
-    return Response(json.dumps(problem.to_dict()), problem.status, headers, media_type=MEDIA_TYPE)
+        problem.headers["Allow"] = ", ".join(_methods(request))
+    return problem_answer(problem, request.scope, has_token=service.settings.has_token)
 
 
 async def _no_answer(request: Request, error: Exception) -> Response:
     """Ends a request whose client left before it had sent all of it."""
-    return Response(status_code=_LEFT)
+    return Response(status_code=LEFT)
 
 
 def _methods(request: Request) -> list[str]:

@@ -20,7 +20,7 @@ from a3gnn.service.http.sessions import network_of
 LINK = "a3gnn.link"
 #: Seconds that the head of a request may take; Apache's mod_reqtimeout allows 20 at first.
 _HEAD_S = 20.0
-#: Seconds in which a client must read 48 KiB of an answer that it has not read yet. Guess.
+#: Seconds in which a client must read 48 KiB of an answer that it has not read yet; nginx's send_timeout.
 _READ_S = 60.0
 #: Bytes that come at once from a client that is not slow, so that its connection waits anew. Guess.
 _FAST_BYTES = 1 << 14

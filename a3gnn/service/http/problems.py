@@ -20,6 +20,8 @@ from a3gnn.errors import (
 )
 
 MEDIA_TYPE = "application/problem+json"
+#: The status of an answer that nobody reads, because the client has left; nginx's.
+LEFT = 499
 #: Seconds after which a client may ask a busy server again. Guess.
 _AGAIN_S = 5
 

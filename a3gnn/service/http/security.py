@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import re
 import time
 from collections import Counter
@@ -13,14 +12,17 @@ from urllib.parse import quote, urlsplit
 
 from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from a3gnn.addresses import ANY_ADDRESS, LOOPBACK
 from a3gnn.service.http.connections import LINK
-from a3gnn.service.http.problems import MEDIA_TYPE, ProblemDetails
+from a3gnn.service.http.problems import LEFT, ProblemDetails
 from a3gnn.service.http.sessions import GuessLimit, Sessions
-from a3gnn.service.http.transfer import App, Message, Receive, Scope, Send, Transfer
-from a3gnn.service.pages.frame import POLICY, problem_page
+from a3gnn.service.http.transfer import Transfer
+from a3gnn.service.pages.frame import problem_answer, wants_page
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.units import format_size
 
@@ -30,8 +32,6 @@ _MOST_ROWS_BYTES = 64 << 20
 _COOKIE = "a3gnn_session"
 #: Bytes of a body that earn another second; as Apache's mod_reqtimeout.
 _LEAST_RATE = 500
-#: The status in the counters of requests whose client left before the answer; nginx's.
-_LEFT = 499
 _SAFE = ("GET", "HEAD", "OPTIONS")
 #: Paths that answer without a token: the health check, and the page that takes the token with its style.
 OPEN = ("/healthz", "/login", "/static/study.css", "/static/pages.css")
@@ -63,7 +63,7 @@ class Guard:
         seconds: Total time of all requests.
     """
 
-    def __init__(self, app: App, settings: ServiceSettings, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, sessions: Sessions) -> None:
         self._app, self._token, self._sessions = Transfer(app), settings.token, sessions
         self.guesses = GuessLimit()
         names = {settings.host, *settings.allowed_hosts} - ANY_ADDRESS
@@ -88,12 +88,12 @@ class Guard:
             if body.problem is None:
                 await noted(message)
             elif message["type"] == "http.response.start":  # replaces the application's own answer to the error
-                await self._answer(scope, body.problem, noted)
+                await self._refuse(body.problem, scope, receive, noted)
 
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = _LEFT if body.has_left else message["status"]
+                status = LEFT if body.has_left else message["status"]
                 have = {name for name, _ in message.get("headers", ())}
                 message["headers"] = [
                     *message.get("headers", ()),
@@ -106,9 +106,9 @@ class Guard:
             await self._app(scope, body.receive, checked)
         except ProblemDetails as problem:
             if problem.status == 401 and wants_page(scope) and scope["method"] == "GET":
-                await _see(_login(scope), noted)
+                await RedirectResponse(_login(scope), 303)(scope, receive, noted)
             else:
-                await self._answer(scope, problem, noted)
+                await self._refuse(problem, scope, receive, noted)
         finally:
             method = scope["method"] if scope["method"] in (*_SAFE, "POST", "DELETE", "PUT", "PATCH") else "other"
             self.requests[method, status] += 1
@@ -196,21 +196,14 @@ class Guard:
         except SQLAlchemyError as error:
             raise ProblemDetails(503, "store", "the database does not answer; ask again later") from error
 
-    async def _answer(self, scope: Scope, problem: ProblemDetails, send: Send) -> None:
-        """Sends `problem`, as a page to browsers."""
-        more = [(name.lower().encode(), value.encode()) for name, value in (problem.headers or {}).items()]
+    async def _refuse(self, problem: ProblemDetails, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends `problem`."""
+        answer = problem_answer(problem, scope, has_token=self._token is not None)
         if problem.status == 401:
-            more.append((b"www-authenticate", b'Bearer realm="a3gnn"'))
+            answer.headers["www-authenticate"] = 'Bearer realm="a3gnn"'
         if problem.status == 408:
-            more.append((b"connection", b"close"))  # the rest of the body is not read
-        if wants_page(scope):
-            kind, body = "text/html; charset=utf-8", problem_page(problem, self._token is not None).encode()
-            more.append((b"content-security-policy", POLICY.encode()))
-        else:
-            kind, body = MEDIA_TYPE, json.dumps(problem.to_dict()).encode()
-        headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *more]
-        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            answer.headers["connection"] = "close"  # the rest of the body is not read
+        await answer(scope, receive, send)
 
 
 class BodyLimit(NamedTuple):
@@ -302,26 +295,20 @@ def cookie_name(scope: Scope) -> str:
 
 def is_encrypted(scope: Scope) -> bool:
     """Returns whether the browser came by TLS, if only as far as a proxy."""
-    headers = {name: value.decode("latin-1").lower() for name, value in scope["headers"]}
-    first = headers.get(b"x-forwarded-proto", "").partition(",")[0].strip()
-    return "https" in (scope["scheme"], first) or "proto=https" in headers.get(b"forwarded", "")
+    headers = Headers(scope=scope)
+    first = headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return "https" in (scope["scheme"], first) or "proto=https" in headers.get("forwarded", "").lower()
 
 
 def address_of(scope: Scope) -> str:
     """Returns the address of the server as the client wrote it, such as http://127.0.0.1:8642."""
-    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
-    return f"{'https' if is_encrypted(scope) else 'http'}://{host}"
+    return f"{'https' if is_encrypted(scope) else 'http'}://{Headers(scope=scope).get('host', '')}"
 
 
-def wants_page(scope: Scope) -> bool:
-    """Returns whether the request comes from a browser that shows pages."""
-    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-
-
-def _login(scope: Scope) -> bytes:
+def _login(scope: Scope) -> str:
     """Returns the path of the login page that leads back to the request's page."""
-    asked = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
-    return b"/login" if asked == "/" else f"/login?next={quote(asked)}".encode()
+    page = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+    return "/login" if page == "/" else f"/login?next={quote(page)}"
 
 
 def _name(host: str) -> str:
@@ -345,9 +332,3 @@ def _no_token() -> ProblemDetails:
         "a request must carry the server's token in the header Authorization: Bearer TOKEN; a browser gets a session "
         "for it at /login",
     )
-
-
-async def _see(path: bytes, send: Send) -> None:
-    headers = [(b"location", path), (b"content-length", b"0")]
-    await send({"type": "http.response.start", "status": 303, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})

@@ -19,9 +19,7 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 #: Freed blocks of at least this size go back to the system. This is glibc's first value, which glibc itself raises to
 #: the largest block that was freed.
 _MAPPED_BYTES = 128 << 10
-#: Seconds that open requests get to end when the server ends. Guess.
-_LEAVE_S = 3
-#: Seconds after which the process ends, however busy its threads are. Guess: requests get 3 and jobs 5.
+#: Seconds after which the process ends, however busy its threads are, as docs/howto/service.md promises.
 _MOST_END_S = 12.0
 #: Most connections that wait to be accepted (uvicorn's default), and that are accepted at once. The second is a guess:
 #: each takes a file before it can be refused.
@@ -47,6 +45,7 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
         raise_file_limit,
         watch_accepts,
     )
+    from a3gnn.service.jobs.worker import LEAVE_S
 
     class Connection(BoundedProtocol):
         """A connection of this server."""
@@ -82,7 +81,7 @@ def serve(settings: ServiceSettings, notify: Callable[[str], None]) -> None:
         backlog=_ACCEPTED,
         log_level="warning",
         access_log=False,
-        timeout_graceful_shutdown=_LEAVE_S,
+        timeout_graceful_shutdown=LEAVE_S,
         server_header=False,
         proxy_headers=False,
     )

@@ -15,14 +15,15 @@ import sqlalchemy as sa
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.jobs.database import SESSIONS
 
-#: Seconds after which a browser must log in again: a day. Guess.
+#: Seconds after which a browser must log in again: the day that docs/howto/service.md promises.
 SESSION_S = 86_400
 #: Seconds for which a session is not looked up again, so that the end of a session at another server counts. Guess.
 _FRESH_S = 5.0
-#: Wrong tokens in `_WINDOW_S` seconds from one address, and from all. Guesses: a person mistypes a few; a token of 16
-#: characters outlasts them by ages.
+#: Wrong tokens in `_WINDOW_S` seconds from one address, and from all, as docs/howto/service.md has them: a person
+#: mistypes a few, and a token of 16 characters outlasts them by ages.
 _MOST_GUESSES, _MOST_OF_ALL, _WINDOW_S = 10, 100, 60.0
-#: Seconds between two checks of tokens from one address after that, and most seconds that a check waits. Guesses.
+#: Seconds between two checks of tokens from one address after that, as docs/howto/service.md has them, and most seconds
+#: that a check waits: then ten wait.
 _TURN_S, _MOST_TURN_S = 0.5, 5.0
 
 

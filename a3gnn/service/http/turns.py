@@ -12,7 +12,7 @@ from a3gnn.service.http.problems import busy
 class Turns:
     """Runs at most `at_once` requests; `waiting` more may wait, and all others are refused.
 
-    A waiting request holds one of the server's 40 threads, which all other requests need too.
+    A waiting request holds one of the server's 40 threads. The three kinds of work together leave half of them.
 
     Args:
         what: The work, for the message, such as "look at graphs".
@@ -20,7 +20,7 @@ class Turns:
         waiting: Most requests that wait.
     """
 
-    def __init__(self, what: str, at_once: int, waiting: int) -> None:
+    def __init__(self, what: str, at_once: int = 1, waiting: int = 6) -> None:
         self._what, self._at_once, self._waiting = what, at_once, waiting
         self._places = threading.BoundedSemaphore(at_once + waiting)
         self._turns = threading.BoundedSemaphore(at_once)

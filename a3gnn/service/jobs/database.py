@@ -17,6 +17,8 @@ from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import one_at_a_time, open_database, store_error, writing
 
 TABLES = sa.MetaData()
+#: The largest number of a job or a graph, which is an integer column in both databases.
+MOST = 2**31 - 1
 
 
 class PathText(sa.TypeDecorator[str]):
@@ -123,6 +125,13 @@ def _upgrade(connection: sa.Connection) -> None:
             f"the service's tables in {place} must have the schema of this a3gnn or an older one: {error}; use the "
             "a3gnn that wrote them, or another database"
         ) from error
+
+
+def number_in(text: str) -> int | None:
+    """Returns the number of a job or a graph that `text` is; None if it is none."""
+    # Longer texts are no such number, and Python refuses to parse very long ones.
+    found = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(MOST)) else 0
+    return found if 1 <= found <= MOST else None
 
 
 def inserted_id(result: sa.CursorResult[Any]) -> int:

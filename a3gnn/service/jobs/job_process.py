@@ -24,10 +24,6 @@ from a3gnn.threads import wait_policy
 from a3gnn.tuning.study.budget import ask_to_stop
 from a3gnn.units import count
 
-#: Seconds after which a process that must end is killed; the longer time is for a study that may choose first. A tune
-#: looks for a stop once it has loaded its graph, which may take minutes. Guesses: the choice itself takes a second or
-#: two.
-_GRACE_S, _CHOICE_S = 20.0, 1800.0
 #: Characters at the end of a process's stderr that an error quotes.
 _DETAIL_CHARACTERS = 2000
 
@@ -49,15 +45,19 @@ class RunningJob:
         folder: Its folder.
         lock: The open lock file, closed when the process has ended.
         arguments: The arguments of `tune` or `train`.
+        grace_s: Seconds after which a process that must end is killed. One that may choose first has as long as nobody
+            asks again: a tune looks for a stop once it has loaded its graph, which may take minutes.
 
     Attributes:
         interrupted: Whether it was interrupted so that it can continue later.
         begun: When it began, in seconds since 1970.
     """
 
-    def __init__(self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, job: Job, folder: JobFolder, lock: int, arguments: dict[str, Any], grace_s: float = 20.0
+    ) -> None:
         self.job, self.folder = job, folder
-        self._lock = lock
+        self._lock, self._grace_s = lock, grace_s
         self.begun = time.time()
         self._told: float | None = None
         self._chooses = self.interrupted = False
@@ -70,7 +70,8 @@ class RunningJob:
         """Returns the outcome, or None while the process runs. Kills a process that takes too long to end."""
         status = self._process.poll()
         if status is None:
-            if self._told is not None and time.monotonic() > self._told + self._grace_s():
+            may_choose = self._chooses and not self.folder.hurry.exists()
+            if self._told is not None and not may_choose and time.monotonic() > self._told + self._grace_s:
                 self.kill()
             return None
         assert self._process.stdout is not None
@@ -119,9 +120,6 @@ class RunningJob:
             self._told = time.monotonic()
             self.interrupted = True
             self._process.terminate()
-
-    def _grace_s(self) -> float:
-        return _CHOICE_S if self._chooses and not self.folder.hurry.exists() else _GRACE_S
 
     def kill(self) -> None:
         """Kills the process; its files stay."""

@@ -1,9 +1,10 @@
-"""`Jobs`: the queue, a table shared by any number of servers."""
+"""`Jobs`: the queue, a table shared by any number of servers; `Trash`: deleted jobs, which can be restored."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,12 +15,14 @@ import sqlalchemy as sa
 
 from a3gnn.profiling.store.database import writing
 from a3gnn.service.http.problems import ProblemDetails, conflict, in_trash, not_found, too_many
-from a3gnn.service.jobs.database import GRAPHS, JOBS, inserted_id
-from a3gnn.service.jobs.job import ACTIVE, RETRY, Job, JobKind
-from a3gnn.service.studies.orders import number_in
+from a3gnn.service.jobs.database import GRAPHS, JOBS, inserted_id, number_in
+from a3gnn.service.jobs.home import Home
+from a3gnn.service.jobs.job import ACTIVE, LOOK_S, RETRY, Job, JobKind
 
-#: Seconds for which an unchanged list is answered from memory, and the number of lists held in memory.
-_FRESH_S, _PAGES = 0.2, 64
+#: Seconds for which a deleted job can be restored: the week that docs/howto/service.md promises.
+TRASH_S = 7 * 86_400.0
+#: Number of lists held in memory.
+_PAGES = 64
 _HERE = JOBS.c.deleted.is_(None)
 _HAS_ENDED = JOBS.c.status.in_(("finished", "stopped", "failed"))
 
@@ -194,11 +197,11 @@ class Jobs:
     def newest_json(self, asked: JobFilter) -> str:
         """Returns the matching jobs as the JSON list that users see. Answers from memory, because many may ask at once.
 
-        It shows all changes by this server; those by other servers may come `_FRESH_S` seconds late.
+        It shows all changes by this server; those by other servers may come `LOOK_S` seconds late.
         """
         begun, changes = time.monotonic(), self._changes
         kept = self._pages.get(asked)
-        if kept is not None and kept[1] == changes and begun < kept[0] + _FRESH_S:
+        if kept is not None and kept[1] == changes and begun < kept[0] + LOOK_S:
             return kept[2]
         with self._engine.connect() as connection:
             text = f"[{', '.join(map(Job.json_of_row, connection.execute(asked.select()).mappings()))}]"
@@ -340,6 +343,55 @@ class Jobs:
         with writing(self._engine).begin() as connection:
             yield connection
         self._changes += 1
+
+
+class Trash:
+    """Takes jobs, gives them back, and removes them for good. Their files stay in place until then.
+
+    Args:
+        jobs: The queue.
+        home: Has the jobs' files.
+    """
+
+    def __init__(self, jobs: Jobs, home: Home) -> None:
+        self._jobs, self._home = jobs, home
+
+    def put(self, kind: JobKind, number: int) -> Job:
+        """Puts an ended job into the trash, and returns it.
+
+        Raises:
+            ProblemDetails: There is no such job, or it has not ended.
+        """
+        job = self._jobs.get(number, kind, deleted=True)
+        self._home.check_has(job)
+        if job.deleted is None:
+            self._jobs.delete(job)
+        return self._jobs.get(number, kind, deleted=True)
+
+    def restore(self, kind: JobKind, number: int) -> Job:
+        """Takes a job out of the trash, and returns it. A job that is not there is returned as it is.
+
+        Raises:
+            ProblemDetails: There is no such job any more.
+        """
+        return self._jobs.restore(self._jobs.get(number, kind, deleted=True))
+
+    def remove(self, kind: JobKind, number: int) -> None:
+        """Removes an ended job and its files for good, whether it is in the trash or not.
+
+        Raises:
+            ProblemDetails: There is no such job, or it has not ended.
+        """
+        self._remove(self.put(kind, number))
+
+    def purge(self) -> None:
+        """Removes the jobs that have been in the trash for too long."""
+        for job in self._jobs.overdue(time.time() - TRASH_S):
+            self._remove(job)
+
+    def _remove(self, job: Job) -> None:
+        if self._jobs.remove(job):  # nobody has restored it meanwhile
+            shutil.rmtree(self._home.of(job).path, ignore_errors=True)
 
 
 def _check_exist(connection: sa.Connection, graph: int, study: int | None) -> None:

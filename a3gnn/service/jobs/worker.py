@@ -17,26 +17,24 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graphs.shelf import GraphShelf
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.home import Home
-from a3gnn.service.jobs.job import RETRY, Job
+from a3gnn.service.jobs.job import LOOK_S, RETRY, Job
 from a3gnn.service.jobs.job_process import Outcome, RunningJob
-from a3gnn.service.jobs.jobs import Jobs
-from a3gnn.service.jobs.trash import Trash
+from a3gnn.service.jobs.jobs import TRASH_S, Jobs, Trash
 from a3gnn.service.studies.study_files import summary
 from a3gnn.service.studies.told_trials import Suggestions
 from a3gnn.storage.atomic import write_text
 from a3gnn.tuning.study.budget import forget_stop
 from a3gnn.units import format_duration
 
-#: Seconds between two looks at the processes that run, and between two looks at the database. Guesses.
-_POLL_S, _LOOK_S = 0.1, 0.5
-#: Seconds for which the same failure is not printed again, such as while a disk is full. Guess.
-_SILENT_S = 60.0
-#: Seconds between two looks at what has been in the trash for too long. Guess.
-_PURGE_S = 600.0
+#: Seconds between two looks at the database, which other servers change. Guess.
+_QUEUE_S = 0.5
+#: Seconds between two looks at what has been in the trash for too long: a thousandth of that time.
+_PURGE_S = TRASH_S / 1000
 #: Most studies at once whose trials the client runs; each takes the memory of a process. Guess.
 _TOLD_AT_ONCE = 4
-#: Seconds that jobs get to end when the server ends. Guess.
-_LEAVE_S = 5.0
+#: Seconds that open requests get to end when the server ends, and then jobs: together less than the ten seconds after
+#: which `docker stop` kills a server.
+LEAVE_S = 4
 
 
 class QueueWorker(threading.Thread):
@@ -67,7 +65,7 @@ class QueueWorker(threading.Thread):
         self._trials, self._lease_s = trials, lease_s
         self._running: dict[int, RunningJob] = {}
         self._ended: dict[int, tuple[Job, Outcome]] = {}  # the database does not have it yet
-        self._printed = ("", -_SILENT_S)
+        self._printed = ""  # the last failure, until the queue goes on
         self._wake, self._closing = threading.Event(), threading.Event()
         self._sizes: dict[int, int] = {}
         self._trash, self._purged = Trash(jobs, home), -_PURGE_S
@@ -81,7 +79,7 @@ class QueueWorker(threading.Thread):
         """Interrupts running jobs, puts them back into the queue, and ends the thread."""
         self._closing.set()
         self._wake.set()
-        self.join(2 * _LEAVE_S)
+        self.join(2 * LEAVE_S)
 
     def stop(self, number: int) -> bool:
         """Stops a job that runs here, even if the database can't be written; returns whether it runs here."""
@@ -97,16 +95,17 @@ class QueueWorker(threading.Thread):
         while not self._closing.is_set():
             try:
                 self._reap()
-                if self._wake.is_set() or time.monotonic() > looked + _LOOK_S:
+                if is_due := self._wake.is_set() or time.monotonic() > looked + _QUEUE_S:
                     self._wake.clear()
                     looked = time.monotonic()
                     self._look()
                 self._record_ends()
+                self._printed = "" if is_due else self._printed
             except Exception as error:  # such as a lost database or a full disk: the queue goes on once that is over
                 self._print(error)
                 self.failures += 1
-                self._closing.wait(_LOOK_S)
-            self._wake.wait(_POLL_S if self._running else _LOOK_S)
+                self._closing.wait(_QUEUE_S)
+            self._wake.wait(LOOK_S if self._running else _QUEUE_S)
         self._leave()
 
     def _look(self) -> None:
@@ -142,10 +141,9 @@ class QueueWorker(threading.Thread):
             longest.stop()
 
     def _print(self, error: Exception) -> None:
-        """Prints the traceback of `error`, unless it was printed just now."""
-        text, now = repr(error), time.monotonic()
-        if self._printed[0] != text or now > self._printed[1] + _SILENT_S:
-            self._printed = text, now
+        """Prints the traceback of `error`, unless the queue has not gone on since it was printed."""
+        if self._printed != repr(error):
+            self._printed = repr(error)
             traceback.print_exception(error)
 
     def _has_room(self, job: Job) -> bool:
@@ -241,13 +239,13 @@ class QueueWorker(threading.Thread):
         """Interrupts running jobs. The next server continues the jobs that do not end in time."""
         for running in self._running.values():
             running.interrupt()
-        end = time.monotonic() + _LEAVE_S
+        end = time.monotonic() + LEAVE_S
         for job, ended in self._ended.values():
             with suppress(SQLAlchemyError, OSError):
                 self._end(job, ended)
         for running in self._running.values():
             while (outcome := running.outcome()) is None and time.monotonic() < end:
-                time.sleep(_POLL_S)
+                time.sleep(LOOK_S)
             running.kill()
             with suppress(SQLAlchemyError, OSError):
                 if outcome is None or (running.interrupted and outcome.status == "stopped"):

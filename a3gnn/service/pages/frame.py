@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import jinja2
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
-from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.http.problems import MEDIA_TYPE, ProblemDetails
 
 #: A page may run this server's scripts and send requests to this server only.
 POLICY = (
@@ -59,10 +62,18 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def problem_page(problem: ProblemDetails, has_token: bool) -> str:
-    """Returns the page that shows `problem`."""
+def wants_page(scope: Scope) -> bool:
+    """Returns whether the request comes from a browser that shows pages."""
+    return any("text/html" in value for value in Headers(scope=scope).getlist("accept"))
+
+
+def problem_answer(problem: ProblemDetails, scope: Scope, *, has_token: bool) -> Response:
+    """Returns the answer with `problem`: a page for browsers, else JSON."""
+    if not wants_page(scope):
+        return Response(json.dumps(problem.to_dict()), problem.status, problem.headers, media_type=MEDIA_TYPE)
     title = str(problem.to_dict()["title"])
-    return render("problem.html", title=title, detail=for_people(problem.detail), has_token=has_token)
+    text = render("problem.html", title=title, detail=for_people(problem.detail), has_token=has_token)
+    return page_answer(text, problem.status, problem.headers)
 
 
 def for_people(detail: str) -> str:

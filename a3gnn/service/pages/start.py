@@ -20,8 +20,9 @@ from a3gnn.service.graphs.shelf import KnownGraph
 from a3gnn.service.http.answers import PROBLEMS, Asked, form_of
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.routes.studies import recommended, start
+from a3gnn.service.jobs.database import MOST, number_in
 from a3gnn.service.pages.frame import page_answer, render
-from a3gnn.service.pages.graph_words import facts
+from a3gnn.service.pages.graph_pages import facts
 from a3gnn.service.pages.study_form import (
     FIELDS,
     GROUPS,
@@ -33,7 +34,7 @@ from a3gnn.service.pages.study_form import (
     read_form,
 )
 from a3gnn.service.service import Service
-from a3gnn.service.studies.orders import MOST, Word, number_in
+from a3gnn.service.studies.orders import Word
 from a3gnn.tuning.beliefs.recommendation import CorpusCount
 from a3gnn.units import count, format_seconds, format_size
 

@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
 
 from a3gnn.errors import UsageError
 from a3gnn.figures import Spread
 from a3gnn.report.ratios import show_ratio
 from a3gnn.report.text import describe_config
-from a3gnn.service.http.problems import conflict
+from a3gnn.service.http.answers import PROBLEMS, Asked, CompareAnswer, answers, json_answer
+from a3gnn.service.http.problems import ProblemDetails, conflict
+from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.home import JobFolder
 from a3gnn.service.jobs.job import Job
-from a3gnn.service.pages.study_list import Gain
+from a3gnn.service.pages.frame import page_answer, render
+from a3gnn.service.pages.study_list import LEAST_COMPARED, MOST_COMPARED, Gain
+from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
 from a3gnn.tuning.outcome.compare import Compared, compared_rows
 from a3gnn.tuning.outcome.kept_tune import ToldTune
 from a3gnn.tuning.outcome.picked import describe_priority
 from a3gnn.tuning.study.comparison import Comparison
 
-#: Fewest and most studies of a comparison: more do not fit side by side.
-LEAST, MOST = 2, 4
-#: How far the axis of ratios goes beyond its values, as a factor, and its shortest half. Guesses.
-_MARGIN, _LEAST_AXIS = 1.1, 1.25
+router = APIRouter(tags=["studies"], responses=PROBLEMS)
+_ID = Annotated[int, Query(ge=1, le=MOST)]
+Compare = Annotated[
+    list[_ID],
+    Query(
+        min_length=LEAST_COMPARED,
+        max_length=MOST_COMPARED,
+        description="The number of a study; repeat it.",
+        json_schema_extra={"uniqueItems": True},
+    ),
+]
+#: How far the axis of ratios goes beyond 1 and its values, as a factor. Guess.
+_MARGIN = 1.1
 #: Ratios below this are drawn as this.
 _LEAST_RATIO = 1e-6
 
@@ -213,8 +229,7 @@ def _points(tune: ToldTune) -> Iterator[tuple[str, float, float, str, str]]:
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
-    low = min(1 / _LEAST_AXIS, max(min(values), _LEAST_RATIO) / _MARGIN)
-    return _log(low), _log(max(_LEAST_AXIS, max(values) * _MARGIN))
+    return _log(max(min(1.0, *values), _LEAST_RATIO) / _MARGIN), _log(max(1.0, *values) * _MARGIN)
 
 
 def _written(low: float, high: float) -> tuple[str, str]:
@@ -250,3 +265,41 @@ def page_values(found: Compared, studies: Sequence[tuple[Job, JobFolder]], names
         "chart": chart(found),
         "caveats": found.caveats,
     }
+
+
+@router.get("/comparison", summary="Compare studies", responses=answers(CompareAnswer))
+def compare_studies(service: Asked, study: Compare) -> Response:
+    """Compares two to four studies, as `a3gnn compare --json` does: `/comparison?study=1&study=4`.
+
+    A study that has not finished shows its best trial so far.
+    """
+    studies = _chosen(service, study)
+    return json_answer(as_json(compared(studies), studies))
+
+
+@router.get("/compare", include_in_schema=False)
+def compare_page(service: Asked, study: Annotated[list[_ID] | None, Query(max_length=50)] = None) -> Response:
+    """Shows two to four studies side by side."""
+    studies = _chosen(service, study or [])
+    names = service.graphs.names({job.graph for job, _ in studies})
+    json_path = "/comparison?" + urlencode([("study", job.id) for job, _ in studies])
+    values = page_values(compared(studies), studies, names)
+    token = service.settings.has_token
+    return page_answer(render("compare.html", title="Compare studies", json_path=json_path, has_token=token, **values))
+
+
+def _chosen(service: Service, numbers: list[int]) -> list[tuple[Job, JobFolder]]:
+    """Returns the studies of a comparison, each once.
+
+    Raises:
+        ProblemDetails: There are too few or too many, or one does not exist.
+    """
+    distinct = list(dict.fromkeys(numbers))
+    if not LEAST_COMPARED <= len(distinct) <= MOST_COMPARED:
+        raise ProblemDetails(
+            422,
+            "usage",
+            f"a comparison must have {LEAST_COMPARED} to {MOST_COMPARED} different studies, got {len(distinct)}; "
+            "choose them in the list",
+        )
+    return [service.job("study", number) for number in distinct]

@@ -13,9 +13,8 @@ from a3gnn.checks import Size
 from a3gnn.config import KNOBS
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.metric import AUTO, METRIC_LABELS
-from a3gnn.service.http.faults import named_faults
 from a3gnn.service.pages.frame import for_people
-from a3gnn.service.studies.orders import Question, StudyOrder
+from a3gnn.service.studies.orders import Question, StudyOrder, named_faults
 from a3gnn.task import LOSSES, MODELS, NORMS, NUMBER_OPTIONS
 from a3gnn.tuning.study.study import ENGINES
 from a3gnn.units import parse_size

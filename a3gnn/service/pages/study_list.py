@@ -1,28 +1,40 @@
-"""The list of studies: which studies a page has, in which order, and what each row shows."""
+"""The page with the list of studies: which studies it has, in which order, and what each row shows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
+from fastapi import APIRouter, Query, Response
 
 from a3gnn.errors import UsageError
 from a3gnn.objectives import Priority
-from a3gnn.service.jobs.database import JOBS
+from a3gnn.service.http.answers import PROBLEMS, Asked
+from a3gnn.service.jobs.database import JOBS, MOST
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.jobs.job import ACTIVE, Job
 from a3gnn.service.jobs.jobs import JobFilter, Jobs
+from a3gnn.service.pages.frame import page_answer, render
 from a3gnn.service.pages.study_head import used_budget
+from a3gnn.service.studies.orders import Word
 from a3gnn.tuning.study.comparison import Comparison
 from a3gnn.units import count, format_duration
 
+router = APIRouter(tags=["studies"], responses=PROBLEMS)
+#: Fewest and most studies of a comparison: more do not fit side by side.
+LEAST_COMPARED, MOST_COMPARED = 2, 4
 Order = Literal["newest", "oldest", "name", "gain", "longest"]
 State = Literal["", "active", "finished", "stopped", "failed"]
 #: Studies on a page, and the newest matching studies that are sorted by gain, which only their summaries have. Guesses.
 ON_A_PAGE, _SORTED = 50, 2000
+#: Seconds between two looks of the list at the server, while a study waits or runs and otherwise. Guesses.
+_LOOK_S, _QUIET_S = 2, 10
+#: Most pages of the list that an address may name.
+_MOST_PAGE = 100_000
 #: The words of the list for each order and each state.
 ORDERS: dict[Order, str] = {
     "newest": "newest first",
@@ -163,3 +175,51 @@ def when(seconds: float) -> Mapping[str, str]:
     """Returns a time since 1970 for machines, and for people in UTC."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return {"machine": moment.isoformat(timespec="seconds"), "people": moment.strftime("%Y-%m-%d %H:%M UTC")}
+
+
+@router.get("/", include_in_schema=False)
+def list_page(
+    service: Asked,
+    find: Word = "",
+    state: State = "",
+    graph: Annotated[int | None, Query(ge=1, le=MOST)] = None,
+    sort: Order = "newest",
+    page: Annotated[int, Query(ge=1, le=_MOST_PAGE)] = 1,
+) -> Response:
+    """Shows the studies."""
+    asked = ListQuery(find.strip(), state, graph, sort, page)
+    studies, total = listed(service.jobs, asked)
+    names = service.graphs.names({study.graph for study in studies} | ({graph} if graph else set()))
+    counts = {status: found for (kind, status), found in service.jobs.counts().items() if kind == "study"}
+    rows = [row_of(study, names.get(study.graph, ""), service.home) for study in studies]
+    last = max(1, -(-total // ON_A_PAGE))
+    text = render(
+        "studies.html",
+        title="Studies",
+        here="/",
+        has_script=True,
+        asked=asked,
+        least=LEAST_COMPARED,
+        most=MOST_COMPARED,
+        rows=rows,
+        total=total,
+        all=sum(counts.values()),
+        counts=counts,
+        first=(page - 1) * ON_A_PAGE + 1,
+        graph_name=names.get(graph or 0, ""),
+        earlier=_address(asked, page=min(page - 1, last)) if page > 1 else "",
+        later=_address(asked, page=page + 1) if page < last else "",
+        sorted_by={order: _address(asked, sort=order, page=1) for order in ORDERS},
+        without_graph=_address(asked, graph=None, page=1),
+        orders=ORDERS,
+        states=STATES,
+        again_s=_LOOK_S if any(study.active for study in studies) else _QUIET_S,
+        has_token=service.settings.has_token,
+    )
+    return page_answer(text)
+
+
+def _address(asked: ListQuery, **changes: object) -> str:
+    """Returns the address of the list after `changes` of its query."""
+    fields = urlencode(asked.given(**changes))
+    return f"/?{fields}" if fields else "/"

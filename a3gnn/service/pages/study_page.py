@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from a3gnn.errors import A3GNNError
 from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
 from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
-from a3gnn.service.http.faults import named_faults
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.routes.studies import add_training, resume_study, retry_study
 from a3gnn.service.http.security import address_of
@@ -25,7 +24,7 @@ from a3gnn.service.pages.frame import for_people, page_answer, render
 from a3gnn.service.pages.study_head import study_head
 from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
-from a3gnn.service.studies.orders import ResumeOrder
+from a3gnn.service.studies.orders import ResumeOrder, named_faults
 from a3gnn.units import parse_budget
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from a3gnn.errors import A3GNNError
 from a3gnn.report.text import describe_config
 from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
-from a3gnn.service.http.faults import named_faults
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.routes.trainings import resume_training
 from a3gnn.service.http.security import address_of
@@ -24,7 +23,7 @@ from a3gnn.service.pages.frame import for_people, page_answer, render
 from a3gnn.service.pages.training_view import promise_of, training_view
 from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
-from a3gnn.service.studies.orders import TrainOnOrder
+from a3gnn.service.studies.orders import TrainOnOrder, named_faults
 from a3gnn.units import count, format_duration, format_size
 
 router = APIRouter(prefix="/trainings", tags=["pages"], responses=PROBLEMS)

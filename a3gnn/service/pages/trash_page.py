@@ -11,12 +11,12 @@ from fastapi.responses import RedirectResponse
 
 from a3gnn.service.http.answers import PROBLEMS, Asked, form_of
 from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.jobs.database import MOST, number_in
 from a3gnn.service.jobs.job import Job, JobKind
-from a3gnn.service.jobs.jobs import JobFilter
-from a3gnn.service.jobs.trash import TRASH_S
+from a3gnn.service.jobs.jobs import TRASH_S, JobFilter
 from a3gnn.service.pages.frame import page_answer, render
 from a3gnn.service.service import Service
-from a3gnn.service.studies.orders import MOST, Word, number_in
+from a3gnn.service.studies.orders import Word
 from a3gnn.units import count, format_duration
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)

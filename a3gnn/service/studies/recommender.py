@@ -16,16 +16,13 @@ from a3gnn.process.child import as_program, described_status, end, take_stdout
 from a3gnn.service.http.problems import ProblemDetails, leaving
 from a3gnn.service.http.turns import Turns
 from a3gnn.service.jobs.home import Places
+from a3gnn.service.jobs.job import LOOK_S
 from a3gnn.threads import wait_policy
 
 #: Answers kept in memory. The same question on the same measurements has the same answer. Guess.
 _KEPT = 256
 #: Problems that last as long as the measurements do. Any other, such as a folder that is not mounted, may pass.
 _LASTING = ("infeasible", "usage")
-#: Seconds between two looks of the process at whether its server still runs. Guess.
-_LOOK_S = 0.1
-#: Questions that may wait for the one process. Guess.
-_WAITING = 6
 
 
 class Recommender:
@@ -38,7 +35,7 @@ class Recommender:
 
     def __init__(self, store: str, places: Places) -> None:
         self._store, self._places = store, places
-        self._mutex, self._turns = threading.Lock(), Turns("predict", 1, _WAITING)
+        self._mutex, self._turns = threading.Lock(), Turns("predict")
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._answers: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
@@ -135,7 +132,7 @@ def main() -> None:
 def _end_with(parent: int) -> None:
     """Ends this process soon after its parent. The signal of the parent's end would come with the thread that asked."""
     while os.getppid() == parent:
-        time.sleep(_LOOK_S)
+        time.sleep(LOOK_S)
     os._exit(1)
 
 

@@ -49,8 +49,6 @@ FileName = Literal[
     "tuned.json",
 ]
 FILES: tuple[FileName, ...] = get_args(FileName)
-#: Least bytes sent together. Guess.
-_PIECE = 1 << 16
 
 
 class FileCache:
@@ -303,13 +301,11 @@ def _name_graph(fields: dict[str, Any], graph: str) -> None:
 
 def _lines(folder: JobFolder, file: BinaryIO) -> Iterator[bytes]:
     with file:
-        piece = b""
-        while (line := file.readline()).endswith(b"\n"):
-            piece += line if b"/" not in line else _shown_line(folder, line)
-            if len(piece) >= _PIECE:
-                yield piece
-                piece = b""
-        yield piece
+        is_whole = True
+        while is_whole and (lines := file.readlines(1 << 16)):
+            if not (is_whole := lines[-1].endswith(b"\n")):  # it is being written
+                lines.pop()
+            yield b"".join(line if b"/" not in line else _shown_line(folder, line) for line in lines)
 
 
 def _shown_line(folder: JobFolder, line: bytes) -> bytes:

@@ -16,10 +16,9 @@ from a3gnn.measurement import Failure, FailureKind, Metrics, StageSeconds
 from a3gnn.profiling.replay import as_asked
 from a3gnn.profiling.request import TrialRequest
 from a3gnn.service.http.problems import ProblemDetails, conflict
+from a3gnn.service.jobs.job import LOOK_S
 from a3gnn.storage.atomic import write_text
 
-#: Seconds between two looks for an answer. Guess.
-_POLL_S = 0.2
 #: Name of the file with the number of the last suggestion.
 _LAST = "last"
 #: Name of the file whose time is that of the client's last request.
@@ -107,7 +106,7 @@ class Suggestions:
     def answer(self, number: int) -> dict[str, Any]:
         """Waits for the answer to a suggestion, closes the suggestion, and returns the answer."""
         while not (answer := self._answer(number)).exists():
-            time.sleep(_POLL_S)
+            time.sleep(LOOK_S)
         found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
         self._question(number).unlink()  # else, if the same trial is asked twice, a restart would count it again
         return found

@@ -10,10 +10,10 @@ from typing import Annotated
 from anyio import CancelScope, open_file, to_thread
 from fastapi import APIRouter, Query, Request, Response
 
-from a3gnn.service.http.answers import PROBLEMS, Asked, Number, answers, json_answer
+from a3gnn.service.http.answers import PROBLEMS, Asked, GraphAnswer, GraphsAnswer, Number, answers, json_answer
 from a3gnn.service.http.problems import NO_ROOM, ProblemDetails, no_room
-from a3gnn.service.http.schemas import GraphAnswer, GraphsAnswer
-from a3gnn.service.studies.orders import MOST, GraphOrder, Word
+from a3gnn.service.jobs.database import MOST
+from a3gnn.service.studies.orders import GraphOrder, Word
 
 #: Bytes of an upload between two looks at the room that is left. Guess.
 _LOOK_BYTES = 16 << 20

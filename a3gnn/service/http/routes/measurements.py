@@ -5,9 +5,16 @@ from __future__ import annotations
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 
-from a3gnn.service.http.answers import PROBLEMS, Asked, answers, json_answer
+from a3gnn.service.http.answers import (
+    PROBLEMS,
+    AddedAnswer,
+    Asked,
+    MachinesAnswer,
+    ProfilesAnswer,
+    answers,
+    json_answer,
+)
 from a3gnn.service.http.routes.graphs import in_threads, write_bounded
-from a3gnn.service.http.schemas import AddedAnswer, MachinesAnswer, ProfilesAnswer
 
 router = APIRouter(tags=["measurements"], responses=PROBLEMS)
 

@@ -10,16 +10,29 @@ from fastapi.responses import StreamingResponse
 
 from a3gnn.errors import UsageError
 from a3gnn.service.graphs.shelf import KnownGraph
-from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
+from a3gnn.service.http.answers import (
+    OBJECT,
+    PROBLEMS,
+    Asked,
+    FilesAnswer,
+    Forever,
+    Number,
+    StudiesAnswer,
+    StudyAnswer,
+    TrainingAnswer,
+    TrialsAnswer,
+    answers,
+    json_answer,
+)
 from a3gnn.service.http.problems import ProblemDetails
-from a3gnn.service.http.schemas import FilesAnswer, StudiesAnswer, StudyAnswer, TrainingAnswer, TrialsAnswer
+from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.home import JobFolder
 from a3gnn.service.jobs.job import RETRY, Job
 from a3gnn.service.jobs.jobs import JobFilter
 from a3gnn.service.pages.study_head import budget_of
 from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
-from a3gnn.service.studies.orders import MOST, PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder, Word
+from a3gnn.service.studies.orders import PickOrder, Question, ResumeOrder, StudyOrder, TrainOrder, Word
 from a3gnn.service.studies.study_files import FileName, pieces, sizes, with_places
 from a3gnn.task import Task
 from a3gnn.tuning.study.arguments import make_request

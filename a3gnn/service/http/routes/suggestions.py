@@ -8,19 +8,15 @@ from typing import Annotated
 from anyio import sleep, to_thread
 from fastapi import APIRouter, Query, Response
 
-from a3gnn.service.http.answers import PROBLEMS, Asked, Number, answers, json_answer
+from a3gnn.service.http.answers import PROBLEMS, Asked, CompletedAnswer, Number, SuggestedAnswer, answers, json_answer
 from a3gnn.service.http.problems import conflict
-from a3gnn.service.http.schemas import CompletedAnswer, SuggestedAnswer
 from a3gnn.service.jobs.home import JobFolder
-from a3gnn.service.jobs.job import Job
+from a3gnn.service.jobs.job import LOOK_S, Job
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import TellOrder
 from a3gnn.service.studies.told_trials import Suggestions
 
 router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
-
-#: Seconds between two looks for a suggestion. Guess.
-_POLL_S = 0.2
 
 
 @router.post("/studies/{study}/suggestions", summary="Get the next suggested trial", responses=answers(SuggestedAnswer))
@@ -32,7 +28,7 @@ async def ask(service: Asked, study: Number, wait: Annotated[float, Query(ge=0, 
         found = Suggestions(folder.asked).open() if job.status == "running" else None
         if found is not None or not job.active or time.monotonic() >= end:
             return json_answer({"suggestion": found, "status": job.to_dict()["status"]})
-        await sleep(_POLL_S)
+        await sleep(LOOK_S)
 
 
 @router.post(

@@ -11,9 +11,8 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
-from a3gnn.service.http.answers import PROBLEMS, Asked, answers, form_of, json_answer
+from a3gnn.service.http.answers import PROBLEMS, Asked, HealthAnswer, answers, form_of, json_answer
 from a3gnn.service.http.problems import ProblemDetails
-from a3gnn.service.http.schemas import HealthAnswer
 from a3gnn.service.http.security import cookie_name, is_encrypted
 from a3gnn.service.http.sessions import SESSION_S
 from a3gnn.service.pages.frame import page_answer, render

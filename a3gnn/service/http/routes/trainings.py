@@ -10,12 +10,22 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
 from a3gnn.errors import UsageError
-from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Forever, Number, answers, json_answer
+from a3gnn.service.http.answers import (
+    OBJECT,
+    PROBLEMS,
+    Asked,
+    Forever,
+    Number,
+    TrainingAnswer,
+    TrainingsAnswer,
+    answers,
+    json_answer,
+)
 from a3gnn.service.http.problems import conflict
-from a3gnn.service.http.schemas import TrainingAnswer, TrainingsAnswer
+from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.jobs import JobFilter
 from a3gnn.service.service import Service
-from a3gnn.service.studies.orders import MOST, TrainOnOrder
+from a3gnn.service.studies.orders import TrainOnOrder
 
 router = APIRouter(prefix="/trainings", tags=["trainings"], responses=PROBLEMS)
 
