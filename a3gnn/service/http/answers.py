@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
+from anyio import to_thread
 from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
+from a3gnn.errors import A3GNNError
 from a3gnn.service.http.problems import MEDIA_TYPE, ProblemDetails
 from a3gnn.service.jobs.database import MOST
 from a3gnn.service.service import Service
@@ -67,8 +71,8 @@ OBJECT: dict[int | str, dict[str, Any]] = {
 
 def service_of(request: Request) -> Service:
     """Returns the service of the application that received `request`."""
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 #: The service, as a parameter of a route.
@@ -85,15 +89,41 @@ async def form_of(request: Request, most: int) -> dict[str, str]:
     if len(body) > _MOST_FORM:
         raise ProblemDetails(413, "too-large", f"a form must have at most {_MOST_FORM:,} bytes, got {len(body):,}")
     try:
-        found = parse_qs(body.decode("utf-8", "replace"), max_num_fields=most)
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=most)
     except ValueError as error:
         raise ProblemDetails(422, "usage", f"the form must have at most {most} fields, got more") from error
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in fields.items()}
 
 
-def json_answer(found: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Returns `found` as JSON."""
-    return Response(json.dumps(found), status, headers, media_type="application/json")
+async def act_by_form(
+    request: Request,
+    number: int,
+    actions: Mapping[str, Callable[[Service, int, Mapping[str, str]], object]],
+    page: Callable[[ProblemDetails, Mapping[str, str]], Response],
+) -> Response:
+    """Does what the pressed button of a form says, and leads to the page that follows, or shows what is wrong.
+
+    Args:
+        request: The form, sent to the address of its page.
+        number: The number of the page's job.
+        actions: What each button does with the service, the job's number and the form's fields. A text that it returns
+            is the path of the page that follows; it is the same page otherwise.
+        page: Returns the page with a problem, for these fields. Called in a thread.
+    """
+    form = await form_of(request, 4)
+    action = form.get("action", "")
+    try:
+        if action not in actions:
+            raise ProblemDetails(422, "usage", f"action must be one of {', '.join(actions)}, got {action[:50]!r}")
+        following = await to_thread.run_sync(actions[action], service_of(request), number, form)
+    except (ProblemDetails, A3GNNError) as error:
+        return await to_thread.run_sync(page, ProblemDetails.of(error), form)
+    return RedirectResponse(following if isinstance(following, str) else request.url.path, 303)
+
+
+def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Returns `content` as JSON."""
+    return Response(json.dumps(content), status, headers, media_type="application/json")
 
 
 #: An object that another page of the docs describes.

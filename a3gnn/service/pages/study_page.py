@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
-from a3gnn.errors import A3GNNError
 from a3gnn.page.html import MEDIA_TYPES, static_file, study_html
-from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
+from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Number, act_by_form, json_answer
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.routes.studies import add_training, resume_study, retry_study
 from a3gnn.service.http.security import address_of
@@ -33,7 +31,7 @@ _ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
     "stop": lambda service, study, form: service.stop("study", study),
     "resume": lambda service, study, form: resume_study(service, study, _resume(form)),
     "retry": lambda service, study, form: retry_study(service, study),
-    "train": lambda service, study, form: add_training(service, study).headers["location"] + "/page",
+    "train": lambda service, study, form: _train(service, study, form),
     "delete": lambda service, study, form: (service.trash.put("study", study), f"/trash?kind=study&number={study}")[1],
 }
 
@@ -66,15 +64,11 @@ def get_log(service: Asked, study: Number, after: Annotated[int, Query(ge=0, le=
 @router.post("/studies/{study}/page", include_in_schema=False)
 async def act(service: Asked, request: Request, study: Number) -> Response:
     """Does what a button above the page says, and shows the page again."""
-    form = await form_of(request, 4)
-    asked = form.get("action", "")
-    try:
-        following = await to_thread.run_sync(_done, service, asked, study, form)
-    except (ProblemDetails, A3GNNError) as error:
-        problem = ProblemDetails.of(error)
-        wrong = for_people(problem.detail)
-        return page_answer(await to_thread.run_sync(_study_page, service, study, request, wrong), problem.status)
-    return RedirectResponse(following, 303)
+
+    def wrong(problem: ProblemDetails, form: Mapping[str, str]) -> Response:
+        return page_answer(_study_page(service, study, request, for_people(problem.detail)), problem.status)
+
+    return await act_by_form(request, study, _ACTIONS, wrong)
 
 
 @router.get("/studies/{study}/tuned.html", summary="Download the page", response_class=HTMLResponse)
@@ -102,12 +96,16 @@ def _resume(form: Mapping[str, str]) -> ResumeOrder:
         raise ProblemDetails(422, "usage", named_faults(error.errors())[0]) from error
 
 
-def _done(service: Service, asked: str, study: int, form: Mapping[str, str]) -> str:
-    """Runs the action of a button, and returns the page to show then."""
-    if asked not in _ACTIONS:
-        raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
-    following = _ACTIONS[asked](service, study, form)
-    return following if isinstance(following, str) else f"/studies/{study}/page"
+def _train(service: Service, study: int, form: Mapping[str, str]) -> str:
+    """Starts a training, and returns the path of its page. The same form again, as by a double click, starts none."""
+    return add_training(service, study, None, form.get("idempotency-key", "")).headers["location"] + "/page"
+
+
+def _key_of_page(service: Service, study: int) -> str:
+    """Returns the key of a study's page, another one for each training that there is, be it in the trash."""
+    queries = (JobFilter("training", study=study, limit=1, deleted=deleted) for deleted in (False, True))
+    newest = max((one.id for query in queries for one in service.jobs.newest(query)), default=0)
+    return f"training of study {study} after {newest}"
 
 
 def _views(service: Service, job: Job, folder: JobFolder) -> dict[str, Any]:
@@ -123,6 +121,7 @@ def _study_page(service: Service, study: int, request: Request, wrong: str = "")
     job, folder = service.job("study", study)
     head = _head(service, job, folder, wrong)
     shown = {"path": f"/studies/{study}", "head": head, "has_token": service.settings.has_token}
+    shown["key"] = _key_of_page(service, study)
     # Without views it waits, compiles kernels, or has failed: the page has its head and its log.
     begun = study_files.has_begun(folder)
     graph = service.graphs.get(job.graph)

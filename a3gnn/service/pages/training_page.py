@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anyio import to_thread
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
-from a3gnn.errors import A3GNNError
 from a3gnn.report.text import describe_config
-from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Number, form_of, json_answer
+from a3gnn.service.http.answers import OBJECT, PROBLEMS, Asked, Number, act_by_form, json_answer
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.routes.trainings import resume_training
 from a3gnn.service.http.security import address_of
@@ -38,7 +36,7 @@ _FILES = ("model.pt", "metrics.jsonl", "result.json")
 _ACTIONS: dict[str, Callable[[Service, int, Mapping[str, str]], object]] = {
     "stop": lambda service, training, form: service.stop("training", training),
     "resume": lambda service, training, form: resume_training(service, training, _train_on(form)),
-    "delete": lambda service, training, form: service.trash.put("training", training),
+    "delete": lambda service, job, form: (service.trash.put("training", job), f"/trash?kind=training&number={job}")[1],
 }
 
 
@@ -57,17 +55,11 @@ def get_training_page(service: Asked, training: Number, request: Request) -> Res
 @router.post("/{training}/page", include_in_schema=False)
 async def act(service: Asked, request: Request, training: Number) -> Response:
     """Does what a button says, and shows the page again."""
-    form = await form_of(request, 4)
-    asked = form.get("action", "")
-    try:
-        if asked not in _ACTIONS:
-            raise ProblemDetails(422, "usage", f"action must be one of {', '.join(_ACTIONS)}, got {asked[:50]!r}")
-        await to_thread.run_sync(_ACTIONS[asked], service, training, form)
-    except (ProblemDetails, A3GNNError) as error:
-        problem = ProblemDetails.of(error)
-        return await to_thread.run_sync(_page, service, training, request, problem, form.get("epochs", ""))
-    gone = f"/trash?kind=training&number={training}"
-    return RedirectResponse(gone if asked == "delete" else f"/trainings/{training}/page", 303)
+
+    def wrong(problem: ProblemDetails, form: Mapping[str, str]) -> Response:
+        return _page(service, training, request, problem, form.get("epochs", ""))
+
+    return await act_by_form(request, training, _ACTIONS, wrong)
 
 
 def _page(
