@@ -11,13 +11,13 @@ from typing import NamedTuple
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.units import format_size
 
-#: Entries of a folder that are looked at, and that are shown. Guesses.
-_LOOKED_AT, _SHOWN = 10_000, 500
+#: Most entries of a folder that are looked at. Guess: more make a page that nobody reads.
+_MOST = 2000
 #: The file that marks a converted graph's folder (`a3gnn.graphs.folder`).
 _MARK = "meta.json"
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A graph or a folder.
 
     Attributes:
@@ -45,7 +45,7 @@ class Listing(NamedTuple):
 
     folder: str
     parents: tuple[tuple[str, str], ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     is_whole: bool
 
 
@@ -61,7 +61,7 @@ def listing(root: Path | None, folder: str) -> Listing:
         root = root.resolve(strict=True)
         path = (root / folder).resolve(strict=True)
         inside = path.is_relative_to(root) and path.is_dir()
-        found = list(islice(os.scandir(path), _LOOKED_AT + 1)) if inside else []
+        found = list(islice(os.scandir(path), _MOST + 1)) if inside else []
     except (OSError, ValueError, RuntimeError):
         inside, found = False, []
     if not inside:
@@ -69,14 +69,13 @@ def listing(root: Path | None, folder: str) -> Listing:
             404, "not-found", f"{folder[:200]!r} is no folder below the data root; open the data root itself"
         )
     below = "" if path == root else str(path.relative_to(root))
-    entries = sorted(_entries(root, path, found[:_LOOKED_AT]), key=lambda one: (one.is_graph, one.name.lower()))
+    entries = sorted(_entries(root, path, found[:_MOST]), key=lambda one: (one.is_graph, one.name.lower()))
     parts = Path(below).parts
     parents = (("data root", ""), *((part, str(Path(*parts[: i + 1]))) for i, part in enumerate(parts)))
-    whole = len(found) <= _LOOKED_AT and len(entries) <= _SHOWN
-    return Listing(below, parents, tuple(entries[:_SHOWN]), whole)
+    return Listing(below, parents, tuple(entries), len(found) <= _MOST)
 
 
-def _entries(root: Path, path: Path, found: list[os.DirEntry[str]]) -> Iterator[Entry]:
+def _entries(root: Path, path: Path, found: list[os.DirEntry[str]]) -> Iterator[FolderEntry]:
     for one in found:
         try:
             real = Path(one.path).resolve(strict=True)
@@ -84,8 +83,8 @@ def _entries(root: Path, path: Path, found: list[os.DirEntry[str]]) -> Iterator[
                 continue
             below = str((path / one.name).relative_to(root))
             if real.is_dir():
-                yield Entry(one.name, below, (real / _MARK).is_file(), "")
+                yield FolderEntry(one.name, below, (real / _MARK).is_file(), "")
             elif real.is_file() and real.suffix == ".npz":
-                yield Entry(one.name, below, True, format_size(real.stat().st_size))
+                yield FolderEntry(one.name, below, True, format_size(real.stat().st_size))
         except (OSError, RuntimeError):
             continue

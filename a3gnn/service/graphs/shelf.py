@@ -316,20 +316,17 @@ def _below(spec: str, root: Path | None) -> Path:
             f"a path needs a server with --data-root, and this server has none, got {spec!r}; upload the graph, or "
             "name a synthetic one"
         )
+    absent = GraphError(
+        f"{spec!r} does not exist below the data root; paths are relative to it, and GET /graphs lists the registered "
+        "graphs"
+    )
     try:
         root = root.resolve(strict=True)
         path = (root / spec).resolve(strict=True)
     except (OSError, ValueError, RuntimeError):
-        raise GraphError(
-            f"{spec!r} does not exist below the data root; paths are relative to it, and GET /graphs lists the "
-            "registered graphs"
-        ) from None
+        raise absent from None
     if not path.is_relative_to(root):
-        # The same message as for a missing file, so that nobody learns which files exist outside.
-        raise GraphError(
-            f"{spec!r} does not exist below the data root; paths are relative to it, and GET /graphs lists the "
-            "registered graphs"
-        )
+        raise absent  # the same as for a missing file, so that nobody learns which files exist outside
     if path.is_dir():
         _check_folder(path, root, spec)
     elif not path.is_file() or path.suffix != ".npz":
@@ -344,11 +341,11 @@ def _check_folder(path: Path, root: Path, spec: str) -> None:
     """Checks that a folder of arrays has only files below `root`, with links resolved."""
     for entry in path.iterdir():
         try:
-            found = entry.resolve(strict=True)
-            kind = found.stat().st_mode
+            target = entry.resolve(strict=True)
+            kind = target.stat().st_mode
         except (OSError, RuntimeError):
             kind = 0
-        if not ((stat.S_ISREG(kind) or stat.S_ISDIR(kind)) and found.is_relative_to(root)):
+        if not ((stat.S_ISREG(kind) or stat.S_ISDIR(kind)) and target.is_relative_to(root)):
             raise GraphError(
                 f"a graph's folder must have only files below the data root, got {entry.name!r} in {spec!r}, which is "
                 "a link to another place, or no file; copy the file itself there"

@@ -21,6 +21,8 @@ from a3gnn.service.jobs.job import ACTIVE, LOOK_S, RETRY, Job, JobKind
 
 #: Seconds for which a deleted job can be restored: the week that docs/howto/service.md promises.
 TRASH_S = 7 * 86_400.0
+#: Objects on a page or in an answer, unless a request asks for others, and most that it may ask for.
+ON_A_PAGE, MOST_ON_A_PAGE = 50, 200
 #: Number of lists held in memory.
 _PAGES = 64
 _HERE = JOBS.c.deleted.is_(None)
@@ -47,7 +49,7 @@ class JobFilter:
     graph: int | None = None
     study: int | None = None
     before: int | None = None
-    limit: int = 50
+    limit: int = ON_A_PAGE
     deleted: bool = False
     words: str = ""
 
@@ -177,8 +179,7 @@ class Jobs:
 
     def newest(self, asked: JobFilter) -> list[Job]:
         """Returns the jobs that match the filter, newest first."""
-        with self._engine.connect() as connection:
-            return [Job.of_row(row) for row in connection.execute(asked.select()).mappings()]
+        return self._read(asked.select())
 
     def sorted(self, asked: JobFilter, by: Sequence[sa.ColumnElement[Any]], offset: int = 0) -> tuple[list[Job], int]:
         """Returns one page of the jobs that match the filter, sorted, and how many match in all.
@@ -219,8 +220,7 @@ class Jobs:
     def waiting(self) -> list[Job]:
         """Returns the queued jobs that this server may begin, and the running jobs in its home, oldest first."""
         query = sa.select(JOBS).where(self._waits).order_by(JOBS.c.id).limit(1000)
-        with self._engine.connect() as connection:
-            return [Job.of_row(row) for row in connection.execute(query).mappings()]
+        return self._read(query)
 
     def ahead(self, job: Job) -> int:
         """Returns how many of the `waiting` jobs begin, or began, before `job`."""
@@ -334,6 +334,9 @@ class Jobs:
     def overdue(self, before: float) -> list[Job]:
         """Returns the jobs that went to the trash before a time, and whose files are here or nowhere."""
         query = sa.select(JOBS).where(JOBS.c.deleted < before, self._mine)
+        return self._read(query)
+
+    def _read(self, query: sa.Select[Any]) -> list[Job]:
         with self._engine.connect() as connection:
             return [Job.of_row(row) for row in connection.execute(query).mappings()]
 

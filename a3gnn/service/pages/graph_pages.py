@@ -15,7 +15,7 @@ from a3gnn.service.graphs.shelf import KnownGraph
 from a3gnn.service.http.answers import PROBLEMS, Asked, Number, form_of
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.database import MOST
-from a3gnn.service.jobs.jobs import JobFilter
+from a3gnn.service.jobs.jobs import ON_A_PAGE, JobFilter
 from a3gnn.service.pages.frame import for_people, page_answer, render
 from a3gnn.service.pages.study_list import row_of, when
 from a3gnn.service.service import Service
@@ -23,8 +23,6 @@ from a3gnn.service.studies.orders import Word
 from a3gnn.units import count, format_size
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
-#: Graphs on a page, and studies on the page of a graph.
-_ON_A_PAGE, _STUDIES = 50, 50
 #: Kinds of labels (`GraphCharacteristics.target`), and what a model has an output for.
 _OUTPUTS = {"classes": ("class", "classes"), "labels": ("label", "labels"), "values": ("value", "values")}
 _ORIGINS = {"upload": "uploaded", "path": "below the data root", "synthetic": "synthetic"}
@@ -77,7 +75,7 @@ async def delete(service: Asked, request: Request, graph: Number) -> Response:
 
 
 def _graphs(service: Service, find: str, before: int | None) -> str:
-    graphs = service.graphs.newest(before, _ON_A_PAGE, find)
+    graphs = service.graphs.newest(before, ON_A_PAGE, find)
     rows = [
         {
             "id": graph.id,
@@ -90,7 +88,7 @@ def _graphs(service: Service, find: str, before: int | None) -> str:
         }
         for graph in graphs
     ]
-    following = graphs[-1].id if len(graphs) == _ON_A_PAGE else None
+    following = graphs[-1].id if len(graphs) == ON_A_PAGE else None
     older = "" if following is None else f"/graphs/page?find={quote(find)}&before={following}"
     return render(
         "graphs.html",
@@ -107,7 +105,7 @@ def _graphs(service: Service, find: str, before: int | None) -> str:
 
 
 def _graph(service: Service, graph: KnownGraph, wrong: str = "") -> str:
-    studies = service.jobs.newest(JobFilter("study", graph=graph.id, limit=_STUDIES))
+    studies = service.jobs.newest(JobFilter("study", graph=graph.id))
     return render(
         "graph.html",
         title=graph.name,

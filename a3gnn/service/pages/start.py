@@ -21,6 +21,7 @@ from a3gnn.service.http.answers import PROBLEMS, Asked, form_of
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.http.routes.studies import recommended, start
 from a3gnn.service.jobs.database import MOST, number_in
+from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE
 from a3gnn.service.pages.frame import page_answer, render
 from a3gnn.service.pages.graph_pages import facts
 from a3gnn.service.pages.study_form import (
@@ -39,8 +40,8 @@ from a3gnn.tuning.beliefs.recommendation import CorpusCount
 from a3gnn.units import count, format_seconds, format_size
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
-#: Graphs that the form lists on one page, and most fields of it.
-_GRAPHS_IN_FORM, _MOST_FIELDS = 200, 50
+#: Most fields of the form.
+_MOST_FIELDS = 50
 
 
 @router.get("/start", include_in_schema=False)
@@ -135,8 +136,8 @@ def _form(
     before: int | None = None,
 ) -> str:
     """Returns the form with its values, and one page of matching graphs: the newest, or those before a number."""
-    graphs = service.graphs.newest(before, _GRAPHS_IN_FORM, given.get("find", "")[:200])
-    older = graphs[-1].id if len(graphs) == _GRAPHS_IN_FORM else None
+    graphs = service.graphs.newest(before, MOST_ON_A_PAGE, given.get("find", "")[:200])
+    older = graphs[-1].id if len(graphs) == MOST_ON_A_PAGE else None
     chosen = number_in(given.get("graph", ""))
     if chosen is not None and all(one.id != chosen for one in graphs):
         with suppress(ProblemDetails):  # no such graph: the order reports that

@@ -17,7 +17,7 @@ from a3gnn.service.http.answers import PROBLEMS, Asked
 from a3gnn.service.jobs.database import JOBS, MOST
 from a3gnn.service.jobs.home import Home
 from a3gnn.service.jobs.job import ACTIVE, Job
-from a3gnn.service.jobs.jobs import JobFilter, Jobs
+from a3gnn.service.jobs.jobs import ON_A_PAGE, JobFilter, Jobs
 from a3gnn.service.pages.frame import page_answer, render
 from a3gnn.service.pages.study_head import used_budget
 from a3gnn.service.studies.orders import Word
@@ -29,8 +29,8 @@ router = APIRouter(tags=["studies"], responses=PROBLEMS)
 LEAST_COMPARED, MOST_COMPARED = 2, 4
 Order = Literal["newest", "oldest", "name", "gain", "longest"]
 State = Literal["", "active", "finished", "stopped", "failed"]
-#: Studies on a page, and the newest matching studies that are sorted by gain, which only their summaries have. Guesses.
-ON_A_PAGE, _SORTED = 50, 2000
+#: The newest matching studies that are sorted by gain, which only their summaries have. Guess.
+_SORTED = 2000
 #: Seconds between two looks of the list at the server, while a study waits or runs and otherwise. Guesses.
 _LOOK_S, _QUIET_S = 2, 10
 #: Most pages of the list that an address may name.
@@ -130,7 +130,7 @@ class Gain(NamedTuple):
 def listed(jobs: Jobs, asked: ListQuery) -> tuple[list[Job], int]:
     """Returns the studies of a page, and the number of studies that match in all."""
     statuses = ACTIVE if asked.state == "active" else (asked.state,) if asked.state else ()
-    wanted = JobFilter("study", statuses, asked.graph, words=asked.find, limit=ON_A_PAGE)
+    wanted = JobFilter("study", statuses, asked.graph, words=asked.find)
     skipped = (asked.page - 1) * ON_A_PAGE
     if asked.sort != "gain":
         return jobs.sorted(wanted, _SQL_ORDERS[asked.sort], skipped)

@@ -13,22 +13,22 @@ from a3gnn.service.http.answers import PROBLEMS, Asked, form_of
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.database import MOST, number_in
 from a3gnn.service.jobs.job import Job, JobKind
-from a3gnn.service.jobs.jobs import TRASH_S, JobFilter
+from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE, TRASH_S, JobFilter
 from a3gnn.service.pages.frame import page_answer, render
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import Word
 from a3gnn.units import count, format_duration
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
-#: Most jobs of each kind on the page. Guess.
-_ON_A_PAGE = 200
 
 
 @router.get("/trash", include_in_schema=False)
 def trash_page(service: Asked, kind: Word = "", number: Annotated[int | None, Query(ge=1, le=MOST)] = None) -> Response:
     """Shows the trash, and above it the job that was just deleted."""
     found = [
-        job for one in get_args(JobKind) for job in service.jobs.newest(JobFilter(one, limit=_ON_A_PAGE, deleted=True))
+        job
+        for one in get_args(JobKind)
+        for job in service.jobs.newest(JobFilter(one, limit=MOST_ON_A_PAGE, deleted=True))
     ]
     found.sort(key=lambda job: -(job.deleted or 0.0))
     undone = next((job for job in found if (job.kind, job.id) == (kind, number)), None)

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from a3gnn.service.http.answers import PROBLEMS, Asked, GraphAnswer, GraphsAnswer, Number, answers, json_answer
 from a3gnn.service.http.problems import NO_ROOM, ProblemDetails, no_room
 from a3gnn.service.jobs.database import MOST
+from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE, ON_A_PAGE
 from a3gnn.service.studies.orders import GraphOrder, Word
 
 #: Bytes of an upload between two looks at the room that is left. Guess.
@@ -24,7 +25,7 @@ router = APIRouter(prefix="/graphs", tags=["graphs"], responses=PROBLEMS)
 def list_graphs(
     service: Asked,
     before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[int, Query(ge=1, le=MOST_ON_A_PAGE)] = ON_A_PAGE,
     called: Annotated[Word, Query(description="Part of the name.")] = "",
 ) -> Response:
     """Lists graphs; `before` is the last number of the previous page."""

@@ -28,7 +28,7 @@ from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.database import MOST
 from a3gnn.service.jobs.home import JobFolder
 from a3gnn.service.jobs.job import RETRY, Job
-from a3gnn.service.jobs.jobs import JobFilter
+from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE, ON_A_PAGE, JobFilter
 from a3gnn.service.pages.study_head import budget_of
 from a3gnn.service.service import Service
 from a3gnn.service.studies import study_files
@@ -39,7 +39,7 @@ from a3gnn.tuning.study.arguments import make_request
 from a3gnn.units import count, format_duration
 
 router = APIRouter(tags=["studies"], responses=PROBLEMS)
-Page = Annotated[int, Query(ge=1, le=200)]
+Page = Annotated[int, Query(ge=1, le=MOST_ON_A_PAGE)]
 Before = Annotated[int | None, Query(ge=1, le=MOST, description="The last number of the previous page.")]
 Key = Annotated[
     Word, Header(description="A text of the client's own. A repeated request with the same one makes nothing new.")
@@ -53,7 +53,7 @@ def list_studies(
     status: Annotated[list[StatusName] | None, Query(description="Any of these statuses.")] = None,
     graph: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Before = None,
-    limit: Page = 50,
+    limit: Page = ON_A_PAGE,
     called: Annotated[Word, Query(description="Part of the name, or of the graph's; or the number.")] = "",
     deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:

@@ -39,39 +39,23 @@ def metrics(service: Asked, request: Request) -> Response:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     jobs = [(f'kind="{kind}",status="{status}"', found) for (kind, status), found in service.jobs.counts().items()]
     requests = [(f'method="{method}",status="{status}"', n) for (method, status), n in sorted(guard.requests.items())]
-    text = "".join(
-        (
-            _metric("a3gnn_jobs", "gauge", "Studies and trainings.", jobs),
-            _metric("a3gnn_measurements", "gauge", "Rows of the profile store.", [("", service.profiles.count())]),
-            _metric("a3gnn_event_readers", "gauge", "Open event streams.", [("", service.streams.readers)]),
-            _metric(
-                "a3gnn_queue_failures_total", "counter", "Failed checks of the queue.", [("", service.worker.failures)]
-            ),
-            _metric("a3gnn_http_requests_total", "counter", "Answered requests.", requests),
-            _metric(
-                "a3gnn_http_request_seconds_total", "counter", "Seconds of answering requests.", [("", guard.seconds)]
-            ),
-            _metric(
-                "process_cpu_seconds_total",
-                "counter",
-                "CPU seconds of the server.",
-                [("", usage.ru_utime + usage.ru_stime)],
-            ),
-            _metric(
-                "process_max_resident_memory_bytes",
-                "gauge",
-                "Peak memory of the server.",
-                [("", usage.ru_maxrss * 1024)],
-            ),
-            _metric(
-                "process_start_time_seconds", "gauge", "Start of the server in seconds since 1970.", [("", _started)]
-            ),
-        )
-    )
+    metrics: list[tuple[str, str, str, Sequence[tuple[str, float]] | float]] = [
+        ("a3gnn_jobs", "gauge", "Studies and trainings.", jobs),
+        ("a3gnn_measurements", "gauge", "Rows of the profile store.", service.profiles.count()),
+        ("a3gnn_event_readers", "gauge", "Open event streams.", service.streams.readers),
+        ("a3gnn_queue_failures_total", "counter", "Failed checks of the queue.", service.worker.failures),
+        ("a3gnn_http_requests_total", "counter", "Answered requests.", requests),
+        ("a3gnn_http_request_seconds_total", "counter", "Seconds of answering requests.", guard.seconds),
+        ("process_cpu_seconds_total", "counter", "CPU seconds of the server.", usage.ru_utime + usage.ru_stime),
+        ("process_max_resident_memory_bytes", "gauge", "Peak memory of the server.", usage.ru_maxrss * 1024),
+        ("process_start_time_seconds", "gauge", "Start of the server in seconds since 1970.", _started),
+    ]
+    text = "".join(_metric(*one) for one in metrics)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _metric(name: str, kind: str, help_text: str, values: Sequence[tuple[str, float]]) -> str:
+def _metric(name: str, kind: str, help_text: str, values: Sequence[tuple[str, float]] | float) -> str:
+    values = values if isinstance(values, Sequence) else [("", values)]
     lines = [f"{name}{{{labels}}} {value}" if labels else f"{name} {value}" for labels, value in values]
     return "\n".join([f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *lines, ""])
 

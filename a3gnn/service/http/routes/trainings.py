@@ -23,7 +23,7 @@ from a3gnn.service.http.answers import (
 )
 from a3gnn.service.http.problems import conflict
 from a3gnn.service.jobs.database import MOST
-from a3gnn.service.jobs.jobs import JobFilter
+from a3gnn.service.jobs.jobs import MOST_ON_A_PAGE, ON_A_PAGE, JobFilter
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import TrainOnOrder
 
@@ -35,7 +35,7 @@ def list_trainings(
     service: Asked,
     study: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     before: Annotated[int | None, Query(ge=1, le=MOST)] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[int, Query(ge=1, le=MOST_ON_A_PAGE)] = ON_A_PAGE,
     deleted: Annotated[bool, Query(description="Whether to list the trash instead.")] = False,
 ) -> Response:
     """Lists trainings."""
