@@ -82,7 +82,7 @@ def serve(**options: Any) -> None:
     machine; see docs/howto/service.md.
     """
     from a3gnn.option_names import as_keywords
-    from a3gnn.service.serve import serve as run
+    from a3gnn.service.http.serve import serve as run
     from a3gnn.service.settings import ServiceSettings
 
     settings = ServiceSettings(

@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from a3gnn.errors import A3GNNError, GraphError, InfeasibleError, StoreError, UsageError
 from a3gnn.notify import listener
 from a3gnn.report.front import Front
-from a3gnn.service.problems import MEDIA_TYPE
+from a3gnn.service.http.problems import MEDIA_TYPE
 from a3gnn.storage.atomic import replacing
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import format_size, printable
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
 _STUDY_ADDRESS = re.compile(r"(?P<url>https?://.+?)/studies/(?P<number>[0-9]{1,10})(/page)?/?")
 #: Bytes per read of a download.
 _PIECE = 1 << 20
-#: Seconds for which `wait` retries while the server restarts. Guess.
-_PATIENCE_S = 60.0
-#: Times that a request for something new is sent, and seconds between them. Guesses.
-_ATTEMPTS, _PAUSE_S = 3, 0.5
+#: Seconds between two tries to reach a server. Guess.
+_PAUSE_S = 0.5
 #: Files of a saved study. Without these it has not begun.
 _NEEDED = ("request.json", "probes.jsonl")
-#: Most bytes of one of its files. Guess: a trial takes some 5 KB of the journal.
-_MOST_BYTES = 256 << 20
 
 
 class ServerAwayError(A3GNNError):
@@ -84,35 +80,34 @@ class HttpClient:
         self._parts, self._timeout_s = parts, timeout_s
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
-    def json(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """Returns the JSON answer of the server; None if the answer is empty."""
+    def json(self, method: str, path: str, body: Any = None, **query: Any) -> dict[str, Any]:
+        """Returns the JSON object that the server answers; an empty one if the answer is empty."""
         text = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         content = self.content(method, path, text, headers, **query)
-        return json.loads(content) if content else None
+        return dict(json.loads(content or b"{}"))
 
-    def once(self, path: str, body: Any) -> Any:
-        """Returns the JSON answer to a POST that makes something new, sent again if the answer does not come."""
+    def once(self, path: str, body: Any) -> dict[str, Any]:
+        """Returns the JSON answer to a POST that makes something new, sent once more if the answer does not come."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
-        for attempt in range(_ATTEMPTS):
-            try:
-                return json.loads(self.content("POST", path, json.dumps(body), headers))
-            except ServerAwayError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                time.sleep(_PAUSE_S)
-        raise AssertionError("the last attempt returns or raises")
+        request = ("POST", path, json.dumps(body), headers)
+        try:
+            content = self.content(*request)
+        except ServerAwayError:
+            time.sleep(_PAUSE_S)
+            content = self.content(*request)
+        return dict(json.loads(content))
 
     def content(self, method: str, path: str, body: Any = None, headers: Any = None, **query: Any) -> bytes:
         """Returns the bytes of the answer; `body` may be text, bytes or an open file, which is streamed."""
         with self._opened(method, path, body, headers or {}, query) as response, self._awaited():
             return response.read()
 
-    def upload(self, path: str, file: Path, **query: Any) -> Any:
+    def upload(self, path: str, file: Path, **query: Any) -> dict[str, Any]:
         """Sends the content of `file`, and returns the JSON answer."""
         with file.open("rb") as opened:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
-            return json.loads(self.content("POST", path, opened, headers, **query))
+            return dict(json.loads(self.content("POST", path, opened, headers, **query)))
 
     def download(self, path: str, place: Path, most: int) -> None:
         """Writes the server's answer to the file `place`, whole or not at all.
@@ -156,8 +151,8 @@ class HttpClient:
         self, method: str, path: str, body: Any, headers: Any, query: Any
     ) -> Iterator[http.client.HTTPResponse]:
         """Yields a successful response, to be read within `_awaited`, or raises the error of a refusal."""
-        asked = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
-        target = f"{self._parts.path.rstrip('/')}{path}{'?' if asked else ''}{asked}"
+        fields = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
+        target = f"{self._parts.path.rstrip('/')}{path}{'?' if fields else ''}{fields}"
         with closing(self._connection()) as connection:
             with self._awaited():
                 with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused the body already
@@ -229,8 +224,7 @@ class Client:
 
     def graphs(self, **query: Any) -> list[dict[str, Any]]:
         """Returns the server's newest graphs; `called`, `before` and `limit` choose among them."""
-        found: list[dict[str, Any]] = self._http.json("GET", "/graphs", **query)["graphs"]
-        return found
+        return list(self._http.json("GET", "/graphs", **query)["graphs"])
 
     def add_graph(self, dataset: str | Path, name: str = "") -> dict[str, Any]:
         """Registers a graph, and returns it. A local .npz file is uploaded; anything else must exist on the server.
@@ -245,15 +239,13 @@ class Client:
         """
         path = Path(dataset)
         if path.suffix == ".npz" and path.is_file():
-            found: dict[str, Any] = self._http.upload("/graphs/upload", path, name=name or printable(path.stem))
-        elif path.exists():
+            return self._http.upload("/graphs/upload", path, name=name or printable(path.stem))
+        if path.exists():
             raise UsageError(
                 f"only an .npz file can be uploaded, got {dataset}, a folder or another file of this machine; convert "
                 "it, and give the folder's path below the server's --data-root"
             )
-        else:
-            found = self._http.json("POST", "/graphs", {"dataset": str(dataset), "name": name})
-        return found
+        return self._http.json("POST", "/graphs", {"dataset": str(dataset), "name": name})
 
     def start(self, dataset: str | Path | int, **options: Any) -> RemoteStudy:
         """Puts a study into the queue, and returns it.
@@ -273,13 +265,11 @@ class Client:
 
     def studies(self, **query: Any) -> list[dict[str, Any]]:
         """Returns the newest studies; `called`, `status`, `graph`, `before` and `limit` choose among them."""
-        found: list[dict[str, Any]] = self._http.json("GET", "/studies", **query)["studies"]
-        return found
+        return list(self._http.json("GET", "/studies", **query)["studies"])
 
     def compare(self, *studies: int) -> dict[str, Any]:
         """Returns the comparison of two to four studies, given by number, as `a3gnn compare --json` prints it."""
-        found: dict[str, Any] = self._http.json("GET", "/comparison", study=studies)
-        return found
+        return self._http.json("GET", "/comparison", study=studies)
 
     def study(self, number: int) -> RemoteStudy:
         """Returns the study with this number. A wrong number raises an error only once the study is used."""
@@ -291,18 +281,15 @@ class Client:
         Takes the arguments of `start`.
         """
         graph = dataset if isinstance(dataset, int) else self.add_graph(dataset)["id"]
-        found: dict[str, Any] = self._http.json("POST", "/recommend", {"graph": graph, **options})
-        return found
+        return self._http.json("POST", "/recommend", {"graph": graph, **options})
 
     def training(self, number: int) -> dict[str, Any]:
         """Returns the state of a training."""
-        found: dict[str, Any] = self._http.json("GET", f"/trainings/{number}")
-        return found
+        return self._http.json("GET", f"/trainings/{number}")
 
     def machines(self) -> list[dict[str, Any]]:
         """Returns the machines that have measurements."""
-        found: list[dict[str, Any]] = self._http.json("GET", "/machines")["machines"]
-        return found
+        return list(self._http.json("GET", "/machines")["machines"])
 
     def add_profiles(self, path: str | Path) -> dict[str, int]:
         """Adds measurements from a file written by `a3gnn profiles export`; returns the number of new ones.
@@ -310,8 +297,7 @@ class Client:
         Raises:
             StoreError: A row is not valid; none was added.
         """
-        found: dict[str, int] = self._http.upload("/profiles", Path(path))
-        return found
+        return self._http.upload("/profiles", Path(path))
 
 
 @contextmanager
@@ -325,14 +311,14 @@ def local_study(place: str, token: str | None = None) -> Iterator[tuple[Path, in
     Raises:
         A3GNNError: The study can't be fetched.
     """
-    found = _STUDY_ADDRESS.fullmatch(place)
-    if found is None:
+    address = _STUDY_ADDRESS.fullmatch(place)
+    if address is None:
         yield Path(place), None
         return
-    number = int(found["number"])
+    number = int(address["number"])
     with tempfile.TemporaryDirectory(prefix="a3gnn-study-") as scratch:
         folder = Path(scratch) / f"study-{number}"
-        Client(found["url"], token).study(number).save(folder, notify=lambda line: None)
+        Client(address["url"], token).study(number).save(folder, notify=lambda line: None)
         yield folder, number
 
 
@@ -350,13 +336,11 @@ class RemoteStudy:
 
     def state(self) -> dict[str, Any]:
         """Returns the study's options, status and progress."""
-        found: dict[str, Any] = self._http.json("GET", self._path)
-        return found
+        return self._http.json("GET", self._path)
 
     def trials(self, **query: Any) -> list[dict[str, Any]]:
         """Returns its trials; `after`, `limit`, `outcome`, `reason` and `sort` choose among them."""
-        found: list[dict[str, Any]] = self._http.json("GET", f"{self._path}/trials", **query)["trials"]
-        return found
+        return list(self._http.json("GET", f"{self._path}/trials", **query)["trials"])
 
     def front(self) -> Front:
         """Returns the front of the study, or the front so far if it still runs."""
@@ -370,20 +354,24 @@ class RemoteStudy:
         """
         return TunedConfig.from_dict(self._http.json("GET", f"{self._path}/tuned.json"))
 
-    def pick(self, **asked: Any) -> TunedConfig:
+    def pick(self, **limits: Any) -> TunedConfig:
         """Returns the best measured configuration under other limits, as `a3gnn.pick` does; no trial runs.
 
         Args:
-            asked: priority, memory_limit, host_memory_limit, max_accuracy_drop, target_accuracy.
+            limits: priority, memory_limit, host_memory_limit, max_accuracy_drop, target_accuracy.
 
         Raises:
             InfeasibleError: Nothing measured keeps the limits.
             UsageError: An argument is not valid.
         """
-        return TunedConfig.from_dict(self._http.json("POST", f"{self._path}/pick", asked))
+        return TunedConfig.from_dict(self._http.json("POST", f"{self._path}/pick", limits))
 
     def save(
-        self, folder: str | Path, dataset: str | None = None, notify: Callable[[str], None] | None = None
+        self,
+        folder: str | Path,
+        dataset: str | None = None,
+        notify: Callable[[str], None] | None = None,
+        most_bytes: int = 256 << 20,
     ) -> TuneResult | None:
         """Writes the files of a tune, which `a3gnn front`, `report`, `pick`, `compare` and `export` read.
 
@@ -391,6 +379,7 @@ class RemoteStudy:
             folder: A new or empty folder.
             dataset: A dataset that loads the graph on this machine; by default its name on the server.
             notify: Receives lines for people; by default they are printed, in a script to stderr.
+            most_bytes: Most bytes of one file. A trial takes some 5 KB of the largest.
 
         Returns:
             The same as `tune`; None if the study has not chosen, in which case the measurements so far are written.
@@ -406,20 +395,21 @@ class RemoteStudy:
         folder = Path(folder)
         check_folder(folder, resume=False)
         try:
-            found = _save(self._http, self._path, folder, dataset, listener(notify))
+            result = self._save(folder, dataset, listener(notify), most_bytes)
         except OSError as error:
             raise A3GNNError(
                 f"the study can't be written to {folder} ({error.strerror or error}), and nothing was left there; free "
                 "some space, or choose another folder"
             ) from error
-        return found and dataclasses.replace(found, folder=folder)
+        return result and dataclasses.replace(result, folder=folder)
 
-    def wait(self, notify: Callable[[str], None] | None = None) -> TunedConfig:
+    def wait(self, notify: Callable[[str], None] | None = None, patience_s: float = 60.0) -> TunedConfig:
         """Waits until the study ends, also across a restart of the server, and returns the chosen configuration.
 
         Args:
             notify: Receives each line of output, earlier ones included. By default they are printed, in a script to
                 stderr.
+            patience_s: Seconds for which the server may be away, such as while it restarts.
 
         Raises:
             A3GNNError: The study failed. The error is the one that a local tune would have raised.
@@ -432,9 +422,9 @@ class RemoteStudy:
                 state = self.state()
             except ServerAwayError:
                 away = away or time.monotonic()
-                if time.monotonic() > away + _PATIENCE_S:
+                if time.monotonic() > away + patience_s:
                     raise
-                time.sleep(0.5)
+                time.sleep(_PAUSE_S)
                 continue
             if state["status"] == "failed":
                 raise error_of(state["error"])
@@ -443,19 +433,16 @@ class RemoteStudy:
 
     def stop(self) -> dict[str, Any]:
         """Ends the study with the best so far; returns its state, which may still be `stopping`."""
-        found: dict[str, Any] = self._http.json("POST", f"{self._path}/stop")
-        return found
+        return self._http.json("POST", f"{self._path}/stop")
 
     def resume(self, budget: str | int | None = None) -> dict[str, Any]:
         """Continues the study, under a larger budget if one is given; returns its state."""
         order: Mapping[str, Any] = {} if budget is None else {"budget": budget}
-        found: dict[str, Any] = self._http.json("POST", f"{self._path}/resume", order)
-        return found
+        return self._http.json("POST", f"{self._path}/resume", order)
 
     def retry(self) -> dict[str, Any]:
         """Continues the study, and forgets its failed trials; returns its state."""
-        found: dict[str, Any] = self._http.json("POST", f"{self._path}/retry")
-        return found
+        return self._http.json("POST", f"{self._path}/retry")
 
     def suggest(self, wait_s: float = 10.0) -> dict[str, Any] | None:
         """Returns the number, config and plan of the trial that waits for figures, if `trainer="client"`.
@@ -464,8 +451,7 @@ class RemoteStudy:
             wait_s: Seconds to wait for such a trial. Returns None if none came by then, or if the study has ended.
         """
         answer = self._http.json("POST", f"{self._path}/suggestions", wait=wait_s)
-        found: dict[str, Any] | None = answer["suggestion"]
-        return found
+        return None if answer["suggestion"] is None else dict(answer["suggestion"])
 
     def tell(self, number: int, **figures: Any) -> None:
         """Reports figures of trial `number`: throughput_epochs_per_s, peak_host_bytes, ... (docs/reference/http.md)."""
@@ -473,8 +459,7 @@ class RemoteStudy:
 
     def train(self, **options: Any) -> dict[str, Any]:
         """Starts a training with the study's choice on the server, and returns it. Takes `epochs` and `patience`."""
-        found: dict[str, Any] = self._http.once(f"{self._path}/train", options)
-        return found
+        return self._http.once(f"{self._path}/train", options)
 
     def delete(self, *, forever: bool = False) -> None:
         """Puts the study into the trash for a week, or removes it and its files; it must have ended."""
@@ -482,8 +467,36 @@ class RemoteStudy:
 
     def restore(self) -> dict[str, Any]:
         """Takes the study out of the trash; returns its state."""
-        found: dict[str, Any] = self._http.json("POST", f"{self._path}/restore")
-        return found
+        return self._http.json("POST", f"{self._path}/restore")
+
+    def _save(
+        self, folder: Path, dataset: str | None, notify: Callable[[str], None], most_bytes: int
+    ) -> TuneResult | None:
+        """Writes the study to `folder`, whole or not at all, and returns its result, if any."""
+        from a3gnn.service.studies.study_files import FILES
+        from a3gnn.tuning.outcome.result import write_result
+        from a3gnn.tuning.study.folder import read_request, write_request
+
+        with replacing(folder) as draft:
+            draft.mkdir()
+            for name in FILES:
+                try:
+                    self._http.download(f"{self._path}/files/{name}", draft / name, most_bytes)
+                except AbsentError:
+                    if name in _NEEDED:
+                        raise
+            if dataset is not None:
+                write_request(draft, dataclasses.replace(read_request(draft), spec=dataset))
+            result = _result(draft, dataset)
+            if result is not None:
+                write_result(result, notify)
+            written = draft.stat().st_ino
+        if folder.stat().st_ino != written:
+            raise UsageError(
+                f"{folder} must stay empty while a study is saved, but something was written there; choose another "
+                "folder"
+            )
+        return result
 
     def _follow(self, notify: Callable[[str], None]) -> None:
         """Passes new lines on to `notify`, until the stream ends or the server goes away."""
@@ -496,35 +509,6 @@ class RemoteStudy:
             if fields.get("event") == "line":
                 notify(str(json.loads(fields["data"])["text"]))
             self._last, fields = int(fields.get("id", self._last)), {}
-
-
-def _save(
-    http: HttpClient, path: str, folder: Path, dataset: str | None, notify: Callable[[str], None]
-) -> TuneResult | None:
-    """Writes the study at `path` of a server to `folder`, whole or not at all, and returns its result, if any."""
-    from a3gnn.service.study_files import FILES
-    from a3gnn.tuning.outcome.result import write_result
-    from a3gnn.tuning.study.folder import read_request, write_request
-
-    with replacing(folder) as draft:
-        draft.mkdir()
-        for name in FILES:
-            try:
-                http.download(f"{path}/files/{name}", draft / name, _MOST_BYTES)
-            except AbsentError:
-                if name in _NEEDED:
-                    raise
-        if dataset is not None:
-            write_request(draft, dataclasses.replace(read_request(draft), spec=dataset))
-        found = _result(draft, dataset)
-        if found is not None:
-            write_result(found, notify)
-        written = draft.stat().st_ino
-    if folder.stat().st_ino != written:
-        raise UsageError(
-            f"{folder} must stay empty while a study is saved, but something was written there; choose another folder"
-        )
-    return found
 
 
 def _result(folder: Path, dataset: str | None) -> TuneResult | None:

@@ -19,32 +19,25 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from a3gnn.measurement import Measurement
 from a3gnn.profiling.store.database import ROWS
 from a3gnn.profiling.store.provenance import Holding, holdings
-from a3gnn.service.database import open_service_database
-from a3gnn.service.examiner import Examiner
-from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
-from a3gnn.service.home import EventLog, Home, JobFolder, LogLine
-from a3gnn.service.job import Job, JobKind
-from a3gnn.service.jobs import Jobs
-from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.recommender import Recommender
-from a3gnn.service.sessions import Sessions
+from a3gnn.service.graphs.examiner import Examiner
+from a3gnn.service.graphs.shelf import GraphShelf, KnownGraph
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.http.sessions import Sessions
+from a3gnn.service.http.turns import Turns
+from a3gnn.service.jobs.database import open_service_database
+from a3gnn.service.jobs.home import EventLog, Home, JobFolder, LogLine
+from a3gnn.service.jobs.job import LOOK_S, Job, JobKind
+from a3gnn.service.jobs.jobs import Jobs, Trash
+from a3gnn.service.jobs.worker import QueueWorker
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.trash import Trash
-from a3gnn.service.turns import Turns
-from a3gnn.service.worker import QueueWorker
+from a3gnn.service.studies.recommender import Recommender
 
-#: Seconds between two looks at a log that has readers, and seconds of silence before a keep-alive message. Guesses.
-_STREAM_POLL_S, _SILENT_S = 0.2, 15.0
+#: Seconds of silence before a keep-alive message: a quarter of those after which nginx ends a silent answer.
+_SILENT_S = 15.0
 #: Most open event streams, unless the server lowers it to what its limit of files allows.
 _MOST_READERS = 1000
-#: Seconds that measurements of a request may take to be checked and stored. Guess.
-_MOST_ROWS_S = 600.0
-#: Measurements that are read together. Guess: each takes some 5 KB.
-_ROWS_AT_ONCE = 200
-#: Bytes that their process may take. Guess: 64 MiB of measurements take some 1 GiB.
-_ROWS_BYTES = 3 << 30
-#: Seconds for which a stop request waits for the job to end, and seconds between two looks at it.
-_STOP_S, _POLL_S = 2.0, 0.05
+#: Seconds for which a stop request waits for the job to end.
+_STOP_S = 2.0
 
 
 class Service:
@@ -158,7 +151,7 @@ class Service:
             return self._tell(job)  # it was waiting
         self.worker.wake()
         while job.active and time.monotonic() < end:
-            time.sleep(_POLL_S)
+            time.sleep(LOOK_S)
             job = self.jobs.get(number, kind)
         return job
 
@@ -173,7 +166,7 @@ class Service:
 
 
 class EventStreams:
-    """Follows the logs that have readers. Each reader of a silent log costs one look at its size, five times a second.
+    """Follows the logs that have readers. Each reader of a silent log costs a look at its size every `LOOK_S`.
 
     Attributes:
         readers: Number of open streams.
@@ -234,7 +227,7 @@ class EventStreams:
                 if not await to_thread.run_sync(is_active):
                     return
                 yield b": \n\n"
-            await asyncio.sleep(_STREAM_POLL_S)
+            await asyncio.sleep(LOOK_S)
 
 
 def _encoded(event: LogLine) -> bytes:
@@ -252,7 +245,7 @@ class Profiles:
 
     def __init__(self, engine: sa.Engine, place: str, examiner: Examiner) -> None:
         self._engine, self._place, self._examiner = engine, place, examiner
-        self._turns = Turns("add measurements", 1, 3)
+        self._turns = Turns("add measurements")
         self._held: tuple[str, list[Holding]] = ("", [])
 
     def count(self) -> int:
@@ -276,9 +269,8 @@ class Profiles:
         Raises:
             ProblemDetails: A row is not valid; none is added.
         """
-        order = {"path": str(path), "store": self._place, "most_bytes": _ROWS_BYTES}
         with self._turns.one():
-            return self._examiner.run("a3gnn.service.rows_process", order, "rows", "file of measurements", _MOST_ROWS_S)
+            return self._examiner.run("rows", {"path": str(path), "store": self._place})
 
     def held(self) -> list[dict[str, Any]]:
         """Returns the stored measurements of each graph, model and machine."""
@@ -291,7 +283,7 @@ class Profiles:
 
     def _rows(self) -> Iterator[Measurement]:
         """Yields all measurements, a few at a time: together they may take more memory than the server should."""
-        query = sa.select(ROWS.c.payload).order_by(ROWS.c.id).execution_options(yield_per=_ROWS_AT_ONCE)
+        query = sa.select(ROWS.c.payload).order_by(ROWS.c.id).execution_options(stream_results=True)
         with self._engine.connect() as connection:
             for payload in connection.execute(query).scalars():
                 yield Measurement.from_dict(json.loads(payload))

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from a3gnn.service.home import EventLog
+from a3gnn.service.jobs.home import EventLog
 from a3gnn.units import format_size
 from benchmarks.report import median_and_range, write_report
 from benchmarks.service.beside_a_tune import LEAST_TUNES, Tuned, speed, tunes

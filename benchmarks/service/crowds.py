@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from a3gnn.service.client import Client
-from a3gnn.service.home import EventLog
+from a3gnn.service.jobs.home import EventLog
 from benchmarks.report import write_report
 from benchmarks.service.server import Server, fill, serving
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a3gnn.service.home import LAST, EventLog
+from a3gnn.service.jobs.home import LAST, EventLog
 from benchmarks.engine.client import watched
 from benchmarks.service.server import Server
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from a3gnn.objectives import Priority
 from a3gnn.profiling.store.jsonl import shipped_measurements
-from a3gnn.service.database import open_service_database
-from a3gnn.service.home import Home
-from a3gnn.service.jobs import Jobs
+from a3gnn.service.jobs.database import open_service_database
+from a3gnn.service.jobs.home import Home
+from a3gnn.service.jobs.jobs import Jobs
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.measured_front import measured_front
 from a3gnn.tuning.study.study import Study, TuneRequest

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from a3gnn.config import TrainConfig
-from a3gnn.service.orders import StudyOrder
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.studies.orders import StudyOrder
 from a3gnn.tuning.study.arguments import make_request
 from benchmarks.service.beside_a_tune import order
 from benchmarks.service.readers import growth

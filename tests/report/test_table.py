@@ -10,7 +10,7 @@ from a3gnn.figures import Spread
 from a3gnn.metric import ACCURACY, Metric
 from a3gnn.report.ratios import show_percent, show_points
 from a3gnn.report.table import aligned, csv_text, html_table, noted
-from a3gnn.service.study_list import Gain
+from a3gnn.service.pages.study_list import Gain
 from a3gnn.tuning.study.comparison import Comparison
 
 

@@ -13,8 +13,8 @@ from a3gnn.learning_curve import CurveEnd
 from a3gnn.measurement import Failure, FailureKind, Metrics
 from a3gnn.profiling.request import CurvePlan, TrialPlan, TrialRequest
 from a3gnn.service.client import Client
-from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.told_trials import Suggestions, told_outcome
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.studies.told_trials import Suggestions, told_outcome
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from tests.service.servers import GRAPH, Server, serving

@@ -20,18 +20,18 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.client import Client, HttpClient, ServerAwayError
-from a3gnn.service.code import study_code
-from a3gnn.service.connections import Bounds
-from a3gnn.service.database import GRAPHS, JOBS, open_service_database
-from a3gnn.service.graph_shelf import GraphShelf, KnownGraph
-from a3gnn.service.home import Home
-from a3gnn.service.job import Job
-from a3gnn.service.jobs import Jobs
-from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.sessions import GuessLimit
+from a3gnn.service.graphs.shelf import GraphShelf, KnownGraph
+from a3gnn.service.http.connections import Bounds
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.http.sessions import GuessLimit
+from a3gnn.service.jobs.database import GRAPHS, JOBS, open_service_database
+from a3gnn.service.jobs.home import Home
+from a3gnn.service.jobs.job import Job
+from a3gnn.service.jobs.jobs import Jobs
+from a3gnn.service.jobs.worker import QueueWorker
+from a3gnn.service.pages.code import study_code
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.told_trials import Suggestions
-from a3gnn.service.worker import QueueWorker
+from a3gnn.service.studies.told_trials import Suggestions
 
 TOKEN = "a-token-of-many-characters"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -97,18 +97,18 @@ def test_a_told_trial_with_many_faults_is_refused_by_its_first_ones(idle: Server
 
 #: Examines a thing that takes 4 GiB in a process that may take 300 MiB.
 LARGE = """
-from a3gnn.service.examiner import answer_order, limit_memory
+from a3gnn.service.graphs.examiner import answer_order, limit_memory
 
 def examined(order):
     limit_memory(300 << 20)
     return {"bytes": len(bytearray(4 << 30))}
 
-answer_order(examined, "graph", "graph")
+answer_order({"graph": examined})
 """
 
 
 def test_what_takes_more_memory_than_allowed_is_refused() -> None:
-    order = json.dumps({"parent": os.getpid()}) + "\n"
+    order = json.dumps({"parent": os.getpid(), "kind": "graph"}) + "\n"
     run = subprocess.run(
         [sys.executable, "-c", LARGE], input=order, capture_output=True, text=True, timeout=60, check=True
     )

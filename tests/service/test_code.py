@@ -16,11 +16,11 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 from a3gnn.cli.study_options import as_arguments
 from a3gnn.cli.tune import tune
 from a3gnn.service.client import Client, RemoteStudy
-from a3gnn.service.code import study_code
-from a3gnn.service.graph_shelf import KnownGraph
-from a3gnn.service.job import Job
-from a3gnn.service.orders import StudyOrder
+from a3gnn.service.graphs.shelf import KnownGraph
+from a3gnn.service.jobs.job import Job
+from a3gnn.service.pages.code import study_code
 from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.studies.orders import StudyOrder
 from a3gnn.task import Task
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.arguments import make_request

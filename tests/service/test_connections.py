@@ -17,8 +17,8 @@ from tests.service.servers import JSON, Server
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
-from a3gnn.service import connections
-from a3gnn.service.connections import most_connections
+from a3gnn.service.http import connections
+from a3gnn.service.http.connections import most_connections
 
 #: Starts a server that may have 320 open files: 160 connections.
 FILES = 320

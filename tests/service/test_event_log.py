@@ -5,8 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.service.home import EventLog, JobFolder, Places
-from a3gnn.service.study_files import log_lines
+from a3gnn.service.jobs.home import EventLog, JobFolder, Places
+from a3gnn.service.studies.study_files import log_lines
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=8), place=st.integers(0, 2000))

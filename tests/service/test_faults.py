@@ -18,11 +18,10 @@ from a3gnn.addresses import without_password
 from a3gnn.errors import StoreError
 from a3gnn.profiling.store.database import open_database
 from a3gnn.service.client import Client
-from a3gnn.service.database import disk_is_full
-from a3gnn.service.faults import named_faults
-from a3gnn.service.frame import for_people
-from a3gnn.service.orders import StudyOrder, TellOrder
-from a3gnn.service.problems import ProblemDetails
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.jobs.database import disk_is_full
+from a3gnn.service.pages.frame import for_people
+from a3gnn.service.studies.orders import StudyOrder, TellOrder, named_faults
 from tests.service.servers import GRAPH, JSON, Server, problem
 from tests.service.test_pages import send
 

@@ -11,7 +11,7 @@ import pytest
 
 CODE = """
 import ctypes, sys, threading
-from a3gnn.service.serve import keep_one_heap
+from a3gnn.service.http.serve import keep_one_heap
 
 if sys.argv[1] == "one":
     keep_one_heap()

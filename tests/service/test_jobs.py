@@ -19,20 +19,19 @@ import sqlalchemy as sa
 
 from a3gnn.errors import UsageError
 from a3gnn.profiling.executor_choice import ExecutorChoice
-from a3gnn.service import job_process
-from a3gnn.service import job_process as running_job
-from a3gnn.service.database import open_service_database
-from a3gnn.service.examiner import Examiner
-from a3gnn.service.graph_shelf import GraphShelf
-from a3gnn.service.home import Home, JobFolder, Places
-from a3gnn.service.job import Job, JobKind
-from a3gnn.service.job_process import Outcome, RunningJob
-from a3gnn.service.jobs import JobFilter, Jobs
-from a3gnn.service.problems import ProblemDetails
+from a3gnn.service.graphs.examiner import Examiner
+from a3gnn.service.graphs.shelf import GraphShelf
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.jobs import job_process
+from a3gnn.service.jobs import job_process as running_job
+from a3gnn.service.jobs.database import open_service_database
+from a3gnn.service.jobs.home import Home, JobFolder, Places
+from a3gnn.service.jobs.job import Job, JobKind
+from a3gnn.service.jobs.job_process import Outcome, RunningJob
+from a3gnn.service.jobs.jobs import TRASH_S, JobFilter, Jobs
+from a3gnn.service.jobs.worker import QueueWorker
 from a3gnn.service.service import Service
 from a3gnn.service.settings import ServiceSettings
-from a3gnn.service.trash import TRASH_S
-from a3gnn.service.worker import QueueWorker
 from a3gnn.task import Task
 
 

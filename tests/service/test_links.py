@@ -13,7 +13,7 @@ import pytest
 from a3gnn.errors import GraphError
 from a3gnn.graphs.folder import open_folder
 from a3gnn.graphs.graph import Graph
-from a3gnn.service.graph_shelf import admitted
+from a3gnn.service.graphs.shelf import admitted
 from a3gnn.service.settings import ServiceSettings
 
 

@@ -12,7 +12,7 @@ from a3gnn.profiling.store.store import ProfileStore
 
 pytest.importorskip("alembic", reason="the extra [serve] is not installed")
 
-from a3gnn.service.database import TABLES, open_service_database
+from a3gnn.service.jobs.database import TABLES, open_service_database
 
 
 def test_the_steps_lead_to_the_tables_that_the_code_has(tmp_path: Path) -> None:

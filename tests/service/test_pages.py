@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import pytest
 
 from a3gnn.service.client import Client, RemoteStudy
-from a3gnn.service.graph_shelf import KnownGraph
-from a3gnn.service.routers.start import start_page
-from a3gnn.service.study_files import FILES
+from a3gnn.service.graphs.shelf import KnownGraph
+from a3gnn.service.pages.start import start_page
+from a3gnn.service.studies.study_files import FILES
 from tests.service.servers import GRAPH, JSON, Server, problem
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

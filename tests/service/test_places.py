@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a3gnn.service.home import Places
+from a3gnn.service.jobs.home import Places
 
 PLACES = Places(("/srv/graphs", "/srv/graphs/a3gnn", "/mnt/data (2)", "/graphs"))
 

@@ -14,8 +14,8 @@ import pytest
 from a3gnn.config import TrainConfig
 from a3gnn.profiling.store.store import ProfileStore
 from a3gnn.service.client import Client
-from a3gnn.service.database import open_service_database
-from a3gnn.service.jobs import Jobs
+from a3gnn.service.jobs.database import open_service_database
+from a3gnn.service.jobs.jobs import Jobs
 from tests.service.servers import GRAPH, QUICK, serving
 from tests.service.test_studies import wait_for
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from a3gnn.service.home import Places
-from a3gnn.service.problems import ProblemDetails
-from a3gnn.service.recommender import Recommender
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.jobs.home import Places
+from a3gnn.service.studies.recommender import Recommender
 from a3gnn.task import Task
 
 

@@ -174,7 +174,7 @@ def test_other_names_and_other_sites_are_refused(idle: Server, graph: int) -> No
 
 def routes(method: str) -> list[str]:
     """The paths of all routes that take `method`, with 1 for each number in them."""
-    from a3gnn.service.app import _ROUTERS
+    from a3gnn.service.http.app import _ROUTERS
 
     found = [route for module in _ROUTERS for route in module.router.routes]
     return [re.sub(r"\{(\w+)(:\w+)?\}", "1", route.path) for route in found if method in route.methods]

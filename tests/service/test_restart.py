@@ -77,8 +77,8 @@ def test_a_stop_that_a_crash_overtook_is_obeyed_after_the_restart(tmp_path: Path
 
 def _ask_to_stop(server: Server, study: int) -> None:
     """Writes what a request to stop writes, as one did that came just before the server died."""
-    from a3gnn.service.database import open_service_database
-    from a3gnn.service.jobs import Jobs
+    from a3gnn.service.jobs.database import open_service_database
+    from a3gnn.service.jobs.jobs import Jobs
 
     engine = open_service_database(str(server.folder / "service.sqlite"))
     Jobs(engine, "", 1).ask_to_stop(study, "study")

@@ -9,7 +9,6 @@ from a3gnn.cli.main import main
 from a3gnn.errors import A3GNNError, InfeasibleError, UsageError
 from a3gnn.page.views import study_views
 from a3gnn.report.front import Front
-from a3gnn.service import client
 from a3gnn.service.client import AbsentError, Client, RemoteStudy
 from a3gnn.tuning.outcome.kept_tune import KeptTune
 from a3gnn.tuning.outcome.pick import pick
@@ -93,9 +92,7 @@ def test_a_study_that_has_not_chosen_is_saved_as_far_as_it_is(
     assert "is not finished" in capsys.readouterr().err
 
 
-def test_what_can_not_be_saved_leaves_nothing(
-    idle: Server, kept: RemoteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_can_not_be_saved_leaves_nothing(idle: Server, kept: RemoteStudy, tmp_path: Path) -> None:
     begun = Client(idle.url).start(GRAPH)
     with pytest.raises(AbsentError, match=r"has no request\.json so far"):
         begun.save(tmp_path / "mine")
@@ -103,9 +100,8 @@ def test_what_can_not_be_saved_leaves_nothing(
     begun.delete(forever=True)
     with pytest.raises(AbsentError, match=r"study \d+ does not exist"):
         begun.save(tmp_path / "mine")
-    monkeypatch.setattr(client, "_MOST_BYTES", 1 << 10)
     with pytest.raises(A3GNNError, match=r"must have at most 1\.00 KiB, got more"):
-        kept.save(tmp_path / "mine")
+        kept.save(tmp_path / "mine", most_bytes=1 << 10)
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("mine")
     with pytest.raises(

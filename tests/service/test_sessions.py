@@ -9,8 +9,8 @@ from tests.service.servers import Answer, Server, serving
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
-from a3gnn.service.database import SESSIONS, open_service_database
-from a3gnn.service.sessions import GuessLimit, Sessions
+from a3gnn.service.http.sessions import GuessLimit, Sessions
+from a3gnn.service.jobs.database import SESSIONS, open_service_database
 
 TOKEN = "a-token-of-many-characters"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

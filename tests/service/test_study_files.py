@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from a3gnn.config import TrainConfig
-from a3gnn.service import study_files
-from a3gnn.service.home import JobFolder, Places
+from a3gnn.service.jobs.home import JobFolder, Places
+from a3gnn.service.studies import study_files
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.choice import NoGain
 from a3gnn.tuning.study.comparison import Comparison

@@ -1,6 +1,7 @@
 """The page of a training: what it shows of the files, and its buttons."""
 
 import json
+import re
 import shutil
 from typing import Any
 from urllib.parse import urlencode
@@ -116,3 +117,37 @@ def test_the_buttons_of_its_study(idle: Server, kept: RemoteStudy) -> None:
     assert (retry.status, kept.state()["status"]) == (303, "queued")
     kept.stop()
     idle.ask("DELETE", f"/trainings/{number}?forever=true")
+
+
+def test_the_same_form_again_starts_no_second_training(idle: Server, kept: RemoteStudy) -> None:
+    path, hidden = f"/studies/{kept.id}/page", re.compile(r'form="actions" name="idempotency-key" value="([^"]+)"')
+
+    def key() -> str:
+        (found,) = hidden.findall(idle.ask("GET", path).content.decode())
+        return found
+
+    def train(key: str) -> str:
+        answer = press(idle, path, action="train", **{"idempotency-key": key})
+        assert answer.status == 303, answer.content
+        return answer.headers["location"]
+
+    old = key()
+    assert key() == old  # two readers of one page, or one who loads it again
+    begun = train(old)
+    assert train(old) == begun
+    fresh = key()
+    another = train(fresh)
+    assert another != begun
+    assert (train(old), train(fresh)) == (begun, another)
+    number = another.split("/")[2]
+    idle.ask("POST", f"/trainings/{number}/stop")
+    idle.ask("DELETE", f"/trainings/{number}")
+    third = train(key())  # the one in the trash is no answer
+    assert third not in (begun, another)
+    for one in (begun, another, third):
+        idle.ask("POST", f"/trainings/{one.split('/')[2]}/stop")
+        assert idle.ask("DELETE", f"/trainings/{one.split('/')[2]}?forever=true").status == 204
+    last = train(key())
+    assert last not in (begun, another, third)
+    assert len(idle.ask("GET", f"/trainings?study={kept.id}").json["trainings"]) == 1
+    idle.ask("POST", f"/trainings/{last.split('/')[2]}/stop")

@@ -1,0 +1,1 @@
+"""What a server does with any request: connections, checks, answers, errors."""

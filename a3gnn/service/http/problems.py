@@ -1,0 +1,138 @@
+"""Errors as users see them: problem+json (RFC 9457), with the rule, the value and the remedy."""
+
+from __future__ import annotations
+
+import errno
+import http
+from collections.abc import Mapping
+from typing import Any
+
+from a3gnn.addresses import without_password
+from a3gnn.errors import (
+    A3GNNError,
+    DeviceError,
+    GraphError,
+    InfeasibleError,
+    MemoryLimitError,
+    MissingDependencyError,
+    StoreError,
+    UsageError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+#: The status of an answer that nobody reads, because the client has left; nginx's.
+LEFT = 499
+#: Seconds after which a client may ask a busy server again. Guess.
+_AGAIN_S = 5
+
+#: Errors of a disk, or of a user's share of it, that is full.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+#: For each class of errors, the kind in the problem's type, and the HTTP status. The first matching class counts.
+_KINDS: tuple[tuple[type[Exception], str, int], ...] = (
+    (GraphError, "graph", 422),
+    (UsageError, "usage", 422),
+    (InfeasibleError, "infeasible", 409),
+    (MemoryLimitError, "memory-limit", 409),
+    (MissingDependencyError, "missing-package", 501),
+    (DeviceError, "device", 409),
+    (StoreError, "store", 503),
+    (A3GNNError, "failed", 500),
+)
+
+
+class ProblemDetails(Exception):  # noqa: N818 - the name that RFC 9457 gives it
+    """An error answer.
+
+    Attributes:
+        status: The HTTP status.
+        kind: The kind of error, in a word; the JSON type is `urn:a3gnn:` plus this.
+        detail: The rule, the value and the remedy.
+        more: Further members of the JSON object.
+        headers: Headers of the answer beside its media type; None if there are none.
+    """
+
+    headers: Mapping[str, str] | None = None
+
+    def __init__(self, status: int, kind: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail, self.more = status, kind, detail, more
+
+    @classmethod
+    def of(cls, error: Exception) -> ProblemDetails:
+        """Returns `error` as users see it. An error that a3gnn did not raise on purpose shows no details."""
+        if isinstance(error, cls):
+            return error
+        for kind, name, status in _KINDS:
+            if isinstance(error, kind):
+                smallest = getattr(error, "smallest_limit_bytes", None)
+                more = {} if smallest is None else {"smallest_limit_bytes": smallest}
+                return cls(status, name, without_password(str(error)), **more)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            return no_room("the server's files")
+        return cls(500, "internal", "the server failed at this request; its log has the details")
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> ProblemDetails:
+        """Returns the problem of `to_dict`."""
+        more = {name: value for name, value in fields.items() if name not in ("type", "title", "status", "detail")}
+        return cls(fields["status"], str(fields["type"]).rpartition(":")[2], fields["detail"], **more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as JSON types."""
+        title = http.HTTPStatus(self.status).phrase
+        return {
+            "type": f"urn:a3gnn:{self.kind}",
+            "title": title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.more,
+        }
+
+
+def not_found(what: str, number: object) -> ProblemDetails:
+    """Returns the problem for an object that does not exist."""
+    plural = {"study": "studies"}.get(what, f"{what}s")
+    return ProblemDetails(404, "not-found", f"{what} {number} does not exist; GET /{plural} lists the {plural}")
+
+
+def in_trash(what: str, number: int) -> ProblemDetails:
+    """Returns the problem for a job that was deleted and can be restored."""
+    plural = {"study": "studies"}.get(what, f"{what}s")
+    return ProblemDetails(
+        404, "not-found", f"{what} {number} is in the trash; POST /{plural}/{number}/restore takes it out"
+    )
+
+
+def conflict(detail: str) -> ProblemDetails:
+    """Returns the problem for an action that is not possible now."""
+    return ProblemDetails(409, "conflict", detail)
+
+
+def too_many(detail: str) -> ProblemDetails:
+    """Returns the problem for a limit that is reached."""
+    return ProblemDetails(429, "too-many", f"{detail}; wait until one has ended, or stop one")
+
+
+def busy(detail: str) -> ProblemDetails:
+    """Returns the problem for work that too many requests wait for."""
+    problem = ProblemDetails(429, "too-many", f"{detail}; ask again in {_AGAIN_S} seconds, as in Retry-After")
+    problem.headers = {"Retry-After": str(_AGAIN_S)}
+    return problem
+
+
+def leaving() -> ProblemDetails:
+    """Returns the problem for a request that the end of the server cuts short."""
+    problem = ProblemDetails(503, "ending", "the server is ending; ask again once it has been started again")
+    problem.headers = {"Retry-After": str(_AGAIN_S)}
+    return problem
+
+
+def no_room(what: str) -> ProblemDetails:
+    """Returns the problem for a full disk; `what` needs room there."""
+    return ProblemDetails(
+        507,
+        "no-room",
+        f"the disk has no room left for {what}, so nothing was changed; free space on the server's disk, or remove "
+        "studies and graphs for good that are no longer needed",
+    )

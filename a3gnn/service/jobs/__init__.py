@@ -1,0 +1,1 @@
+"""Studies and trainings as jobs: the queue, its database, the processes."""

@@ -1,0 +1,183 @@
+"""Pages of graphs: the registered ones with their characteristics, and those below the data root."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from a3gnn.errors import A3GNNError
+from a3gnn.service.graphs.data_root import listing
+from a3gnn.service.graphs.shelf import KnownGraph
+from a3gnn.service.http.answers import PROBLEMS, Asked, Number, form_of
+from a3gnn.service.http.problems import ProblemDetails
+from a3gnn.service.jobs.database import MOST
+from a3gnn.service.jobs.jobs import ON_A_PAGE, JobFilter
+from a3gnn.service.pages.frame import for_people, page_answer, render
+from a3gnn.service.pages.study_list import row_of, when
+from a3gnn.service.service import Service
+from a3gnn.service.studies.orders import Word
+from a3gnn.units import count, format_size
+
+router = APIRouter(tags=["pages"], responses=PROBLEMS)
+#: Kinds of labels (`GraphCharacteristics.target`), and what a model has an output for.
+_OUTPUTS = {"classes": ("class", "classes"), "labels": ("label", "labels"), "values": ("value", "values")}
+_ORIGINS = {"upload": "uploaded", "path": "below the data root", "synthetic": "synthetic"}
+
+
+@router.get("/graphs/page", include_in_schema=False)
+def graphs_page(
+    service: Asked, find: Word = "", before: Annotated[int | None, Query(ge=1, le=MOST)] = None
+) -> Response:
+    """Shows the registered graphs."""
+    return page_answer(_graphs(service, find, before))
+
+
+@router.get("/graphs/browse", include_in_schema=False)
+def browse_page(service: Asked, folder: Annotated[str, Query(max_length=4096)] = "") -> Response:
+    """Shows a folder below the data root."""
+    return page_answer(_browse(service, folder))
+
+
+@router.post("/graphs/browse", include_in_schema=False)
+async def register(service: Asked, request: Request) -> Response:
+    """Registers a graph below the data root, and shows it."""
+    form = await form_of(request, 4)
+    dataset, folder = form.get("dataset", "")[:4096], form.get("folder", "")[:4096]
+    try:
+        graph = await to_thread.run_sync(service.graphs.register, dataset)
+    except (A3GNNError, ProblemDetails) as error:
+        problem = ProblemDetails.of(error)
+        said = for_people(service.home.places.shown(problem.detail))
+        return page_answer(await to_thread.run_sync(_browse, service, folder, said), problem.status)
+    return RedirectResponse(f"/graphs/{graph.id}/page", 303)
+
+
+@router.get("/graphs/{graph}/page", include_in_schema=False)
+def graph_page(service: Asked, graph: Number) -> Response:
+    """Shows a graph with its characteristics and its studies."""
+    return page_answer(_graph(service, service.graphs.get(graph)))
+
+
+@router.post("/graphs/{graph}/page", include_in_schema=False)
+async def delete(service: Asked, request: Request, graph: Number) -> Response:
+    """Removes a graph that no study uses."""
+    await form_of(request, 4)
+    known = await to_thread.run_sync(service.graphs.get, graph)
+    try:
+        await to_thread.run_sync(service.graphs.delete, graph)
+    except ProblemDetails as problem:
+        return page_answer(await to_thread.run_sync(_graph, service, known, problem.detail), problem.status)
+    return RedirectResponse("/graphs/page", 303)
+
+
+def _graphs(service: Service, find: str, before: int | None) -> str:
+    graphs = service.graphs.newest(before, ON_A_PAGE, find)
+    rows = [
+        {
+            "id": graph.id,
+            "name": graph.name,
+            "origin": _ORIGINS.get(graph.origin, graph.origin),
+            "has_path": graph.origin == "path",
+            "source": graph.source,
+            "about": graph.about,
+            "when": when(graph.created),
+        }
+        for graph in graphs
+    ]
+    following = graphs[-1].id if len(graphs) == ON_A_PAGE else None
+    older = "" if following is None else f"/graphs/page?find={quote(find)}&before={following}"
+    return render(
+        "graphs.html",
+        title="Graphs",
+        here="/graphs/page",
+        has_script=True,
+        rows=rows,
+        find=find,
+        older=older,
+        most=format_size(service.settings.max_upload_bytes),
+        has_root=service.settings.data_root is not None,
+        has_token=service.settings.has_token,
+    )
+
+
+def _graph(service: Service, graph: KnownGraph, wrong: str = "") -> str:
+    studies = service.jobs.newest(JobFilter("study", graph=graph.id))
+    return render(
+        "graph.html",
+        title=graph.name,
+        here="/graphs/page",
+        has_script=True,
+        graph=graph,
+        about=characteristics(graph),
+        notes=graph.about.get("notes", ()),
+        origin=_ORIGINS.get(graph.origin, graph.origin),
+        when=when(graph.created),
+        studies=[row_of(study, graph.name, service.home) for study in studies],
+        wrong=wrong,
+        has_token=service.settings.has_token,
+    )
+
+
+def _browse(service: Service, folder: str, wrong: str = "") -> str:
+    found = listing(service.settings.data_root, folder)
+    return render(
+        "browse.html",
+        title="Data root",
+        here="/graphs/page",
+        has_script=True,
+        found=found,
+        wrong=wrong,
+        has_token=service.settings.has_token,
+    )
+
+
+def facts(graph: KnownGraph) -> str:
+    """Returns the size of a graph in a line: `2,708 nodes, 10,556 edges, 1,433 features, 7 classes`."""
+    about = graph.about
+    if "num_nodes" not in about:
+        return ""
+    noun = _OUTPUTS.get(str(about.get("target", "classes")), _OUTPUTS["classes"])
+    return ", ".join(
+        (
+            count(about["num_nodes"], "node"),
+            count(about["num_edges"], "edge"),
+            count(about["num_features"], "feature"),
+            count(about["num_classes"], *noun),
+        )
+    )
+
+
+def characteristics(graph: KnownGraph) -> list[tuple[str, str]]:
+    """Returns the characteristics of a graph, a name and a text each."""
+    about = graph.about
+    if "num_nodes" not in about:
+        return []
+    nodes = max(about["num_nodes"], 1)
+    kind = "sparse" if about["sparse_features"] else "dense"
+    labels = _OUTPUTS.get(str(about.get("target", "classes")), _OUTPUTS["classes"])
+    found = [
+        ("Nodes", f"{about['num_nodes']:,}"),
+        ("Edges", f"{about['num_edges']:,} directed"),
+        ("Degree", f"{about['mean_degree']:.3g} on average, {about['max_degree']:,} at most"),
+        (
+            "Features",
+            f"{about['num_features']:,}, {kind}, {format_size(about['feature_bytes'])}"
+            + (f", {about['feature_density']:.1%} filled" if about["sparse_features"] else ""),
+        ),
+        (labels[1].capitalize(), f"{about['num_classes']:,}"),
+        (
+            "Split",
+            ", ".join(
+                f"{about[f'num_{part}']:,} {name} ({about[f'num_{part}'] / nodes:.0%})"
+                for part, name in (("train", "train"), ("val", "validation"), ("test", "test"))
+            ),
+        ),
+        ("Components", f"{about['num_components']:,}; the largest has {about['largest_component']:.0%} of the nodes"),
+    ]
+    if about.get("target", "classes") == "classes":
+        found.append(("Homophily", f"{about['homophily']:.2f} of the edges join equal classes"))
+    return found

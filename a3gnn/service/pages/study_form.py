@@ -1,0 +1,330 @@
+"""The form that starts a study: its fields in groups, the order of a filled form, and errors at their fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from a3gnn.checks import Size
+from a3gnn.config import KNOBS
+from a3gnn.errors import GraphError, UsageError
+from a3gnn.metric import AUTO, METRIC_LABELS
+from a3gnn.service.pages.frame import for_people
+from a3gnn.service.studies.orders import Question, StudyOrder, named_faults
+from a3gnn.task import LOSSES, MODELS, NORMS, NUMBER_OPTIONS
+from a3gnn.tuning.study.study import ENGINES
+from a3gnn.units import parse_size
+
+#: Lengths of a number in the form. All valid numbers are shorter; Python parses up to 4,300 digits.
+_LENGTHS = range(1, 201)
+
+
+class Field(NamedTuple):
+    """A field of the form.
+
+    Attributes:
+        name: Its name in the order.
+        label: Its label.
+        help: A sentence below it.
+        value: Its value in an empty form.
+        options: For a choice, values and texts.
+        unit: Its unit.
+        units: For a number with a choice of units, their values and texts; the first is the default.
+        inputmode: The keyboard of phones: text, numeric or decimal.
+    """
+
+    name: str
+    label: str
+    help: str = ""
+    value: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    unit: str = ""
+    units: tuple[tuple[str, str], ...] = ()
+    inputmode: str = "text"
+
+
+class Group(NamedTuple):
+    """A group of fields; one that is `folded` is closed while it is as in an empty form."""
+
+    title: str
+    fields: tuple[Field, ...]
+    folded: bool = False
+
+
+def _same(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name) for name in names)
+
+
+_SIZES = (("GiB", "GiB"), ("MiB", "MiB"))
+_GOAL = Group(
+    "Goal",
+    (
+        Field(
+            "priority",
+            "Priority",
+            "Goal among the configurations that keep the limits.",
+            "time",
+            (
+                ("time", "time: reaches the target accuracy soonest"),
+                ("throughput", "throughput: the most epochs per second"),
+                ("memory", "memory: the least memory"),
+                ("accuracy", "accuracy: the best validation accuracy in the baseline's time"),
+                ("balanced", "balanced: speed, memory and accuracy count equally"),
+            ),
+        ),
+        Field(
+            "max_accuracy_drop",
+            "Accuracy drop",
+            "Most points of validation accuracy below the baseline.",
+            "0.5",
+            unit="points",
+            inputmode="decimal",
+        ),
+    ),
+)
+_LIMITS = Group(
+    "Limits",
+    (
+        Field(
+            "budget",
+            "Budget",
+            "Time for all trials, or their number. The verification takes up to a few minutes more.",
+            "5",
+            units=(("min", "minutes"), ("h", "hours"), ("trials", "trials")),
+            inputmode="decimal",
+        ),
+        Field(
+            "memory_limit",
+            "Memory limit",
+            "On GPU memory if there is a GPU, else on host memory. Empty sets no limit.",
+            units=(*_SIZES, ("baseline", "as the baseline")),
+            inputmode="decimal",
+        ),
+        Field(
+            "host_memory_limit",
+            "Host memory limit",
+            "On a machine with a GPU. Empty sets no limit.",
+            units=_SIZES,
+            inputmode="decimal",
+        ),
+    ),
+)
+_MODEL = Group(
+    "Model",
+    (
+        Field("model", "Model", "Model to train.", MODELS[0], _same(*MODELS)),
+        Field("hidden", "Hidden units", "Width of each hidden layer.", "256", unit="units", inputmode="numeric"),
+        Field(
+            "fanouts",
+            "Fanouts",
+            "Sampled neighbors per layer, from the seeds outward: 25, 10. -1 takes all. Empty takes the usual ones.",
+        ),
+        Field("layers", "Layers", "Empty: as many as fanouts.", inputmode="numeric"),
+        Field("heads", "Attention heads", "Of gat, gatv2 and transformer.", "4", inputmode="numeric"),
+        Field("dropout", "Dropout", "Probability of dropping an activation.", "0.5", inputmode="decimal"),
+        Field("norm", "Normalization", "Between layers.", "none", _same(*NORMS)),
+        Field("residual", "Residual connections", "", "no", (("no", "no"), ("yes", "yes"))),
+    ),
+    folded=True,
+)
+_TRAINING = Group(
+    "Training",
+    (
+        Field(
+            "metric",
+            "Metric",
+            "Judges validation and test nodes.",
+            AUTO,
+            ((AUTO, "auto: fits the labels"), *METRIC_LABELS.items()),
+        ),
+        Field("loss", "Loss", "Of numeric labels.", "mse", _same(*LOSSES)),
+        Field(
+            "class_weights", "Class weights", "Balanced: rare classes count more.", "none", _same("none", "balanced")
+        ),
+        Field("lr", "Learning rate", "Of Adam.", "0.003", inputmode="decimal"),
+        Field("weight_decay", "Weight decay", "L2 penalty of Adam.", "0", inputmode="decimal"),
+        Field(
+            "lr_schedule",
+            "Schedule of the learning rate",
+            "How it changes over the epochs.",
+            "constant",
+            _same("constant", "linear", "cosine"),
+        ),
+        Field("lr_epochs", "Epochs of the schedule", "For linear and cosine.", unit="epochs", inputmode="numeric"),
+        Field(
+            "accuracy_epochs",
+            "Epochs of the baseline",
+            "Empty: until its accuracy stops improving.",
+            unit="epochs",
+            inputmode="numeric",
+        ),
+        Field(
+            "target_accuracy",
+            "Target",
+            "Validation accuracy to reach, such as 0.87. Empty: the baseline's, less the accuracy drop.",
+            inputmode="decimal",
+        ),
+    ),
+    folded=True,
+)
+_SEARCH = Group(
+    "Search",
+    (
+        Field("engine", "Engine", "Chooses the trials.", ENGINES[0], _same(*ENGINES)),
+        Field("seed", "Seed", "Decides every random choice.", "0", inputmode="numeric"),
+        Field("fix", "Fixed knobs", "Such as batch_size=512, cache_bytes=4MiB."),
+        Field("ranges", "Restricted knobs", "Such as batch_size=256:4096."),
+    ),
+    folded=True,
+)
+_NAME = Group("Study", (Field("name", "Name", "Name of the study. Default: the graph's name."),))
+GROUPS = (_GOAL, _LIMITS, _MODEL, _TRAINING, _SEARCH, _NAME)
+FIELDS = {field.name: field for group in GROUPS for field in group.fields}
+#: Names in errors that are fields under another name.
+_OTHER_NAMES = {"fixed": "fix", **{field: name for name, field in NUMBER_OPTIONS.items() if field != name}}
+_FIRST_WORD = re.compile(r"\s*(?:a |an |the )?([a-z_]+)(?:\.[a-z_0-9.]+)?(?:=\S+)?(:|\b)")
+_PARTS = re.compile(r"[,;\s]+")
+
+
+_Order = TypeVar("_Order", bound=Question)
+
+
+class FormError(Exception):
+    """Errors of a filled form: texts by field, "" for those of no field."""
+
+    def __init__(self, by_field: Mapping[str, str]) -> None:
+        super().__init__("; ".join(by_field.values()))
+        self.by_field = dict(by_field)
+
+
+def order_of(given: Mapping[str, str]) -> StudyOrder:
+    """Returns the order of a filled form.
+
+    Args:
+        given: The filled fields as text, without empty ones. `graph` or `dataset` name the graph.
+
+    Raises:
+        FormError: A field is not valid.
+    """
+    return _order(StudyOrder, given)
+
+
+def question_of(given: Mapping[str, str]) -> Question:
+    """Returns the question of a filled form for `recommend`; fields that only a study has are left out.
+
+    Raises:
+        FormError: A field is not valid.
+    """
+    own = {name: value for name, value in given.items() if name.removesuffix("_unit") in Question.model_fields}
+    if own.get("memory_limit_unit") == "baseline" or own.get("memory_limit") == "baseline":
+        own = {name: value for name, value in own.items() if not name.startswith("memory_limit")}  # it is measured
+    return _order(Question, own)
+
+
+def _order(kind: type[_Order], given: Mapping[str, str]) -> _Order:
+    try:
+        return kind(**_typed(given))
+    except ValidationError as error:
+        faults = named_faults(error.errors())[1]
+        texts: dict[str, str] = {}
+        for fault in faults:
+            name = fault["where"].partition(".")[0]
+            got = f", got {fault['got']}" if fault["got"] else ""
+            remedy = f"; {fault['remedy']}" if fault["remedy"] else ""
+            place = name if name in FIELDS or name in ("graph", "dataset") else ""
+            texts.setdefault(place, f"{'' if place else name + ' '}{fault['rule']}{got}{remedy}")
+        raise FormError(texts) from error
+
+
+def errors_of(error: Exception, given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the text of an error of a3gnn by the field that it names; by "" if it names none."""
+    if isinstance(error, FormError):
+        return error.by_field
+    text = for_people(str(error))
+    if "either graph" in text:
+        return {"graph": text}
+    found = _FIRST_WORD.match(text)
+    others = _OTHER_NAMES | {"knob": "fix" if given.get("fix") else "ranges"}
+    name = "" if found is None else others.get(found[1], found[1])
+    if name in FIELDS:
+        return {name: text[found.end() :].strip() if found is not None and found[2] == ":" else text}
+    if isinstance(error, GraphError):
+        return {"dataset" if given.get("dataset") else "graph": text}
+    return {"": text}
+
+
+def _typed(given: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the form's values, typed as in a request. Text that is no number, or too long for one, stays text."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name.endswith("_unit") and name.removesuffix("_unit") in FIELDS:
+            continue
+        found[name] = _with_unit(name, value, given.get(f"{name}_unit", "")) if name in _UNITS else value
+        if name in _TYPES and len(value) in _LENGTHS:
+            with suppress(ValueError, KeyError):  # the order reports that
+                found[name] = _TYPES[name](value)
+    if given.get("memory_limit_unit") == "baseline":
+        found["memory_limit"] = "baseline"
+    return found
+
+
+def _with_unit(name: str, value: str, unit: str) -> Any:
+    """Returns a number with the unit chosen for it. Text that has a unit already stays as it is."""
+    if len(value) not in _LENGTHS:
+        return value
+    if unit in ("", "trials") or not re.fullmatch(r"[0-9.]+", value):
+        return int(value) if name == "budget" and value.isascii() and value.isdecimal() else value
+    return f"{value}{unit}"
+
+
+def _whole_numbers(text: str) -> list[int]:
+    return [int(part) for part in _PARTS.split(text) if part]
+
+
+def _fixed(text: str) -> dict[str, Any]:
+    pairs = [part.partition("=") for part in _PARTS.split(text) if part]
+    return {name: _value(name, value) for name, _, value in pairs}
+
+
+def _ranges(text: str) -> dict[str, list[Any]]:
+    pairs = [part.partition("=") for part in _PARTS.split(text) if part]
+    return {name: [_value(name, end) for end in value.split(":")] for name, _, value in pairs}
+
+
+def _value(knob: str, text: str) -> Any:
+    """Returns a knob's value; sizes other than 0 have units."""
+    is_size = any(known.name == knob and isinstance(known.domain, Size) for known in KNOBS)
+    try:
+        return parse_size(text, needs_unit=True) if is_size and text != "0" else text
+    except UsageError as error:
+        raise ValueError(text) from error
+
+
+_TYPES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("graph", "layers", "hidden", "heads", "lr_epochs", "seed", "accuracy_epochs"), int),
+    **dict.fromkeys(("max_accuracy_drop", "target_accuracy", "lr", "dropout", "weight_decay"), float),
+    "fanouts": _whole_numbers,
+    "residual": {"yes": True, "no": False}.__getitem__,
+    "fix": _fixed,
+    "ranges": _ranges,
+}
+_UNITS = tuple(field.name for field in FIELDS.values() if field.units)
+
+
+def is_changed(group: Group, given: Mapping[str, str], errors: Mapping[str, str]) -> bool:
+    """Returns whether a group has a value other than in an empty form, or an error, so that it must be seen."""
+    return any(given.get(field.name, field.value) != field.value or field.name in errors for field in group.fields)
+
+
+def read_form(form: Mapping[str, str]) -> dict[str, str]:
+    """Returns the filled fields of a form, without empty ones and without units of empty numbers."""
+    given = {name: value.strip() for name, value in form.items() if value.strip()}
+    return {
+        name: value
+        for name, value in given.items()
+        if not name.endswith("_unit") or name.removesuffix("_unit") in given or value == "baseline"
+    }

@@ -1,0 +1,1 @@
+"""The studies of a server: their requests, files, trials and predictions."""
