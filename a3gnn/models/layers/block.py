@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from a3gnn.features.tensors import csr
-from a3gnn.models.layers.layer_kernels import by_source
+from a3gnn.kernels.edges import by_source
+from a3gnn.kernels.sums import Csr
 
 
 class WholeBlock(NamedTuple):
@@ -54,6 +54,21 @@ class LayerBlock:
         """Number of destinations."""
         return self.indptr.numel() - 1
 
+    @property
+    def num_edges(self) -> int:
+        """Number of edges."""
+        return self.indices.numel()
+
+    @cached_property
+    def csr(self) -> Csr:
+        """The edges by destination, on the CPU."""
+        return self.indptr.numpy(), self.indices.numpy(), np.empty(0, dtype=np.int32)
+
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Each edge's source and destination, int64."""
+        return self.indices.long(), self.rows
+
     @cached_property
     def rows(self) -> Tensor:
         """The destination of each edge, int64, shape (num_edges,)."""
@@ -88,12 +103,12 @@ class LayerBlock:
         return weights.masked_fill_(self.self_loops, 0.0), own.square()
 
     @cached_property
-    def by_source(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """The edges sorted by source, on the CPU: each source's start, the edges, their destinations."""
+    def by_source(self) -> Csr:
+        """The edges sorted by source, on the CPU; their slots are their places in `indices`."""
         starts = np.empty(self.num_src + 1, dtype=np.int32)
-        edges, targets = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
-        by_source(self.indptr.numpy(), self.indices.numpy(), starts, edges, targets)
-        return starts, edges, targets
+        targets, edges = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
+        by_source(self.indptr.numpy(), self.indices.numpy(), starts, targets, edges)
+        return starts, targets, edges
 
     def runs_compiled(self, x: Tensor) -> bool:
         """Returns whether the compiled kernels can read `x` and the block: dense, on the CPU, destinations first."""

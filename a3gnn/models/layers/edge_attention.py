@@ -18,12 +18,11 @@ from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
 from a3gnn.features.tensors import csr
+from a3gnn.kernels.gat import NEGATIVE_SLOPE
 from a3gnn.models.layers.activation import Dropout, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer import Layer, LayerShapes, linear
 
-#: Slope of LeakyReLU: Veličković et al., 2018, section 2.1.
-NEGATIVE_SLOPE = 0.2
 #: Cost of an edge's score, softmax and product per head, forward and backward, in the units of `LayerShapes`.
 #: Guess.
 EDGE_COST = 3000

@@ -15,12 +15,11 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 
 from a3gnn.features.tensors import as_array
-from a3gnn.models.layers import attention_kernels as kernels
+from a3gnn.kernels import gat as kernels
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.edge_attention import (
     EDGE_COST,
-    NEGATIVE_SLOPE,
     at_least_single,
     at_slots,
     attention_sum,
@@ -139,7 +138,7 @@ class GATLayer(Layer):
         indptr, indices = with_self_loops(block)
         counts = (indptr[1:] - indptr[:-1]).long()
         own = target.repeat_interleave(counts, dim=0, output_size=indices.numel())
-        score = functional.leaky_relu(source.index_select(0, indices) + own, NEGATIVE_SLOPE)
+        score = functional.leaky_relu(source.index_select(0, indices) + own, kernels.NEGATIVE_SLOPE)
         return attention_sum(indptr, indices, score, by_head, at_slots(dropout, block, looped=True))
 
     def _output(self, out: Tensor) -> Tensor:
