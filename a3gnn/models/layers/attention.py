@@ -1,7 +1,8 @@
-"""Scores of edges, their softmax and sums by head over a `LayerBlock` on the CPU, with all gradients, by kernels.
+"""Scores of edges, their softmax and sums by head over a `LayerBlock`, with all gradients, by compiled kernels.
 
-A slot is an edge, in the block's order. Second derivatives are left to torch: with `create_graph`, a gradient is
-computed by torch's own operators, by the function called `..._by_torch`, which takes the same arguments.
+A slot is an edge, in the block's order. On a device, torch computes `dot_scores` and `pair_scores`; the others need the
+CPU. Second derivatives are left to torch: with `create_graph`, a gradient is computed by torch's own operators, by the
+function called `..._by_torch`, which takes the same arguments.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ def dot_scores(block: LayerBlock, target: Tensor, source: Tensor, added: Tensor 
 
     Rows are as in `head_sum`; of more heads in `source`, the first are read.
     """
-    if source.requires_grad and source.shape[1] > target.shape[1]:
+    if source.shape[1] > target.shape[1] and (source.requires_grad or source.is_cuda):
         source = source[:, : target.shape[1]]
+    if source.is_cuda:
+        return dots_by_torch(block, scale, target, source, added)
     out: Tensor = _DotScores.apply(target, source, added, block, scale)  # type: ignore[no-untyped-call]
     return out
 
@@ -81,6 +84,8 @@ def pair_scores(
 
     `weight` has shape (heads, width).
     """
+    if source.is_cuda:
+        return pair_scores_by_torch(block, slope, source, target, added, weight)
     out: Tensor = _PairScores.apply(source, target, added, weight, block, slope)  # type: ignore[no-untyped-call]
     return out
 
@@ -297,6 +302,6 @@ def pair_scores_by_torch(
 ) -> Tensor:
     """Returns `pair_scores`."""
     at_source, at_target = block.ends
-    rows = source.index_select(0, at_source) + target.index_select(0, at_target)
-    rows = functional.leaky_relu(rows if added is None else rows + added, slope)
-    return (rows * weight).sum(dim=2)
+    rows = source.index_select(0, at_source).add_(target.index_select(0, at_target))
+    rows = functional.leaky_relu_(rows if added is None else rows + added, slope)
+    return torch.stack([rows[:, head] @ one for head, one in enumerate(weight)], dim=1)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from a3gnn.features.tensors import csr
 from a3gnn.kernels.edges import by_source
@@ -88,6 +89,21 @@ class LayerBlock:
     def self_loops(self) -> Tensor:
         """Whether an edge joins a node to itself, bool, shape (num_edges,)."""
         return self.indices == self.dst_ids.index_select(0, self.rows).to(self.indices.dtype)
+
+    @cached_property
+    def looped(self) -> LayerBlock:
+        """The block with exactly one self loop per destination, which comes first."""
+        indptr, indices, rows = self.indptr, self.indices, self.rows
+        if bool(self.self_loops.any()):
+            rows, indices = rows[~self.self_loops], indices[~self.self_loops]
+            counts = torch.bincount(rows, minlength=self.num_dst)
+            indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
+        wider = indptr + torch.arange(self.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
+        looped = indices.new_empty(indices.numel() + self.num_dst)
+        looped.scatter_(0, wider[:-1].long(), self.dst_ids.to(indices.dtype))
+        looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+        whole = None if self.whole is None else WholeBlock(self.whole.block.looped, self.whole.places)
+        return LayerBlock(wider, looped, self.num_src, self.dst, whole=whole)
 
     @cached_property
     def symmetric_weights(self) -> tuple[Tensor, Tensor]:
