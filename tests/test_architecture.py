@@ -55,7 +55,7 @@ VOCABULARY = {
 }
 #: Each room, lowest first, and the rooms that it may import beside the vocabulary and itself.
 SYSTEM = {"storage", "threads", "process"}
-DATA = SYSTEM | {"sampling", "graphs", "features", "parts"}
+DATA = SYSTEM | {"sampling", "graphs", "features", "kernels", "parts"}
 MODELS = DATA | {"pipeline", "models", "ranks", "evaluation"}
 ALLOWED = {
     "storage": set(),
@@ -64,6 +64,7 @@ ALLOWED = {
     "sampling": {"storage"},
     "graphs": {"storage"},
     "features": {"storage", "threads", "graphs", "sampling"},
+    "kernels": {"storage", "features"},
     "machine": SYSTEM | {"features"},
     "parts": {"storage", "threads", "graphs", "sampling", "features"},
     "pipeline": {"storage", "threads", "graphs", "sampling", "features", "parts"},
@@ -111,7 +112,7 @@ ALLOWED = {
     | {"hitgnn", "report", "tuning", "page", "service", "a3gnn_surrogate"},
 }
 #: Rooms above that a file names in strings alone: what whoever starts its processes runs or warms up there.
-NAMED = {"fork_server.py": {"sampling", "features", "models", "machine", "profiling"}}
+NAMED = {"fork_server.py": {"sampling", "features", "kernels", "models", "machine", "profiling"}}
 #: Floors of tuning, lowest first: each imports those before it.
 FLOORS = ("study", "beliefs", "engines", "tell", "outcome", "run", "verify")
 

@@ -11,16 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from a3gnn.acceleration.by_torch import attention_by_torch, head_sum_by_torch, sum_scores_by_torch
-from a3gnn.acceleration.functions import signed_attention
 from a3gnn.acceleration.graph import EdgeGraph
 from a3gnn.acceleration.twice import mapped, twice_differentiable
+from a3gnn.kernels.gat import NEGATIVE_SLOPE, NEVER
 from a3gnn.models.layers.activation import Dropout
-from a3gnn.models.layers.edge_attention import NEGATIVE_SLOPE
+from a3gnn.models.layers.attention import (
+    attention_by_torch,
+    head_sum_by_torch,
+    signed_attention,
+    sum_scores_by_torch,
+)
+from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.layers.gat import attended, map_heads
-
-# The score of a slot without attention; as in `a3gnn.models.layers.attention_kernels`.
-_NEVER = -1e30
 
 
 def attended_rows(
@@ -54,21 +56,21 @@ def _sums_by_torch(graph: EdgeGraph, dropout: Dropout, x: Tensor, source_map: Te
     source, target = rows @ source_map.t(), rows[: graph.num_dst] @ target_map.t()
     scores = sum_scores_by_torch(slots, NEGATIVE_SLOPE, source, target, None)
     first = torch.zeros(slots.num_edges, dtype=torch.bool)
-    first[torch.from_numpy(slots.indptr[:-1].astype(np.int64))] = True
+    first[slots.indptr[:-1].long()] = True
     repeated = (slots.ends[0] == slots.ends[1]) & ~first
-    scores = scores.masked_fill(repeated.unsqueeze(1), _NEVER)
+    scores = scores.masked_fill(repeated.unsqueeze(1), NEVER)
     kept = (signed_attention(slots, scores, dropout) > 0) * float(dropout.scale)
     attention = attention_by_torch(slots, kept, scores)
     by_head = rows.unsqueeze(1).expand(-1, len(source_map), -1)
     return head_sum_by_torch(slots, attention, by_head, None).transpose(0, 1).to(x.dtype)
 
 
-def _slots(graph: EdgeGraph) -> EdgeGraph:
-    """Returns the graph of the kernels' slots: each target's self loop, then its edges."""
+def _slots(graph: EdgeGraph) -> LayerBlock:
+    """Returns the block of the kernels' slots: each target's self loop, then its edges."""
     rows = np.arange(graph.num_dst + 1, dtype=np.int32)
     indptr = graph.indptr + rows
     indices = np.insert(graph.indices, graph.indptr[:-1], rows[:-1])
-    return EdgeGraph(indptr, indices, graph.order[:0], graph.num_src)
+    return EdgeGraph(indptr, indices, graph.order[:0], graph.num_src).block
 
 
 def _map_heads(x: Tensor, weight: Tensor) -> Tensor:

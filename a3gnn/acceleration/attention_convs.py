@@ -14,12 +14,12 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from a3gnn.acceleration.attended import attended_rows
 from a3gnn.acceleration.calls import Accelerated, Call
-from a3gnn.acceleration.functions import attention_of, dot_scores, head_sum, pair_scores, sum_scores
 from a3gnn.acceleration.graph import EdgeGraph
 from a3gnn.acceleration.sparse_inputs import mapped_columns
 from a3gnn.acceleration.twice import mapped
+from a3gnn.kernels.gat import NEGATIVE_SLOPE
 from a3gnn.models.layers.activation import Dropout
-from a3gnn.models.layers.edge_attention import NEGATIVE_SLOPE
+from a3gnn.models.layers.attention import attention_of, dot_scores, head_sum, pair_scores, sum_scores
 from a3gnn.models.layers.layer import LayerShapes
 
 # Cost of an edge's score, softmax and sum per head, forward and backward, in the units of `LayerShapes`. Guess.
@@ -156,8 +156,8 @@ class GATConv(Attention, pyg.GATConv):  # type: ignore[misc]
         edge = None
         if edge_attr is not None:
             edge = functional.linear(_in_slots(graph, edge_attr), _scorer(self.lin_edge, self.att_edge))
-        scores = sum_scores(graph, source, target, edge, self.negative_slope)
-        out = head_sum(graph, attention_of(graph, scores, dropout), rows)
+        scores = sum_scores(graph.block, source, target, edge, self.negative_slope)
+        out = head_sum(graph.block, attention_of(graph.block, scores, dropout), rows)
         return self.finished(self.joined(out), own, dtype)
 
 
@@ -193,8 +193,10 @@ class GATv2Conv(Attention, pyg.GATv2Conv):  # type: ignore[misc]
         assert own is not None
         source, target = _by_head(self, x, self.lin_l, dtype), _by_head(self, own, self.lin_r, dtype)
         added = self.edge_rows(graph, edge_attr)
-        scores = pair_scores(graph, source, target, added, self.att[0], self.negative_slope)
-        return self.finished(self.joined(head_sum(graph, attention_of(graph, scores, dropout), source)), own, dtype)
+        scores = pair_scores(graph.block, source, target, added, self.att[0], self.negative_slope)
+        return self.finished(
+            self.joined(head_sum(graph.block, attention_of(graph.block, scores, dropout), source)), own, dtype
+        )
 
 
 class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
@@ -232,8 +234,8 @@ class TransformerConv(Attention, pyg.TransformerConv):  # type: ignore[misc]
         query = _by_head(self, own, self.lin_query, dtype)
         key, value = (_by_head(self, x, lin, dtype) for lin in (self.lin_key, self.lin_value))
         added = self.edge_rows(graph, edge_attr)
-        scores = dot_scores(graph, query, key, added, 1 / math.sqrt(self.out_channels))
-        out = self.joined(head_sum(graph, attention_of(graph, scores, dropout), value, added))
+        scores = dot_scores(graph.block, query, key, added, 1 / math.sqrt(self.out_channels))
+        out = self.joined(head_sum(graph.block, attention_of(graph.block, scores, dropout), value, added))
         if self.root_weight:
             skip = _single(mapped(own, self.lin_skip.weight, self.lin_skip.bias, dtype))
             if self.lin_beta is None:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from a3gnn.acceleration.functions import array_of, unit_of
-from a3gnn.acceleration.kernels import drop_entries
 from a3gnn.features.tensors import as_array
+from a3gnn.kernels.dropout import drop_entries
 from a3gnn.models.layers.activation import Dropout
+from a3gnn.models.layers.compiled import array_of, sum_dtype
 from a3gnn.threads import pool
 
 # Fewest entries that are worth a second thread: some 50 microseconds of work. Guess.
@@ -43,8 +43,9 @@ class _Dropped(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, dropout: Dropout) -> Tensor:
         ctx.dropout = dropout
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        given = array_of(x).reshape(-1), dropout.arguments, unit_of(x)
-        pool.in_chunks(partial(drop_entries, *given, as_array(out).reshape(-1)), x.numel(), _GRAIN)
+        scale = sum_dtype(x).type(dropout.scale)
+        given = array_of(x).reshape(-1), dropout.arguments, scale, as_array(out).reshape(-1)
+        pool.in_chunks(partial(drop_entries, *given), x.numel(), _GRAIN)
         return out
 
     @staticmethod

@@ -11,15 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from a3gnn.acceleration.kernels import add_loops, count_targets, extent, place_edges
+from a3gnn.kernels.edges import add_loops, count_ends, extent, place_edges
+from a3gnn.kernels.sums import Csr, Ints
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.models.layers.layer_kernels import by_source
 from a3gnn.pipeline.known_edges import KnownEdges, known_edges
 
 #: sum: weights only. mean: divided by the number of edges. symmetric: times 1 / sqrt(d_source d_target), where d is the
 #: number of edges into a node (Kipf and Welling, 2017).
 Scaling: TypeAlias = Literal["sum", "mean", "symmetric"]
-Ints: TypeAlias = NDArray[np.int32]
 
 _IDENTITY: Ints = np.empty(0, dtype=np.int32)
 _MOST = np.iinfo(np.int32).max
@@ -55,25 +54,21 @@ class EdgeGraph:
         """Number of edges."""
         return len(self.indices)
 
-    @cached_property
-    def by_source(self) -> tuple[Ints, Ints, Ints]:
-        """Slots sorted by source: each source's start, the slots, and their targets."""
-        starts = np.empty(self.num_src + 1, dtype=np.int32)
-        slots, targets = (np.empty(self.num_edges, dtype=np.int32) for _ in range(2))
-        by_source(self.indptr, self.indices, starts, slots, targets)
-        return starts, slots, targets
+    @property
+    def csr(self) -> Csr:
+        """The edges by target, with their places in the edge list."""
+        return self.indptr, self.indices, self.order
+
+    @property
+    def by_source(self) -> Csr:
+        """The edges by source, with their slots."""
+        return self.block.by_source
 
     @cached_property
-    def order_by_source(self) -> Ints:
-        """The place in the edge list of each slot of `by_source`."""
-        slots = self.by_source[1]
-        return self.order[slots] if len(self.order) else slots
-
-    @cached_property
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """Each slot's source and target, int64."""
-        targets = np.repeat(np.arange(self.num_dst), np.diff(self.indptr))
-        return torch.from_numpy(self.indices.astype(np.int64)), torch.from_numpy(targets)
+    def list_by_source(self) -> Csr:
+        """The edges by source, with their places in the edge list."""
+        starts, targets, slots = self.by_source
+        return starts, targets, self.order[slots] if len(self.order) else slots
 
     @cached_property
     def by_slot(self) -> Tensor | None:
@@ -94,7 +89,7 @@ class EdgeGraph:
         loops = min(self.num_src, self.num_dst)
         indptr = np.empty_like(self.indptr)
         indices, order = (np.empty(self.num_edges + loops, dtype=np.int32) for _ in range(2))
-        add_loops(self.indptr, self.indices, self.order, loops, indptr, indices, order)
+        add_loops(self.csr, loops, (indptr, indices, order))
         edges, last = int(indptr[-1]), self.last_degrees
         degrees = None if last is None else last + np.float32(1)
         return EdgeGraph(indptr, indices[:edges], order[:edges], self.num_src, last_degrees=degrees)
@@ -177,7 +172,7 @@ def _built(edge_index: Tensor, known: KnownEdges, num_src: int, num_dst: int) ->
     if lowest < 0 or top_source >= num_src or top_target >= num_dst:
         return None
     indptr = np.empty(num_dst + 1, dtype=np.int32)
-    count_targets(targets, indptr)
+    count_ends(targets, indptr)
     if ascending:
         return EdgeGraph(indptr, sources.astype(np.int32), _IDENTITY, num_src)
     indices, order = (np.empty(len(sources), dtype=np.int32) for _ in range(2))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from a3gnn.acceleration.kernels import count_entries, take_entries
 from a3gnn.features.tensors import as_array, csr
+from a3gnn.kernels.sparse import count_entries, take_entries
 from a3gnn.models.layers.block import first_rows
 from a3gnn.threads import pool
 

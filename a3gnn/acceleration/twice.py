@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from a3gnn.acceleration.sparse_inputs import sparse_rows
+from a3gnn.models.layers.compiled import gradients
 from a3gnn.models.layers.layer import linear
 from a3gnn.models.layers.sparse_linear import sparse_linear
 
@@ -29,24 +30,6 @@ def twice_differentiable(
         return fast(*inputs)
     out: Tensor = _Twice.apply(fast, by_torch, *inputs)  # type: ignore[no-untyped-call]
     return out
-
-
-def gradients(
-    by_torch: Callable[..., Tensor], inputs: tuple[Tensor | None, ...], needed: tuple[bool, ...], grad: Tensor
-) -> tuple[Tensor | None, ...]:
-    """Returns the gradients of `by_torch` by the needed inputs, which can be differentiated again in grad mode.
-
-    Inputs may depend on each other, or be the same: each derivative holds the others fixed.
-    `needed` has an entry per input; further entries don't count.
-    """
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        own = [None if one is None else one.view_as(one) for one in inputs]  # nothing else depends on these
-        asked = [one is not None and one_needed for one, one_needed in zip(own, needed, strict=False)]
-        wanted = [one for one, is_asked in zip(own, asked, strict=True) if one is not None and is_asked]
-        out = by_torch(*own)
-    found = iter(torch.autograd.grad(out, wanted, grad.to(out.dtype), create_graph=again, allow_unused=True))
-    return tuple(next(found) if is_asked else None for is_asked in asked)
 
 
 def mapped(x: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:

@@ -7,8 +7,8 @@ import dataclasses
 import torch
 from torch import Tensor
 
+from a3gnn.kernels.edges import count_in_edges
 from a3gnn.models.layers.block import LayerBlock, WholeBlock
-from a3gnn.models.layers.layer_kernels import count_in_edges
 from a3gnn.pipeline.batch import MiniBatch, TorchBlock
 from a3gnn.sampling.subgraph import Subgraph
 

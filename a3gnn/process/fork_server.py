@@ -45,9 +45,8 @@ COMPILED = (
     "a3gnn.sampling.sampler",
     "a3gnn.features.opening",
     "a3gnn.models.adam",
-    "a3gnn.models.layers.layer_kernels",
     "a3gnn.models.layers.norm_kernels",
-    "a3gnn.models.layers.sparse_kernels",
+    "a3gnn.kernels.warm_up",
     "a3gnn.machine.host_constants",
 )
 _STDIN = 0

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
-from a3gnn.models.layers.layer_kernels import rectify_rows
+from a3gnn.kernels.dropout import rectify_rows
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.process.memory_guard import MemoryGuard
 from a3gnn.ranks.peers import Member, Peers

@@ -59,26 +59,26 @@ def prefetch_at(_context: Any, address: Any) -> Any:
 
 @intrinsic
 def widened(_context: Any, value: Any) -> Any:
-    """Returns `value`, float32 or the bits of float16 or bfloat16, as float32."""
+    """Returns `value`, the bits of float16 or bfloat16, as float32; float32 and float64 unchanged."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        if value == types.float32:
+        if isinstance(value, types.Float):
             return arguments[0]
         if value == types.uint16:
             return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
         bits = builder.shl(builder.zext(arguments[0], _WORD), _WORD(16))
         return builder.bitcast(bits, ir.FloatType())
 
-    assert value in {types.float32, types.uint16, types.int16}
-    return types.float32(value), codegen
+    assert value in {types.float32, types.float64, types.uint16, types.int16}
+    return (value if value == types.float64 else types.float32)(value), codegen
 
 
 @intrinsic
 def narrowed(_context: Any, value: Any, like: Any) -> Any:
-    """Returns `value`, float32, as an entry of the array `like`: float32, or bfloat16 rounded to nearest even."""
+    """Returns `value` as an entry of the array `like`: of its own type, or float32 as bfloat16, rounded to even."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        if like.dtype == types.float32:
+        if like.dtype == value:
             return arguments[0]
         bits = builder.bitcast(arguments[0], _WORD)
         upper = builder.lshr(bits, _WORD(16))
@@ -88,6 +88,5 @@ def narrowed(_context: Any, value: Any, like: Any) -> Any:
         is_nan = builder.fcmp_unordered("uno", arguments[0], arguments[0])
         return builder.trunc(builder.select(is_nan, builder.or_(upper, _WORD(0x40)), rounded), ir.IntType(16))
 
-    assert value == types.float32
-    assert like.dtype in {types.float32, types.int16}
+    assert like.dtype == value or (value, like.dtype) == (types.float32, types.int16)
     return like.dtype(value, like), codegen

@@ -30,8 +30,8 @@ _DENSE = "synthetic:nodes=400,degree=8,classes=4,features=32"
 _SPARSE = f"{_DENSE},density=0.2"
 #: Hidden channels, for both orders: narrow layers map before they aggregate, wide ones after.
 _NARROW, _WIDE = 8, 256
-#: Modules with kernels that a mini-batch needs or not, depending on its size.
-_BY_SIZE = ("a3gnn.models.layers.layer_kernels", "a3gnn.models.layers.sparse_kernels")
+#: The module whose kernels a mini-batch needs or not, depending on its size.
+_BY_SIZE = ("a3gnn.kernels.warm_up",)
 _FEW = {"batch_size": 32}
 _CACHED = {**_FEW, "cache_bytes": 4096}
 _PARTS = {**_FEW, "num_partitions": 2, "partitioner": "blocks"}

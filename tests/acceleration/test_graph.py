@@ -33,11 +33,11 @@ def test_edges_and_loops(ends: list[tuple[int, int]], ascending: bool) -> None:
     graph = graph_of(edges, 9, 7)
     assert graph is not None
     assert pairs(graph) == listed(edges)
-    starts, slots, targets = graph.by_source
+    starts, targets, slots = graph.by_source
     for source in range(9):
         part = slice(starts[source], starts[source + 1])
         assert (graph.indices[slots[part]] == source).all()
-        assert np.array_equal(graph.ends[1].numpy()[slots[part]], targets[part])
+        assert np.array_equal(graph.block.ends[1].numpy()[slots[part]], targets[part])
     looped = add_self_loops(remove_self_loops(edges)[0], num_nodes=7)[0]
     assert pairs(graph.looped) == listed(looped)
     for rows in range(8):

@@ -14,8 +14,8 @@ from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GraphConv, GraphSAGE
 
 from a3gnn import accelerate
 from a3gnn.acceleration import sparse_inputs, twice
-from a3gnn.acceleration.kernels import take_entries
 from a3gnn.acceleration.sparse_inputs import sparse_rows
+from a3gnn.kernels.sparse import take_entries
 from tests.acceleration.graphs import assert_same, batches, random_edges, weights_of
 
 

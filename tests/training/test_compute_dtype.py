@@ -17,8 +17,8 @@ from a3gnn.apply.train import train
 from a3gnn.config import TrainConfig
 from a3gnn.features import row_kernels
 from a3gnn.features.row_table import AGGREGATORS, input_width
+from a3gnn.kernels import dropout, sums
 from a3gnn.models.layers import aggregation, edge_attention, gat, layer, product
-from a3gnn.models.layers import layer_kernels as kernels
 from a3gnn.models.layers.activation import Dropout
 from a3gnn.models.layers.aggregation import aggregated
 from a3gnn.models.layers.gat import GATLayer
@@ -206,7 +206,7 @@ def test_a_run_that_was_cut_goes_on_bit_identically_and_only_in_its_dtype(small_
 
 @pytest.mark.parametrize("model", ["sage", "gcn", "gin"])
 def test_a_mini_batch_of_any_size_compiles_nothing_more(model, small_graph):
-    warmed = (kernels.collect, kernels.rectify, kernels.gate, row_kernels.mean_rows, row_kernels.weigh_rows)
+    warmed = (sums.collect, dropout.rectify, dropout.gate, row_kernels.mean_rows, row_kernels.weigh_rows)
     task = Task(model=model, hidden_channels=256, fanouts=(3, 2))
     with Trainer(small_graph, CONFIG, task) as trainer:
         list(islice(trainer.steps(0), 1))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, TransformerConv
 from torch_geometric.nn.models import MLP
 
@@ -124,6 +125,40 @@ def test_both_orders_agree(model, make_block):
     x = torch.randn(30, 10)
     first, last = (layer.update(block, layer.sources(x, m), block.destinations(x), m) for m in (True, False))
     torch.testing.assert_close(first, last, rtol=1e-4, atol=1e-5)
+
+
+class Sizes(TorchDispatchMode):
+    """Keeps the number of entries of every tensor that torch makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[int] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self.made += [one.numel() for one in (out if isinstance(out, tuple | list) else [out]) if torch.is_tensor(one)]
+        return out
+
+
+@pytest.mark.parametrize("model", ["gat", "gatv2", "transformer"])
+def test_attention_stores_no_rows_of_edges(model, make_block):
+    block, (layer, _) = make_block(20, 20, num_edges=2000), make_pair(model, 10, 12)
+    x = torch.randn(20, 10, requires_grad=True)
+    with Sizes() as sizes:
+        layer(block, x).square().sum().backward()
+        layer.update(block, layer.sources(x.detach(), True), block.destinations(x.detach()), True)
+    assert max(sizes.made) < block.indices.numel() * 12 / 2
+
+
+@pytest.mark.parametrize("model", ["gat", "gatv2", "transformer"])
+def test_a_layer_and_its_two_steps_have_the_same_outputs_and_gradients(model, make_block):
+    block, (layer, _) = make_block(8, 30), make_pair(model, 10, 4)
+    x = torch.randn(30, 10, requires_grad=True)
+    both = layer(block, x), layer.update(block, layer.sources(x, True), block.destinations(x), True)
+    torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
+    first, second = (torch.autograd.grad(out.sin().sum(), [x, *layer.parameters()]) for out in both)
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dropout", [None, Dropout.of(0.3, 7)], ids=["none", "dropped"])

@@ -4,22 +4,22 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.graphs.graph import Graph
+from a3gnn.kernels import dropout, edges, sparse, sums, warm_up
 from a3gnn.models import adam as adam_kernels
-from a3gnn.models.layers import layer_kernels as kernels
-from a3gnn.models.layers import norm_kernels, sparse_kernels
+from a3gnn.models.layers import norm_kernels
 from a3gnn.task import Task
 from a3gnn.training.trainer import Trainer
 
-MODULES = (kernels, norm_kernels, sparse_kernels, adam_kernels)
+MODULES = (warm_up, norm_kernels, adam_kernels)
 WARMED = (
-    kernels.by_source,
-    kernels.collect,
-    kernels.count_in_edges,
-    kernels.rectify,
-    kernels.gate,
-    sparse_kernels.multiply,
-    sparse_kernels.count_columns,
-    sparse_kernels.sort_tiles,
+    edges.by_source,
+    sums.collect,
+    edges.count_in_edges,
+    dropout.rectify,
+    dropout.gate,
+    sparse.multiply,
+    sparse.count_columns,
+    sparse.sort_tiles,
     norm_kernels.block_moments,
     norm_kernels.scale_and_rectify,
     norm_kernels.block_gradients,

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from a3gnn.features.tensors import as_array
-from a3gnn.models.layers.layer_kernels import gate, rectify, rectify_rows
+from a3gnn.kernels.dropout import gate, rectify, rectify_rows
 from a3gnn.seeding import derive
 from a3gnn.threads import pool
 

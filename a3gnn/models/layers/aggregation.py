@@ -13,10 +13,10 @@ from torch.autograd.function import once_differentiable
 
 from a3gnn.features.row_table import Aggregator, RowTable, aggregate, input_width, weigh
 from a3gnn.features.tensors import as_array, csr
+from a3gnn.kernels.sparse import multiply
+from a3gnn.kernels.sums import collect
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
-from a3gnn.models.layers.layer_kernels import collect
-from a3gnn.models.layers.sparse_kernels import multiply
 from a3gnn.threads import pool
 
 _NONE = np.empty(0, dtype=np.float32)
@@ -127,7 +127,7 @@ def _backward(
     rows, written = as_array(grad.contiguous()), as_array(out)
     gated = np.empty((0, 0), dtype=written.dtype) if alive is None else as_array(alive.detach())
     own_column = out.shape[1] if aggregator == "mean" else 0
-    kernel = partial(collect, rows, own_column, own, weights, *block.by_source, gated, np.float32(scale), written)
+    kernel = partial(collect, rows, own_column, own, weights, block.by_source, gated, np.float32(scale), written)
     pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, 4 * (out.numel() + out.shape[1] * len(weights))))
     return out
 
@@ -155,7 +155,7 @@ class _Sum(torch.autograd.Function):
             return None, by_onto, None, None
         block, by_x = ctx.block, grad.new_empty(ctx.shape)
         rows, weights = grad.contiguous().numpy(), ctx.weights.numpy()
-        kernel = partial(collect, rows, 0, _NONE, weights, *block.by_source, _NO_ROWS, np.float32(1), by_x.numpy())
+        kernel = partial(collect, rows, 0, _NONE, weights, block.by_source, _NO_ROWS, np.float32(1), by_x.numpy())
         moved = 4 * (by_x.numel() + by_x.shape[1] * len(weights))
         pool.in_chunks(kernel, block.num_src, pool.grain(block.num_src, moved))
         return by_x, by_onto, None, None
@@ -177,7 +177,7 @@ def warm_up(aggregator: Aggregator) -> None:
     """Compiles the bfloat16 kernels of hidden layers with `aggregator`, or loads them from numba's cache.
 
     Not every mini-batch runs all of them: it depends on its size. For float32 see
-    `a3gnn.models.layers.layer_kernels.warm_up`.
+    `a3gnn.kernels.warm_up`.
     """
     indptr, indices = torch.tensor([0, 1], dtype=torch.int32), torch.tensor([0], dtype=torch.int32)
     block = LayerBlock(indptr, indices, 1, slice(0, 1), torch.zeros(1))

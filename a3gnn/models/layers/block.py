@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from a3gnn.features.tensors import csr
-from a3gnn.models.layers.layer_kernels import by_source
+from a3gnn.kernels.edges import by_source
+from a3gnn.kernels.sums import Csr
 
 
 class WholeBlock(NamedTuple):
@@ -54,6 +55,21 @@ class LayerBlock:
         """Number of destinations."""
         return self.indptr.numel() - 1
 
+    @property
+    def num_edges(self) -> int:
+        """Number of edges."""
+        return self.indices.numel()
+
+    @cached_property
+    def csr(self) -> Csr:
+        """The edges by destination, on the CPU."""
+        return self.indptr.numpy(), self.indices.numpy(), np.empty(0, dtype=np.int32)
+
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Each edge's source and destination, int64."""
+        return self.indices.long(), self.rows
+
     @cached_property
     def rows(self) -> Tensor:
         """The destination of each edge, int64, shape (num_edges,)."""
@@ -75,6 +91,21 @@ class LayerBlock:
         return self.indices == self.dst_ids.index_select(0, self.rows).to(self.indices.dtype)
 
     @cached_property
+    def looped(self) -> LayerBlock:
+        """The block with exactly one self loop per destination, which comes first."""
+        indptr, indices, rows = self.indptr, self.indices, self.rows
+        if bool(self.self_loops.any()):
+            rows, indices = rows[~self.self_loops], indices[~self.self_loops]
+            counts = torch.bincount(rows, minlength=self.num_dst)
+            indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
+        wider = indptr + torch.arange(self.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
+        looped = indices.new_empty(indices.numel() + self.num_dst)
+        looped.scatter_(0, wider[:-1].long(), self.dst_ids.to(indices.dtype))
+        looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
+        whole = None if self.whole is None else WholeBlock(self.whole.block.looped, self.whole.places)
+        return LayerBlock(wider, looped, self.num_src, self.dst, whole=whole)
+
+    @cached_property
     def symmetric_weights(self) -> tuple[Tensor, Tensor]:
         """GCN's factors of edges and of destinations' own rows, float32, shapes (num_edges,) and (num_dst,).
 
@@ -88,12 +119,12 @@ class LayerBlock:
         return weights.masked_fill_(self.self_loops, 0.0), own.square()
 
     @cached_property
-    def by_source(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """The edges sorted by source, on the CPU: each source's start, the edges, their destinations."""
+    def by_source(self) -> Csr:
+        """The edges sorted by source, on the CPU; their slots are their places in `indices`."""
         starts = np.empty(self.num_src + 1, dtype=np.int32)
-        edges, targets = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
-        by_source(self.indptr.numpy(), self.indices.numpy(), starts, edges, targets)
-        return starts, edges, targets
+        targets, edges = (np.empty(self.indices.numel(), dtype=np.int32) for _ in range(2))
+        by_source(self.indptr.numpy(), self.indices.numpy(), starts, targets, edges)
+        return starts, targets, edges
 
     def runs_compiled(self, x: Tensor) -> bool:
         """Returns whether the compiled kernels can read `x` and the block: dense, on the CPU, destinations first."""

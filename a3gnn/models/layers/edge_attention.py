@@ -18,12 +18,12 @@ from torch_geometric.nn.inits import glorot
 from torch_geometric.utils import softmax
 
 from a3gnn.features.tensors import csr
+from a3gnn.kernels.gat import NEGATIVE_SLOPE
 from a3gnn.models.layers.activation import Dropout, relu_dropout
+from a3gnn.models.layers.attention import attention_of, dot_scores, head_sum, pair_scores
 from a3gnn.models.layers.block import LayerBlock, csr_matmul
 from a3gnn.models.layers.layer import Layer, LayerShapes, linear
 
-#: Slope of LeakyReLU: Veličković et al., 2018, section 2.1.
-NEGATIVE_SLOPE = 0.2
 #: Cost of an edge's score, softmax and product per head, forward and backward, in the units of `LayerShapes`.
 #: Guess.
 EDGE_COST = 3000
@@ -67,49 +67,59 @@ class EdgeAttention(Layer):
         """Returns the destinations' output; see `Layer.forward`."""
         attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
         x = x if dropout is None else relu_dropout(x, dropout)
-        sources = self.sources(x, mapped=True)
+        sources = [linear(x, *one) for one in self._source_maps]
         return self._output(block, sources, self._own(block.destinations(x)), attention).to(x.dtype)
 
     def update(self, block: LayerBlock, sources: Tensor, x: Tensor, mapped: bool) -> Tensor:
         """Returns the destinations' output; see `Layer.update`."""
-        return self._output(block, sources, self._own(x), Dropout.of(0.0))
+        return self._output(block, [sources] * len(self._source_maps), self._own(x), Dropout.of(0.0))
+
+    def sources(self, x: Tensor, mapped: bool) -> Tensor:
+        """Returns the maps of the sources side by side, shape (n_rows, maps * heads * width)."""
+        weights, biases = zip(*self._source_maps, strict=True)
+        return linear(x, torch.cat(weights), torch.cat(biases))
 
     def linear_part(self, block: LayerBlock, x: Tensor) -> list[Tensor]:
         """Returns the maps' outputs without bias: all sources', then the destinations'; see `Layer.linear_part`."""
         own = block.destinations(x)
-        return [linear(x, self._source_map[0]), *(linear(own, weight) for weight, _ in self._own_maps)]
+        sources = [linear(x, weight) for weight, _ in self._source_maps]
+        return sources + [linear(own, weight) for weight, _ in self._own_maps]
 
     def complete(self, block: LayerBlock, linear_part: list[Tensor], seed: int = 0) -> Tensor:
         """Returns the output of mapped rows; see `Layer.complete`."""
         attention = Dropout.of(self.dropout if self.training else 0.0, seed, "attention")
-        maps = [self._source_map, *self._own_maps]
-        sources, *own = (part + bias for part, (_, bias) in zip(linear_part, maps, strict=True))
-        return self._output(block, sources, own, attention)
+        maps, count = self._source_maps + self._own_maps, len(self._source_maps)
+        mapped = [part + bias for part, (_, bias) in zip(linear_part, maps, strict=True)]
+        return self._output(block, mapped[:count], mapped[count:], attention)
 
     @property
     @abstractmethod
-    def _source_map(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of `sources`, shapes (n_columns, in_channels) and (n_columns,)."""
+    def _source_maps(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight and bias of each map of sources, shapes (heads * width, in_channels) and (heads * width,)."""
 
     @property
     @abstractmethod
     def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
-        """Weight and bias of each map of destinations, with the same shapes."""
+        """Weight and bias of each map of destinations."""
 
     def _own(self, x: Tensor) -> list[Tensor]:
         """Returns the destinations' maps of their input rows `x`."""
         return [linear(x, *one) for one in self._own_maps]
 
     @abstractmethod
-    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
+    def _output(self, block: LayerBlock, sources: list[Tensor], own: list[Tensor], attention: Dropout) -> Tensor:
         """Returns the destinations' output, float32.
 
         Args:
             block: The edges.
-            sources: The output of `sources` for every source.
+            sources: Every source's maps; or, for each of them, the output of `sources`.
             own: The output of `_own` for the destinations.
             attention: Dropout of the attention.
         """
+
+    def _by_head(self, rows: Tensor) -> Tensor:
+        """Returns mapped rows by head, shape (n_rows, heads or more, width)."""
+        return at_least_single(rows).view(len(rows), rows.shape[1] // self.width, self.width)
 
     def _joined(self, by_head: Tensor) -> Tensor:
         """Returns `by_head`, (num_dst, heads, width), with heads concatenated or averaged: (num_dst, out_channels)."""
@@ -137,29 +147,18 @@ class GATv2Layer(EdgeAttention):
         """The weights for sources and for destinations; see `Layer.input_weights`."""
         return [self.lin_l.weight, self.lin_r.weight]
 
-    def sources(self, x: Tensor, mapped: bool) -> Tensor:
-        """Returns `W_l x` of all heads, shape (n_rows, heads * width)."""
-        return linear(x, *self._source_map)
-
     @property
-    def _source_map(self) -> tuple[Tensor, Tensor]:
-        return self.lin_l.weight, self.lin_l.bias
+    def _source_maps(self) -> list[tuple[Tensor, Tensor]]:
+        return [(self.lin_l.weight, self.lin_l.bias)]
 
     @property
     def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
         return [(self.lin_r.weight, self.lin_r.bias)]
 
-    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
-        indptr, indices = with_self_loops(block)
-        counts = (indptr[1:] - indptr[:-1]).long()
-        by_head = at_least_single(sources).view(block.num_src, self.heads, self.width)
-        target = at_least_single(own[0]).view(-1, self.heads, self.width)
-        pairs = by_head.index_select(0, indices)
-        pairs = pairs.add_(target.repeat_interleave(counts, dim=0, output_size=indices.numel()))
-        pairs = functional.leaky_relu_(pairs, NEGATIVE_SLOPE)
-        score = torch.stack([pairs[:, head] @ weight for head, weight in enumerate(self.att[0])], dim=1)
-        attention = at_slots(attention, block, looped=True)
-        return self._joined(attention_sum(indptr, indices, score, by_head, attention)) + self.bias
+    def _output(self, block: LayerBlock, sources: list[Tensor], own: list[Tensor], attention: Dropout) -> Tensor:
+        source, target = self._by_head(sources[0]), self._by_head(own[0])
+        score = pair_scores(block.looped, source, target, None, self.att[0], NEGATIVE_SLOPE)
+        return self._joined(attention_sum(block.looped, score, source, attention)) + self.bias
 
 
 class TransformerLayer(EdgeAttention):
@@ -177,28 +176,18 @@ class TransformerLayer(EdgeAttention):
         """The weights for keys, queries, values and the node itself; see `Layer.input_weights`."""
         return [one.weight for one in (self.lin_key, self.lin_query, self.lin_value, self.lin_skip)]
 
-    def sources(self, x: Tensor, mapped: bool) -> Tensor:
-        """Returns every head's key, then every head's value, shape (n_rows, 2 * heads * width)."""
-        return linear(x, *self._source_map)
-
     @property
-    def _source_map(self) -> tuple[Tensor, Tensor]:
-        maps = self.lin_key, self.lin_value
-        return torch.cat([one.weight for one in maps]), torch.cat([one.bias for one in maps])
+    def _source_maps(self) -> list[tuple[Tensor, Tensor]]:
+        return [(one.weight, one.bias) for one in (self.lin_key, self.lin_value)]
 
     @property
     def _own_maps(self) -> list[tuple[Tensor, Tensor]]:
         return [(one.weight, one.bias) for one in (self.lin_query, self.lin_skip)]
 
-    def _output(self, block: LayerBlock, sources: Tensor, own: list[Tensor], attention: Dropout) -> Tensor:
-        indptr, indices = block.indptr, block.indices
-        rows = at_least_single(sources).view(block.num_src, 2 * self.heads, self.width)
-        query = at_least_single(own[0]).view(-1, self.heads, self.width)
-        keys = rows[:, : self.heads].index_select(0, indices)
-        score = (query.index_select(0, block.rows) * keys).sum(dim=2) / math.sqrt(self.width)
-        attention = at_slots(attention, block, looped=False)
-        out = self._joined(attention_sum(indptr, indices, score, rows, attention))
-        return out + at_least_single(own[1])
+    def _output(self, block: LayerBlock, sources: list[Tensor], own: list[Tensor], attention: Dropout) -> Tensor:
+        key, value, query = (self._by_head(one) for one in (*sources, own[0]))
+        score = dot_scores(block, query, key, None, 1 / math.sqrt(self.width))
+        return self._joined(attention_sum(block, score, value, attention)) + at_least_single(own[1])
 
 
 def edges_cost(work: LayerShapes, heads: int) -> float:
@@ -206,61 +195,40 @@ def edges_cost(work: LayerShapes, heads: int) -> float:
     return EDGE_COST * work.num_edges * heads * (1 if work.trains else _FORWARD_SHARE)
 
 
-def with_self_loops(block: LayerBlock) -> tuple[Tensor, Tensor]:
-    """Returns the block's `indptr` and `indices` with exactly one self loop per destination, which comes first."""
-    indptr, indices, rows = block.indptr, block.indices, block.rows
-    if bool(block.self_loops.any()):
-        rows, indices = rows[~block.self_loops], indices[~block.self_loops]
-        counts = torch.bincount(rows, minlength=block.num_dst)
-        indptr = functional.pad(counts.cumsum(0), (1, 0)).to(indptr.dtype)
-    wider = indptr + torch.arange(block.num_dst + 1, device=indptr.device, dtype=indptr.dtype)
-    looped = indices.new_empty(indices.numel() + block.num_dst)
-    looped.scatter_(0, wider[:-1].long(), block.dst_ids.to(indices.dtype))
-    looped.scatter_(0, torch.arange(indices.numel(), device=indices.device) + rows + 1, indices)
-    return wider, looped
+def attention_sum(block: LayerBlock, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
+    """Returns each destination's sums, weighted by the softmax of its scores, shape (num_dst, heads, width).
 
-
-def at_slots(dropout: Dropout, block: LayerBlock, *, looped: bool) -> Dropout:
-    """Returns `dropout` with the places that the block's attention slots, one row each, have in the whole mini-batch.
+    On a device it is one product with a block matrix whose row h * num_dst + i is destination i under head h. So
+    messages per edge and head are never stored.
 
     Args:
-        dropout: Dropout of the attention.
         block: The edges.
-        looped: Whether the slots come from `with_self_loops`; if not, they are the edges.
+        score: float32, or float64 on the CPU, shape (num_edges, heads).
+        by_head: The sources' rows, of the same dtype, contiguous, shape (num_src, heads or more, width); the last
+            `heads` of each source are summed.
+        dropout: Dropout of the softmax's output.
     """
-    if block.whole is None or not dropout.threshold:
+    if not score.is_cuda:
+        return head_sum(block, attention_of(block, score, dropout), by_head)
+    attention = softmax(score, ptr=block.indptr.long())
+    if dropout.threshold:
+        attention = attention * _at_slots(dropout, block).factors(attention)
+    num_src, rows, width = by_head.shape
+    heads = score.shape[1]
+    starts, columns = by_head_matrix(block.indptr, block.indices, heads, num_src, rows)
+    flat = by_head.reshape(num_src * rows, width)
+    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
+    return out.view(heads, block.num_dst, width).transpose(0, 1)
+
+
+def _at_slots(dropout: Dropout, block: LayerBlock) -> Dropout:
+    """Returns `dropout` with the places that the block's edges, one row each, have in the whole mini-batch."""
+    if block.whole is None:
         return dropout
-    own, whole = (
-        (with_self_loops(one)[0] if looped else one.indptr).long().cpu() for one in (block, block.whole.block)
-    )
+    own, whole = block.indptr.long().cpu(), block.whole.block.indptr.long()
     first = whole[block.whole.places[: block.num_dst].cpu()] - own[:-1]
     places = torch.arange(int(own[-1])) + first.repeat_interleave(own.diff())
     return dropout.at(places.to(block.indptr.device), int(whole[-1]))
-
-
-def attention_sum(indptr: Tensor, indices: Tensor, score: Tensor, by_head: Tensor, dropout: Dropout) -> Tensor:
-    """Returns each destination's sums, weighted by the softmax of its scores, float32, shape (num_dst, heads, width).
-
-    It is one product with a block matrix whose row h * num_dst + i is destination i under head h. So messages per edge
-    and head are never stored.
-
-    Args:
-        indptr: The edges' indptr, int32 or int64, shape (num_dst + 1,).
-        indices: The edges' sources, same dtype, shape (num_edges,).
-        score: float32, shape (num_edges, heads).
-        by_head: The sources' rows, float32, contiguous, shape (num_src, heads or more, width); the last `heads` of each
-            source are summed.
-        dropout: Dropout of the softmax's output.
-    """
-    attention = softmax(score, ptr=indptr.long())
-    if dropout.threshold:
-        attention = attention * dropout.factors(attention)
-    num_src, rows, width = by_head.shape
-    num_dst, heads = indptr.numel() - 1, score.shape[1]
-    starts, columns = by_head_matrix(indptr, indices, heads, num_src, rows)
-    flat = by_head.reshape(num_src * rows, width)
-    out: Tensor = _EdgeWeightedSum.apply(starts, columns, attention.t().flatten(), flat)  # type: ignore[no-untyped-call]
-    return out.view(heads, num_dst, width).transpose(0, 1)
 
 
 def by_head_matrix(indptr: Tensor, indices: Tensor, heads: int, num_src: int, rows: int) -> tuple[Tensor, Tensor]:

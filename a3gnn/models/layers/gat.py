@@ -15,18 +15,10 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import glorot
 
 from a3gnn.features.tensors import as_array
-from a3gnn.models.layers import attention_kernels as kernels
+from a3gnn.kernels import gat as kernels
 from a3gnn.models.layers.activation import Dropout, rectify_in_place, relu_dropout
 from a3gnn.models.layers.block import LayerBlock
-from a3gnn.models.layers.edge_attention import (
-    EDGE_COST,
-    NEGATIVE_SLOPE,
-    at_least_single,
-    at_slots,
-    attention_sum,
-    edges_cost,
-    with_self_loops,
-)
+from a3gnn.models.layers.edge_attention import EDGE_COST, at_least_single, attention_sum, edges_cost
 from a3gnn.models.layers.layer import Layer, LayerShapes, linear, work_of
 from a3gnn.models.layers.product import multiply, sum_of_products
 from a3gnn.threads import pool
@@ -136,11 +128,10 @@ class GATLayer(Layer):
             target: The destinations' scores, same dtype, shape (num_dst, heads).
             dropout: Dropout of the attention.
         """
-        indptr, indices = with_self_loops(block)
-        counts = (indptr[1:] - indptr[:-1]).long()
-        own = target.repeat_interleave(counts, dim=0, output_size=indices.numel())
-        score = functional.leaky_relu(source.index_select(0, indices) + own, NEGATIVE_SLOPE)
-        return attention_sum(indptr, indices, score, by_head, at_slots(dropout, block, looped=True))
+        looped = block.looped
+        score = source.index_select(0, looped.indices) + target.index_select(0, looped.rows)
+        score = functional.leaky_relu(score, kernels.NEGATIVE_SLOPE)
+        return attention_sum(looped, score, by_head, dropout)
 
     def _output(self, out: Tensor) -> Tensor:
         return (out.flatten(1) if self.concat else out.mean(dim=1)) + self.bias

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from a3gnn.features.tensors import lent
-from a3gnn.models.layers.sparse_kernels import count_columns, multiply, sort_tiles
+from a3gnn.kernels.sparse import count_columns, multiply, sort_tiles
 from a3gnn.threads import pool
 
 # Rows whose gradients fit a core's cache, 1 KiB each at 256 channels: 512 to 2,048 were alike on 2 MiB. Guess.

@@ -1,9 +1,8 @@
-"""Compiled kernels of graph attention over unmapped rows. All release the GIL.
+"""Compiled kernels of GAT over unmapped rows. All release the GIL, and work as those of `a3gnn.kernels.sums`.
 
-Each call works on rows `low` to `high` of its output, on one thread. `a3gnn.threads.pool` splits the output; the split
-doesn't change a bit of the results. An attention slot is an edge or a self loop. The slots of destination i begin at
-`indptr[i] + i`, its self loop first. An edge from a node to itself has a slot with attention 0. Dropped slots keep
-their attention, negated. Rows are float32, or int16 for the bits of bfloat16; all else is float32.
+An attention slot is an edge or a self loop. The slots of destination i begin at `indptr[i] + i`, its self loop first.
+An edge from a node to itself has a slot with attention 0. Dropped slots keep their attention, negated. Rows are
+float32, or int16 for the bits of bfloat16; all else is float32.
 """
 
 from __future__ import annotations
@@ -14,17 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.features.row_kernels import prefetch_row, settle, sum_of
-from a3gnn.models.layers.layer_kernels import random_bits, softmax
+from a3gnn.kernels.attention import normalize
+from a3gnn.kernels.dropout import Dropping
+from a3gnn.kernels.sums import AHEAD, Csr
 from a3gnn.storage.compiled import njit
 from a3gnn.storage.intrinsics import widened
 
 _Pair = tuple[NDArray[Any], NDArray[Any]]
-# Edges between the current row and the prefetched one. Guess.
-_AHEAD = 4
-# LeakyReLU's negative slope: Veličković et al., 2018, section 2.1.
-_SLOPE = np.float32(0.2)
-_ZERO = np.float32(0)
-_NEVER = np.float32(-1e30)  # the score of a slot without attention
+#: LeakyReLU's slope below 0: Veličković et al., 2018, section 2.1.
+NEGATIVE_SLOPE = 0.2
+#: The score of a slot without attention.
+NEVER = -1e30
+_SLOPE, _NEVER, _ZERO = np.float32(NEGATIVE_SLOPE), np.float32(NEVER), np.float32(0)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -36,7 +36,7 @@ def _leaky(score: np.float32) -> Any:
 def attend(
     block: _Pair,
     scores: _Pair,
-    dropping: tuple[np.uint32, np.float32, np.uint32, np.uint32],
+    dropping: Dropping,
     first_slots: NDArray[np.int64],
     x: NDArray[Any],
     attention: NDArray[np.float32],
@@ -59,8 +59,7 @@ def attend(
         high: Past the last row.
     """
     (indptr, indices), (source, target) = block, scores
-    threshold, scale, low_key, high_key = dropping
-    heads, base, row_bytes = source.shape[1], x.ctypes.data, x.shape[1] * x.itemsize
+    scale, heads, base, row_bytes = dropping[1], source.shape[1], x.ctypes.data, x.shape[1] * x.itemsize
     scratch = np.empty(x.shape[1], dtype=np.float32)
     for i in range(low, high):
         begin, end = indptr[i], indptr[i + 1]
@@ -73,13 +72,7 @@ def attend(
             for h in range(heads):
                 row[h] = _NEVER if s == i else _leaky(source[s, h] + target[i, h])
         own = attention[first : end + i + 1]
-        softmax(own)
-        if threshold > 0:
-            begins = first_slots[i] if len(first_slots) else np.int64(first)
-            flat, place = own.reshape(-1), np.uint32(begins * heads)
-            for k in range(len(flat)):
-                dropped = random_bits(low_key, high_key, np.uint32(k) + place) < threshold
-                flat[k] = -flat[k] if dropped else flat[k]
+        normalize(own, dropping, first_slots[i] if len(first_slots) else np.int64(first))
         for h in range(heads):
             total = sum_of(out[h, i], scratch)
             _sum_slots(own, h, scale, x, i, indices[begin:end], total)
@@ -160,7 +153,7 @@ def score_gradients(
         means[:] = _ZERO
         for slot in range(begin + i, end + i + 1):
             s = i if slot == begin + i else indices[slot - i - 1]
-            ahead = indices[min(slot - i + _AHEAD, len(indices) - 1)] if end > begin else s
+            ahead = indices[min(slot - i + AHEAD, len(indices) - 1)] if end > begin else s
             prefetch_row(base + ahead * row_bytes, row_bytes)
             row, weights, changes = x[s], attention[slot], by_slot[slot]
             for h in range(heads):
@@ -196,7 +189,7 @@ def collect_attended(
     block: _Pair,
     attention: NDArray[np.float32],
     scale: np.float32,
-    sorted_edges: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
+    by_source: Csr,
     by_scores: _Pair,
     maps: _Pair,
     alive: NDArray[Any],
@@ -212,7 +205,7 @@ def collect_attended(
         block: See `attend`.
         attention: The output of `attend`.
         scale: Factor of the kept slots.
-        sorted_edges: `LayerBlock.by_source`.
+        by_source: The edges by source.
         by_scores: Gradients by the sources' and destinations' scores, with the shapes of `scores`.
         maps: Maps from rows to sources' and to destinations' scores, shape (heads, width).
         alive: The sources' rows after ReLU and dropout, to include their gradient; empty if there was no activation.
@@ -221,15 +214,15 @@ def collect_attended(
         low: First row.
         high: Past the last row.
     """
-    (indptr, _), (starts, edges, targets) = block, sorted_edges
-    (by_source, by_target), (source_map, target_map) = by_scores, maps
+    (indptr, _), (starts, targets, edges) = block, by_source
+    (by_source_score, by_target), (source_map, target_map) = by_scores, maps
     heads, rows = grad.shape[0], grad.shape[1]
     scratch = np.empty(out.shape[1], dtype=np.float32)
     for s in range(low, high):
         total = sum_of(out[s], scratch)
         total[:] = _ZERO
         for h in range(heads):
-            _add(by_source[s, h], source_map[h], total)
+            _add(by_source_score[s, h], source_map[h], total)
             if s < rows:
                 _add(by_target[s, h], target_map[h], total)
                 _add(max(attention[indptr[s] + s, h], _ZERO) * scale, grad[h, s], total)

@@ -1,4 +1,4 @@
-"""Compiled kernels over CSR matrices: products with dense ones, and transposition. All release the GIL.
+"""Compiled kernels over CSR matrices: products with dense ones, transposition, making them. All release the GIL.
 
 Each call works on a range of its output, on one thread. `a3gnn.threads.pool` splits the output. One call sums each row
 in the order of the entries, so the split doesn't change a bit of the results. A pass over a sum adds four entries,
@@ -116,15 +116,53 @@ def sort_tiles(
                 sorted_values[at] = values[e]
 
 
-def warm_up() -> None:
-    """Compiles these kernels or loads them from numba's cache."""
-    matrix = np.zeros((1, 1), dtype=np.float32)
-    indptr, indices, starts = (
-        np.arange(2, dtype=np.int32),
-        np.zeros(1, dtype=np.int32),
-        np.zeros((1, 2), dtype=np.int64),
-    )
-    multiply(indptr, indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)
-    count_columns(indptr, indices, 1, starts, 0, 1)
-    sort_tiles(indptr, indices, matrix[0], 1, starts, indices.copy(), matrix[0].copy(), 0, 1)
-    multiply(starts[0], indices, matrix[0], matrix, matrix[0], matrix.copy(), 0, 1)
+@njit(cache=True, nogil=True)
+def count_entries(x: NDArray[Any], counts: NDArray[np.int64], low: int, high: int) -> None:
+    """Writes how many entries of rows `low` to `high` of `x` are not 0."""
+    for i in range(low, high):
+        row, count = x[i], 0
+        for j in range(len(row)):
+            count += row[j] != 0
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def take_entries(
+    x: NDArray[Any],
+    bits: NDArray[Any],
+    indptr: NDArray[Any],
+    indices: NDArray[Any],
+    values: NDArray[Any],
+    low: int,
+    high: int,
+) -> None:
+    """Writes the columns and values of the entries of rows `low` to `high` of `x` that are not 0.
+
+    It looks at 32 entries at once, which is most of the work where nearly all are 0.
+
+    Args:
+        x: Shape (n_rows, n_columns).
+        bits: The same memory as unsigned integers.
+        indptr: Start of each row's entries, shape (n_rows + 1,).
+        indices: Written, shape (num_stored,).
+        values: Written, shape (num_stored,).
+        low: First row.
+        high: Past the last row.
+    """
+    for i in range(low, high):
+        row, words, at, end, j = x[i], bits[i], indptr[i], indptr[i + 1], 0
+        while at < end and j < len(row):
+            stop, some = min(j + 32, len(row)), words[j]
+            if stop == j + 32:
+                for k in range(1, 32):
+                    some |= words[j + k]
+            if some or stop != j + 32:
+                for c in range(j, stop):
+                    if row[c] != 0 and at < end:
+                        indices[at] = c
+                        values[at] = row[c]
+                        at += 1
+            j = stop
+        for missing in range(at, end):  # another thread has changed the row since it was counted
+            indices[missing] = 0
+            values[missing] = 0

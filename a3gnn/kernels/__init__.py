@@ -1,0 +1,1 @@
+"""Compiled kernels over edges and rows, for built-in and for accelerated layers."""
