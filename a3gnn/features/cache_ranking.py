@@ -15,7 +15,7 @@ from a3gnn.features.cache_kernels import log_not_sampled
 from a3gnn.features.stored_rows import StoredRows, rows_of
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.seeding import derive, generator
 from a3gnn.storage.compiled import readonly
 
@@ -112,7 +112,7 @@ def presampled(
         seeds: Seeds of each mini-batch, in training's order; by default the train nodes, shuffled.
         most: Largest number of mini-batches; 0 samples none, None all of them.
     """
-    sampler = NeighborSampler(graph.indptr, graph.indices, fanouts, seed=derive(seed, "presample", "neighbours"))
+    sampler = Sampler(graph.edges, fanouts, seed=derive(seed, "presample", "neighbours"))
     if seeds is None:
         order = generator(seed, "presample", "seeds").permutation(graph.train_ids)
         seeds = (order[start : start + batch_size] for start in range(0, len(order), batch_size))

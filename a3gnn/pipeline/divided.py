@@ -21,10 +21,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import SampledBatch, Sampler, Stages
+from a3gnn.pipeline.stages import SampledBatch, Stages
 from a3gnn.pipeline.watch import Watch
 from a3gnn.sampling.share import Shares, cut, seed_bounds
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import staged_map
 
@@ -201,7 +201,7 @@ class RepeatedWork:
 
 
 def repeated_work(
-    sampler: Sampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
+    sampler: AnySampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
 ) -> RepeatedWork:
     """Returns the work that shares repeat in the mini-batches `planned`, sampled as in epoch 0.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,17 +17,10 @@ from a3gnn.features.tensors import lent
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch, Upload
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Subgraph
 
 # Ratio of a buffer's rows to the rows of the longest mini-batch so far. Guess.
 _SLACK = 1.1
-
-
-class Sampler(Protocol):
-    """Samples neighborhoods."""
-
-    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +49,7 @@ class Stages:
         dtype: Type of dense features, float32 or bfloat16; the same as in `buffers`.
     """
 
-    sampler: Sampler
+    sampler: AnySampler
     store: FeatureStore
     labels: NDArray[Any]
     device: str

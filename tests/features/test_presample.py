@@ -5,7 +5,7 @@ from a3gnn.features import cache_ranking as presample
 from a3gnn.features.cache_ranking import cached_nodes, most_needed_first, presampled
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 
 def test_an_epoch_is_drawn_once_and_alike_every_time(small_graph: Graph) -> None:
@@ -45,7 +45,7 @@ def test_presampled_rows_serve_more_reads_than_as_many_at_random(small_graph: Gr
     chosen = cached_nodes(small_graph, room, "presample", fanouts=(4, 3), batch_size=60, seed=1)
     cached = np.zeros(small_graph.num_nodes, dtype=bool)
     cached[chosen] = True
-    sampler = NeighborSampler(small_graph.indptr, small_graph.indices, (4, 3), seed=9)
+    sampler = Sampler(small_graph.edges, (4, 3), seed=9)
     hits = [cached[sampler.sample(small_graph.train_ids[i : i + 60], 0, i).n_id].mean() for i in range(0, 600, 60)]
     assert np.mean(hits) > 1.2 * cached.mean()
 

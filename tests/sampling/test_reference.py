@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from a3gnn.graphs.edges import Edges
 from a3gnn.pipeline.device_sampler import DeviceSampler
-from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
 from tests.sampling.reference import Edge, Expected, Options, sample
 
@@ -80,7 +80,7 @@ HOW = {
 def test_edges_are_those_of_the_reference(number: int, seeds: str, how: str) -> None:
     case = Case(number, repeats=seeds != "distinct")
     options = replace(case.options, disjoint=seeds == "disjoint", **HOW[how])
-    sampler = EdgeSampler(
+    sampler = Sampler(
         case.edges(options.weighted),
         options.fanouts,
         seed=options.seed,
@@ -100,11 +100,11 @@ def test_edges_are_those_of_the_reference(number: int, seeds: str, how: str) -> 
 
 @CASES
 @pytest.mark.parametrize("bias", [1.0, 3.0])
-@pytest.mark.parametrize("sampler", [NeighborSampler, DeviceSampler])
+@pytest.mark.parametrize("sampler", [Sampler, DeviceSampler])
 def test_neighbors_are_those_of_the_reference(number: int, bias: float, sampler: type) -> None:
     case = Case(number, repeats=False)
-    edges, options = case.edges(weighted=False), replace(case.options, bias=bias)
-    made = sampler(edges.indptr, edges.indices, options.fanouts, seed=options.seed, bias_rate=bias, cached=case.mask)
+    edges, options = replace(case.edges(weighted=False), ids=None), replace(case.options, bias=bias)
+    made = sampler(edges, options.fanouts, seed=options.seed, bias_rate=bias, cached=case.mask)
     for _ in range(2):
         subgraph = made.sample(case.seeds.astype(np.int32), options.epoch, options.batch)
         same(subgraph, case.expected(options), ids=False)
