@@ -86,9 +86,24 @@ class Stages:
         x, hits = self._read(subgraph, locked)
         y = torch.from_numpy(np.asarray(self.labels)[subgraph.n_id[: subgraph.num_seeds]])
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
-        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
-        place = (sampled.epoch, sampled.index, subgraph)
-        return MiniBatch(*place, x, y, *structure, hits, seconds, self.aggregator)
+        return self._batch(sampled, x=x, y=y, hits=hits, seconds=seconds)
+
+    def _batch(
+        self, sampled: SampledBatch, *, x: torch.Tensor, y: torch.Tensor, hits: int, seconds: StageSeconds
+    ) -> MiniBatch:
+        """Returns the mini-batch of `sampled`, on the host, with these features and labels."""
+        return MiniBatch(
+            epoch=sampled.epoch,
+            index=sampled.index,
+            subgraph=sampled.subgraph,
+            x=x,
+            y=y,
+            indptr=torch.from_numpy(sampled.subgraph.indptr),
+            indices=torch.from_numpy(sampled.subgraph.indices),
+            hits=hits,
+            seconds=seconds,
+            aggregator=self.aggregator,
+        )
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Samples and gathers the mini-batch `planned`."""
@@ -134,10 +149,8 @@ class DeferredStages(Stages):
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:
         """Returns the mini-batch with its structure; `x` and `y` have no rows."""
-        subgraph, none = sampled.subgraph, torch.empty(0)
-        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
-        seconds = StageSeconds(sampled.seconds, 0.0, 0.0, 0.0)
-        return MiniBatch(sampled.epoch, sampled.index, subgraph, none, none, *structure, 0, seconds, self.aggregator)
+        none = torch.empty(0)
+        return self._batch(sampled, x=none, y=none, hits=0, seconds=StageSeconds(sampled.seconds, 0.0, 0.0, 0.0))
 
     def read(self, batch: MiniBatch, subgraph: Subgraph) -> MiniBatch:
         """Returns the part `subgraph` of `batch`, or all of it, with features and labels."""

@@ -18,7 +18,7 @@ INDICES = np.array([4, 4, 4, 4, 5], dtype=np.int32)
 )
 def test_what_shares_reach_together_is_counted_in_each(weights, shared, rows):
     sampler = Sampler(Edges(INDPTR, INDICES), (2, 2), seed=0)
-    planned = [PlannedBatch(0, 0, np.arange(4, dtype=np.int32))]
+    planned = [PlannedBatch(index=0, part=0, seeds=np.arange(4, dtype=np.int32))]
     cut = repeated_work(sampler, planned, weights, independent=False)
     assert (cut.sampled_edges, cut.trained_edges, cut.rows) == (1.0, shared, rows)
     alone = repeated_work(sampler, planned, weights, independent=True)
@@ -27,5 +27,7 @@ def test_what_shares_reach_together_is_counted_in_each(weights, shared, rows):
 
 def test_a_graph_without_edges_repeats_nothing():
     sampler = Sampler(Edges(np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32)), (2,), seed=0)
-    found = repeated_work(sampler, [PlannedBatch(0, 0, np.arange(4, dtype=np.int32))], (1, 1), independent=True)
+    found = repeated_work(
+        sampler, [PlannedBatch(index=0, part=0, seeds=np.arange(4, dtype=np.int32))], (1, 1), independent=True
+    )
     assert (found.sampled_edges, found.trained_edges, found.rows) == (1.0, 1.0, 1.0)

@@ -136,8 +136,17 @@ def _mini_batch(graph: Graph) -> MiniBatch:
     subgraph = sampler.sample(graph.train_ids[:_SEEDS].astype(np.int32), epoch=0, batch=0)
     x = torch.from_numpy(graph.features.arrays()["x"][subgraph.n_id])
     y = torch.from_numpy(graph.labels[subgraph.n_id[:_SEEDS]])
-    indptr, indices = torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices)
-    return MiniBatch(0, 0, subgraph, x, y, indptr, indices, 0, StageSeconds(0, 0, 0, 0))
+    return MiniBatch(
+        epoch=0,
+        index=0,
+        subgraph=subgraph,
+        x=x,
+        y=y,
+        indptr=torch.from_numpy(subgraph.indptr),
+        indices=torch.from_numpy(subgraph.indices),
+        hits=0,
+        seconds=StageSeconds(0, 0, 0, 0),
+    )
 
 
 def _case_of(name: AcceleratedModel, batch: MiniBatch) -> tuple[Case, list[LayerResult]]:
