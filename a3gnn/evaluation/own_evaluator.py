@@ -18,7 +18,7 @@ from a3gnn.evaluation.neighborhoods import Neighborhoods
 from a3gnn.graphs.graph import Graph
 from a3gnn.models.own.inputs import Extent, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel, seeded
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.seeding import derive
 from a3gnn.task import OwnModel, Sampled, Task
 from a3gnn.units import format_size
@@ -170,7 +170,7 @@ def planned_outputs(
         for ids in plan.batches:
             yield ids, found[torch.from_numpy(ids.astype(np.int64)).to(device)]
         return
-    sampler = NeighborSampler(graph.indptr, graph.indices, plan.fanouts, seed=seed)
+    sampler = Sampler(graph.edges, plan.fanouts, seed=seed)
     for number, ids in enumerate(plan.batches):
         on_chunk()
         subgraph = sampler.sample(ids, 0, number)

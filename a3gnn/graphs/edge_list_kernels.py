@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.storage.compiled import njit
+
+Integer = TypeVar("Integer", np.int32, np.int64)
 
 #: Longest row for insertion sort, which is faster on short rows; most rows are short. Guess.
 _LONGEST_INSERTION_SORT = 48
@@ -214,3 +218,78 @@ def draw_pairs(
             second[kept] = b
             kept += 1
     return first[:kept], second[:kept]
+
+
+@njit(cache=True, nogil=True)
+def cached_first(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    cached: NDArray[np.bool_],
+    values: NDArray[Integer],
+    out: NDArray[Integer],
+) -> NDArray[np.int32]:
+    """Copies `values`, one per edge, to `out`, each row's cached in-neighbors first; both kinds keep their order.
+
+    Returns:
+        The number of cached in-neighbors per row, int32, shape (num_nodes,).
+    """
+    counts = np.zeros(len(indptr) - 1, dtype=np.int32)
+    for v in range(len(counts)):
+        front = indptr[v]
+        for e in range(indptr[v], indptr[v + 1]):
+            if cached[indices[e]]:
+                out[front] = values[e]
+                front += 1
+        counts[v] = front - indptr[v]
+        for e in range(indptr[v], indptr[v + 1]):
+            if not cached[indices[e]]:
+                out[front] = values[e]
+                front += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def is_by_target(sources: NDArray[Any], targets: NDArray[Any]) -> bool:
+    """Returns whether targets ascend, and sources ascend among equal targets."""
+    for e in range(1, len(targets)):
+        if targets[e] < targets[e - 1] or (targets[e] == targets[e - 1] and sources[e] < sources[e - 1]):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def places_by_target(sources: NDArray[Any], targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:
+    """Returns the places of edges, int64, by target, then source, then original order: a radix sort of two passes."""
+    by_source = _ordered_by(sources, np.arange(len(sources)), num_nodes)
+    order: NDArray[np.int64] = _ordered_by(targets, by_source, num_nodes)
+    return order
+
+
+@njit(nogil=True)
+def _ordered_by(nodes: NDArray[Any], places: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Returns the `places` of edges sorted by their `nodes`; the sort is stable."""
+    order, ends = np.empty(len(places), dtype=np.int64), np.zeros(num_nodes + 1, dtype=np.int64)
+    for e in range(len(nodes)):
+        ends[nodes[e] + 1] += 1
+    for v in range(num_nodes):
+        ends[v + 1] += ends[v]
+    for e in places:
+        order[ends[nodes[e]]] = e
+        ends[nodes[e]] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def write_edge_index(indptr: NDArray[np.int32], indices: NDArray[np.int32], edge_index: NDArray[Any]) -> None:
+    """Writes a CSR's sources and targets to `edge_index`, integers of shape (2, num_edges)."""
+    for i in range(len(indptr) - 1):
+        for e in range(indptr[i], indptr[i + 1]):
+            edge_index[0, e] = indices[e]
+            edge_index[1, e] = i
+
+
+@njit(cache=True, nogil=True)
+def take_ids(ids: NDArray[Any], places: NDArray[np.int64]) -> None:
+    """Replaces `places` by the `ids` at these places."""
+    for e in range(len(places)):
+        places[e] = ids[places[e]]

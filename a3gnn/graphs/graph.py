@@ -33,6 +33,8 @@ from a3gnn.units import count
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from a3gnn.graphs.edges import Edges
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(GraphArrays):
@@ -46,6 +48,13 @@ class Graph(GraphArrays):
         >>> graph.num_nodes
         1000
     """
+
+    @property
+    def edges(self) -> Edges:
+        """In-neighbors as samplers take them, without ids."""
+        from a3gnn.graphs.edges import Edges  # numba is slow to import, and readers of a graph need none
+
+        return Edges(self.indptr, self.indices)
 
     @classmethod
     def load(cls, spec: str | Path, split: str | Sequence[float] | None = None, split_seed: int = 0) -> Self:

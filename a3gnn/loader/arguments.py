@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from a3gnn.checks import whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import Edges
 from a3gnn.loader.pyg_attributes import DataAttributes
 from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import InputNodes
-from a3gnn.pipeline.pipeline import EdgeSampling
 from a3gnn.pipeline.pyg_edges import SubgraphType
 from a3gnn.setting import Setting
 from a3gnn.task import Task
@@ -149,7 +149,7 @@ def check_together(asked: LoaderArguments, config: TrainConfig, batch_size: int 
         )
 
 
-def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs: InputNodes) -> EdgeSampling | None:
+def edges_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs: InputNodes) -> Edges | None:
     """Returns the edges to sample instead of the source's graph, or None if the graph is enough.
 
     Raises:
@@ -169,9 +169,8 @@ def sampling_of(source: Source, asked: LoaderArguments, config: TrainConfig, inp
         "input_nodes that are repeated": repeated,
         "sampler": asked.sampler is not None or asked.batch_sampler is not None,
     }
-    sampling = EdgeSampling(source.edges, asked.replace, asked.disjoint)
     if config.sampling_device == "cpu":
-        return sampling if source.has_edge_ids or any(needs.values()) else None
+        return source.edges if source.has_edge_ids or any(needs.values()) else None
     of_edges = source.attributes.of_edges if isinstance(source.attributes, DataAttributes) else []
     needs["edges that occur more than once"] = len(source.edges.indices) > source.graph.num_edges
     needs[f"attributes of edges ({', '.join(of_edges)})"] = bool(of_edges)

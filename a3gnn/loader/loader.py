@@ -25,7 +25,7 @@ from a3gnn.checks import checked_limit, flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.graphs.as_graph import is_data
-from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, fanouts_of, loader_config, sampling_of
+from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, edges_of, fanouts_of, loader_config
 from a3gnn.loader.full_table import table_for
 from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
 from a3gnn.loader.pyg_batch import PygBatches
@@ -321,7 +321,9 @@ class Loader(SeedLoader):
                 aggregator=table.aggregator,
                 table=table.rows,
                 dtype=table.dtype,
-                sampling=sampling_of(source, asked, config, self._inputs),
+                edges=edges_of(source, asked, config, self._inputs),
+                replace=asked.replace,
+                disjoint=asked.disjoint,
                 shares=None if share is None else Shares.equal(*share),
                 deferred=limit is not None,
             ),

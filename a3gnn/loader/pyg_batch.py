@@ -13,8 +13,8 @@ from a3gnn.models.own.inputs import of_batch, table_input
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.known_edges import known_edges
 from a3gnn.pipeline.pyg_edges import BatchEdges, SubgraphType, adjacencies, all_between, both_ways, sampled_edges
-from a3gnn.pipeline.stages import Sampler
-from a3gnn.sampling.edge_sampler import EdgeSampler
+from a3gnn.sampling.sampler import Sampler
+from a3gnn.sampling.subgraph import AnySampler
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -26,7 +26,7 @@ class PygBatches:
     Args:
         source: Provides the attributes.
         subgraph_type: Which edges a mini-batch has.
-        sampler: The mini-batches' sampler. Induced subgraphs need an `EdgeSampler`, which finds their edges.
+        sampler: The mini-batches' sampler. Induced subgraphs need a `Sampler`, which finds their edges.
         device: cuda moves the mini-batches there; with cpu each tensor stays on its attribute's device.
         adjs: Whether each `Data` has `adjs`.
         degrees: Each node's number of in-neighbors other than itself, if `x` holds rows of a table for gcn.
@@ -36,7 +36,7 @@ class PygBatches:
         self,
         source: Source,
         subgraph_type: SubgraphType,
-        sampler: Sampler,
+        sampler: AnySampler,
         device: str,
         *,
         adjs: bool,
@@ -89,7 +89,7 @@ class PygBatches:
 
     def _edges(self, batch: MiniBatch) -> BatchEdges:
         like, n_id = self._source.like, batch.subgraph.n_id
-        if self._type == "induced" and isinstance(self._sampler, EdgeSampler):
+        if self._type == "induced" and isinstance(self._sampler, Sampler):
             return all_between(n_id, self._sampler, like)
         edges = sampled_edges(batch, like.dtype)
         if self._type == "directional" and edges.edge_index.device.type == "cpu":

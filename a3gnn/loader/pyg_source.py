@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.as_graph import is_data
 from a3gnn.graphs.assemble import canonical
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of
@@ -28,7 +29,6 @@ from a3gnn.loader.pyg_attributes import (
     TransposedAdjacency,
 )
 from a3gnn.parts.opening import graph_of
-from a3gnn.sampling.edge_sampler import Edges
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore, GraphStore
@@ -90,7 +90,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
     rows = graph.indptr, graph.indices
     if graph.is_parted:  # its edges are remote; `Pipeline` refuses uses of them
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
-    edges = Edges.plain(*rows)
+    edges = Edges(*rows, ids=np.empty(0, dtype=np.int32))
     return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
 
 

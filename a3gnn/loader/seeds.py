@@ -111,7 +111,8 @@ class SeedPlan:
 
     def planned(self, places: Iterable[NDArray[np.int64]], first: int = 0) -> list[PlannedBatch]:
         """Returns the mini-batches of the seeds at `places`, numbered from `first`."""
-        return [PlannedBatch(index, 0, self._inputs.nodes[batch]) for index, batch in enumerate(places, first)]
+        nodes = self._inputs.nodes
+        return [PlannedBatch(index=i, part=0, seeds=nodes[batch]) for i, batch in enumerate(places, first)]
 
     def checked(self, index: Any) -> NDArray[np.int64]:
         """Returns `index`, a mini-batch's places among the seeds, as an array.

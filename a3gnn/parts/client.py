@@ -15,15 +15,8 @@ from a3gnn.errors import GraphServerError
 from a3gnn.graphs.arrays import row_spans
 from a3gnn.parts.link import LinkTraffic, Listener, PartLink, TrafficCounter
 from a3gnn.parts.part_kernels import put_rows
-from a3gnn.parts.protocol import (
-    ASKED_BYTES,
-    MAX_IDS,
-    Key,
-    NeighborDraw,
-    column_request,
-    neighbors_request,
-    rows_request,
-)
+from a3gnn.parts.protocol import ASKED_BYTES, MAX_IDS, Key, column_request, neighbors_request, rows_request
+from a3gnn.sampling.hops import NeighborDraw
 
 #: Requests for a column in flight at once. Guess.
 _COLUMN_REQUESTS = 4

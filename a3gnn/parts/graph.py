@@ -21,7 +21,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.split import Split
 from a3gnn.option_names import option
 from a3gnn.parts.client import Held, PartsClient
-from a3gnn.parts.protocol import NeighborDraw
+from a3gnn.sampling.hops import NeighborDraw
 from a3gnn.task import Task
 from a3gnn.units import count, format_size
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import hop_key
-from a3gnn.sampling.sample_kernels import CHUNK, HopDraw, RowBounds, RowRange, pick_rows, row_bounds
+from a3gnn.sampling.sample_kernels import CHUNK, Csr, HopDraw, RowBounds, pick_rows, row_bounds
 from a3gnn.storage.compiled import njit
 
 
@@ -22,7 +22,7 @@ def draw_rows(
     batch: np.uint64,
     hop: np.uint64,
 ) -> NDArray[np.int32]:
-    """Returns the in-neighbors that `sample_hops` draws for `nodes` in one hop, int32, row by row.
+    """Returns the in-neighbors that `sample` draws for `nodes` in one hop, int32, row by row.
 
     Args:
         indptr: CSR of a part's rows.
@@ -38,13 +38,14 @@ def draw_rows(
     count = len(rows)
     begin, degree = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32)
     bounds = RowBounds(begin, degree, np.empty(count, dtype=np.int32))
-    total = row_bounds(indptr, np.empty(0, dtype=np.int32), rows, fanout, bounds)
+    csr = Csr(indptr, indices, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float64))
+    total = row_bounds(csr, rows, fanout, False, bounds)
     ends, drawn = np.zeros(count + 1, dtype=np.int32), np.empty(total, dtype=np.int32)
-    draw = HopDraw(fanout, hop_key(seed, epoch, batch, hop), 1.0)
+    draw = HopDraw(fanout, hop_key(seed, epoch, batch, hop), np.zeros(1, dtype=np.int64), 1.0, False)
     for low in range(0, count, CHUNK):
-        chunk = RowRange(low, min(low + CHUNK, count))
-        pick_rows(chunk, indices, nodes, bounds, draw, ends, drawn)
-        for i in range(chunk.low, chunk.high):
+        high = min(low + CHUNK, count)
+        pick_rows(low, high, csr, nodes, bounds, draw, ends, drawn)
+        for i in range(low, high):
             for e in range(ends[i], ends[i + 1]):
                 drawn[e] = indices[begin[i] + drawn[e]]
     return drawn

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import A3GNNError
+from a3gnn.sampling.hops import NeighborDraw
 from a3gnn.units import count
 
 SERVICE = "a3gnn.Parts"
@@ -59,16 +60,6 @@ class Key(NamedTuple):
     def pack(self) -> bytes:
         """Returns the bytes of the key, with which requests begin."""
         return _KEY.pack(self.cut, self.part)
-
-
-class NeighborDraw(NamedTuple):
-    """A draw of in-neighbors: `fanout` per node, -1 for all, by random numbers that the other fields key."""
-
-    fanout: int
-    hop: int = 0
-    seed: int = 0
-    epoch: int = 0
-    batch: int = 0
 
 
 def neighbors_request(key: Key, draw: NeighborDraw, ids: NDArray[np.int32]) -> bytes:

@@ -31,7 +31,7 @@ class TorchBlock(NamedTuple):
     num_dst: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class MiniBatch:
     """A sampled neighborhood with its features and labels.
 

@@ -21,10 +21,10 @@ from a3gnn.config import TrainConfig
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import SampledBatch, Sampler, Stages
+from a3gnn.pipeline.stages import SampledBatch, Stages
 from a3gnn.pipeline.watch import Watch
 from a3gnn.sampling.share import Shares, cut, seed_bounds
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import staged_map
 
@@ -55,7 +55,7 @@ class Dividing:
     threads: int = 1
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class DividedBatch(MiniBatch):
     """A mini-batch in shares. It holds the structure of the whole mini-batch, but `x` and `y` have no rows.
 
@@ -142,16 +142,16 @@ class DividedStages(Stages):
                 parts.append(send(share))
         whole, none = sampled.subgraph, torch.empty(0)
         return DividedBatch(
-            sampled.epoch,
-            sampled.index,
-            whole,
-            none,
-            none,
-            torch.from_numpy(whole.indptr),
-            torch.from_numpy(whole.indices),
-            sum(share.hits for share in loaded.shares),
-            StageSeconds(sampled.seconds, loaded.seconds + perf_counter() - begin, 0.0, 0.0),
-            self.aggregator,
+            epoch=sampled.epoch,
+            index=sampled.index,
+            subgraph=whole,
+            x=none,
+            y=none,
+            indptr=torch.from_numpy(whole.indptr),
+            indices=torch.from_numpy(whole.indices),
+            hits=sum(share.hits for share in loaded.shares),
+            seconds=StageSeconds(sampled.seconds, loaded.seconds + perf_counter() - begin, 0.0, 0.0),
+            aggregator=self.aggregator,
             parts=tuple(parts),
             on_host=loaded.shares,
             weights=loaded.weights,
@@ -201,7 +201,7 @@ class RepeatedWork:
 
 
 def repeated_work(
-    sampler: Sampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
+    sampler: AnySampler, planned: Iterable[PlannedBatch], weights: Sequence[int], *, independent: bool
 ) -> RepeatedWork:
     """Returns the work that shares repeat in the mini-batches `planned`, sampled as in epoch 0.
 

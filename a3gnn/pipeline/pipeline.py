@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from time import perf_counter
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -21,6 +21,7 @@ from a3gnn.errors import DeviceError, UsageError
 from a3gnn.features.opening import open_features
 from a3gnn.features.row_table import Aggregator, input_width
 from a3gnn.features.store import FeatureStore
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.labels import as_classes
@@ -34,24 +35,15 @@ from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
 from a3gnn.pipeline.isolation import Isolation
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
-from a3gnn.pipeline.stages import BufferPool, DeferredStages, SampledBatch, Sampler, Stages
-from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.pipeline.stages import BufferPool, DeferredStages, SampledBatch, Stages
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.share import CutSampler, Shares
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.threads import pool
 from a3gnn.threads.ordered_map import ordered_map
 from a3gnn.threads.overlap_policy import OverlapPolicy
 
 _PARTITION_SEED = 0  # partitions are a property of the graph: runs of any seed share the stored ones
-
-
-class EdgeSampling(NamedTuple):
-    """Edges to sample in place of the graph's own, counting repeated edges, and how to sample them (`EdgeSampler`)."""
-
-    edges: Edges
-    replace: bool = False
-    disjoint: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +63,9 @@ class PipelineOptions:
             full. Its rows are read in place of features, and the last hop of `fanouts` is not sampled.
         dtype: Type of dense features or aggregates: float32 or bfloat16. Sparse ones are float32.
         resources: Overrides the configuration's `resources`: an allocation, auto or free.
-        sampling: Edges to sample in place of the graph's, on the host; mini-batches then contain edge ids.
+        edges: Edges to sample in place of the graph's, on the host; mini-batches then contain edge ids.
+        replace: Whether to sample `edges` with replacement.
+        disjoint: Whether each seed has a tree of its own among `edges`.
         shares: Which share of each mini-batch to return, or how to divide each (`device` is then ignored). None returns
             whole mini-batches.
         deferred: Whether mini-batches come without features and labels, which `Pipeline.read` adds.
@@ -86,7 +80,9 @@ class PipelineOptions:
     table: DenseFeatures | SparseFeatures | None = None
     dtype: torch.dtype = torch.float32
     resources: Resources | Allocation | None = None
-    sampling: EdgeSampling | None = None
+    edges: Edges | None = None
+    replace: bool = False
+    disjoint: bool = False
     shares: Shares | Dividing | None = None
     deferred: bool = False
 
@@ -282,7 +278,7 @@ class Pipeline:
         adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
         fanouts: Sequence[int],
         device: str,
-    ) -> tuple[FeatureStore, Sampler]:
+    ) -> tuple[FeatureStore, AnySampler]:
         """Returns the feature store and the sampler; for a graph in parts, both query its servers.
 
         Args:
@@ -292,21 +288,25 @@ class Pipeline:
             device: Where mini-batches are trained.
 
         Raises:
-            UsageError: See `open_features`; or servers don't support `options.sampling`.
+            UsageError: See `open_features`; or servers don't support `options.edges`.
             GraphServerError: A graph server can't be reached, or refuses.
         """
-        config, parts = self._config, self._parts
-        seed, sampling, table = self._options.seed, self._options.sampling, self._options.table
+        config, options, parts = self._config, self._options, self._parts
+        seed, edges, table = options.seed, options.edges, options.table
         if isinstance(graph, PartedGraph):
-            if sampling is not None:
+            if edges is not None:
                 raise UsageError(
                     "graph servers sample distinct in-neighbors of distinct seeds. Leave out replace, disjoint, an "
                     "induced subgraph, repeated seeds and your own order of seeds"
                 )
             warm_up()
             return open_store(graph, config), PartedSampler(graph, fanouts, seed=seed)
+        if edges is None:
+            edges = Edges(*adjacency)
+        elif parts is not None:
+            edges = edges.within(parts)
         features = open_features(graph, config, parts, device, fanouts=fanouts, table=table)
-        return features, open_sampler(adjacency, fanouts, config, seed, features.cached, parts, sampling)
+        return features, open_sampler(edges, fanouts, config, options, features.cached)
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
         if self._config.seed_order == "random":
@@ -322,35 +322,24 @@ class Pipeline:
 
 
 def open_sampler(
-    adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-    fanouts: Sequence[int],
-    config: TrainConfig,
-    seed: int,
-    cached: NDArray[np.int32],
-    parts: NDArray[np.int32] | None,
-    sampling: EdgeSampling | None,
-) -> Sampler:
-    """Returns a sampler of `adjacency` on `config.sampling_device`, or of the edges of `sampling` on the host.
+    edges: Edges, fanouts: Sequence[int], config: TrainConfig, options: PipelineOptions, cached: NDArray[np.int32]
+) -> AnySampler:
+    """Returns a sampler of `edges`, on the host if they are `options.edges`, else on `config.sampling_device`.
 
     Args:
-        adjacency: In-neighbors as CSR, indptr and indices, within parts.
+        edges: In-neighbors, within parts.
         fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         config: Its `bias_rate` and `sampling_device` are used.
-        seed: Decides the random numbers.
+        options: Its `seed`, `replace` and `disjoint` are used.
         cached: Ids of cached nodes.
-        parts: Each node's part, int32, shape (num_nodes,); None is one part.
-        sampling: Edges to sample in place of `adjacency`; their mini-batches contain edge ids.
     """
-    mask = np.zeros(len(adjacency[0]) - 1, dtype=np.bool_)
+    mask = np.zeros(edges.num_nodes, dtype=np.bool_)
     mask[cached] = True
-    rate = config.bias_rate
-    if sampling is not None:
-        edges, replace, disjoint = sampling
-        edges = edges if parts is None else edges.within(parts)
-        return EdgeSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, replace=replace, disjoint=disjoint)
-    if config.sampling_device == "cuda":
-        return DeviceSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
-    return NeighborSampler(*adjacency, fanouts, seed=seed, bias_rate=rate, cached=mask)
+    rate, seed = config.bias_rate, options.seed
+    if config.sampling_device == "cuda" and options.edges is None:
+        return DeviceSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
+    how = {"replace": options.replace, "disjoint": options.disjoint}
+    return Sampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, **how)
 
 
 def checked_device(device: Any, sampling_device: DeviceName = "cpu") -> str:

@@ -11,7 +11,7 @@ from a3gnn.pipeline.proximity import ProximityOrder
 from a3gnn.seeding import generator
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PlannedBatch:
     """A mini-batch that is not sampled yet: its place in the epoch, its part, and its seeds (int32)."""
 
@@ -55,7 +55,8 @@ def epoch_plan(
     for part in draw.permutation(present) if shuffle else present:
         members = ids[owners == part]
         for start in range(0, len(members), batch_size):
-            batches.append(PlannedBatch(len(batches), int(part), members[start : start + batch_size]))
+            seeds = members[start : start + batch_size]
+            batches.append(PlannedBatch(index=len(batches), part=int(part), seeds=seeds))
     return batches
 
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.features.tensors import csr
+from a3gnn.graphs.edge_list_kernels import write_edge_index
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.sampling.edge_kernels import write_edge_index
-from a3gnn.sampling.edge_sampler import EdgeSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
 
 SubgraphType = Literal["directional", "bidirectional", "induced"]
@@ -111,8 +111,8 @@ def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
     return BatchEdges(pairs.to(edges.edge_index), e_id)
 
 
-def all_between(n_id: NDArray[np.int32], sampler: EdgeSampler, like: Tensor) -> BatchEdges:
+def all_between(n_id: NDArray[np.int32], sampler: Sampler, like: Tensor) -> BatchEdges:
     """Returns all edges between the nodes `n_id`; `edge_index` has the dtype and device of `like`."""
     indptr, sources, ids = sampler.induced(n_id)
     found = edge_index(torch.from_numpy(indptr), torch.from_numpy(sources), like.dtype)
-    return BatchEdges(found.to(like.device), torch.from_numpy(ids))
+    return BatchEdges(found.to(like.device), None if ids is None else torch.from_numpy(ids))

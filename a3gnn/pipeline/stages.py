@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,17 +17,10 @@ from a3gnn.features.tensors import lent
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch, Upload
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Subgraph
 
 # Ratio of a buffer's rows to the rows of the longest mini-batch so far. Guess.
 _SLACK = 1.1
-
-
-class Sampler(Protocol):
-    """Samples neighborhoods."""
-
-    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +49,7 @@ class Stages:
         dtype: Type of dense features, float32 or bfloat16; the same as in `buffers`.
     """
 
-    sampler: Sampler
+    sampler: AnySampler
     store: FeatureStore
     labels: NDArray[Any]
     device: str
@@ -93,9 +86,24 @@ class Stages:
         x, hits = self._read(subgraph, locked)
         y = torch.from_numpy(np.asarray(self.labels)[subgraph.n_id[: subgraph.num_seeds]])
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
-        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
-        place = (sampled.epoch, sampled.index, subgraph)
-        return MiniBatch(*place, x, y, *structure, hits, seconds, self.aggregator)
+        return self._batch(sampled, x=x, y=y, hits=hits, seconds=seconds)
+
+    def _batch(
+        self, sampled: SampledBatch, *, x: torch.Tensor, y: torch.Tensor, hits: int, seconds: StageSeconds
+    ) -> MiniBatch:
+        """Returns the mini-batch of `sampled`, on the host, with these features and labels."""
+        return MiniBatch(
+            epoch=sampled.epoch,
+            index=sampled.index,
+            subgraph=sampled.subgraph,
+            x=x,
+            y=y,
+            indptr=torch.from_numpy(sampled.subgraph.indptr),
+            indices=torch.from_numpy(sampled.subgraph.indices),
+            hits=hits,
+            seconds=seconds,
+            aggregator=self.aggregator,
+        )
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
         """Samples and gathers the mini-batch `planned`."""
@@ -136,10 +144,8 @@ class DeferredStages(Stages):
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:
         """Returns the mini-batch with its structure; `x` and `y` have no rows."""
-        subgraph, none = sampled.subgraph, torch.empty(0)
-        structure = (torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices))
-        seconds = StageSeconds(sampled.seconds, 0.0, 0.0, 0.0)
-        return MiniBatch(sampled.epoch, sampled.index, subgraph, none, none, *structure, 0, seconds, self.aggregator)
+        none = torch.empty(0)
+        return self._batch(sampled, x=none, y=none, hits=0, seconds=StageSeconds(sampled.seconds, 0.0, 0.0, 0.0))
 
     def read(self, batch: MiniBatch, subgraph: Subgraph) -> MiniBatch:
         """Returns the part `subgraph` of `batch`, or all of it, with features and labels."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from a3gnn.errors import UsageError
 
 if TYPE_CHECKING:  # the kernels are slow to import, and simulations need none
-    from a3gnn.sampling.sampler import NeighborSampler
+    from a3gnn.sampling.sampler import Sampler
     from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -86,9 +86,7 @@ class CountCurve:
         return _interpolated(self, seeds)
 
     @classmethod
-    def sampled(
-        cls, sampler: NeighborSampler, train: NDArray[np.int32], seeds: Sequence[int], repeats: int = 3
-    ) -> CountCurve:
+    def sampled(cls, sampler: Sampler, train: NDArray[np.int32], seeds: Sequence[int], repeats: int = 3) -> CountCurve:
         """Returns the mean counts of `sampler` over `repeats` mini-batches of random seeds from `train`.
 
         Random numbers are keyed by hop and node. A share that is sampled alone therefore has about the same counts as
@@ -140,7 +138,7 @@ def _interpolated(curve: CountCurve, seeds: int) -> Counts:
     return Counts(between(curve.nodes), between(curve.edges))
 
 
-def _count(sampler: NeighborSampler, train: NDArray[np.int32], seeds: int, repeat: int) -> Counts:
+def _count(sampler: Sampler, train: NDArray[np.int32], seeds: int, repeat: int) -> Counts:
     picked = np.random.default_rng(repeat).permutation(len(train))[:seeds]
     found = sampler.sample(train[picked], epoch=0, batch=repeat)
     return counts_of(found)

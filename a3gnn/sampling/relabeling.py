@@ -32,10 +32,17 @@ def relabel(ids: NDArray[np.int32], position: NDArray[np.int32], n_id: NDArray[n
 
 
 @njit(cache=True, nogil=True)
-def know(ids: NDArray[np.int32], first: int, position: NDArray[np.int32]) -> None:
-    """Sets `position` at `ids`, which begin at `first` in a mini-batch; for a repeated id, to its first place."""
+def know(ids: NDArray[np.int32], first: int, position: NDArray[np.int32]) -> int:
+    """Sets `position`, zero there, at `ids`, which begin at `first` in a mini-batch; for repeated ids, to the first.
+
+    Returns:
+        The number of distinct ids.
+    """
+    count = 0
     for i in range(len(ids) - 1, -1, -1):
+        count += position[ids[i]] == 0
         position[ids[i]] = first + i + 1
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -1,12 +1,13 @@
-"""Compiled kernels of the sampler: adjacency by cache, bounds of rows, hops, picks. All release the GIL.
+"""Compiled kernels of the sampler: bounds of rows, hops, trees, picks. All release the GIL.
 
 A hop is sampled in chunks of rows, in passes over bounds, in-neighbors and the relabeling map. Each pass prefetches
 the data of the next one, so reads that are far apart overlap instead of waiting for each other. A cached in-neighbor
 weighs `bias`, any other 1. A row's cached in-neighbors come first, so two counts describe the whole row (two buckets).
+A hop's rows lie tree by tree, and so do the nodes that it finds: the relabeling map holds one tree at a time.
 
-A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample_hops` takes
-none. numba's cache pickles the classes of a kernel's arguments, and fails to load after one is renamed. So kernels that
-take NamedTuples are compiled as part of `sample_hops` and have no `cache=True` themselves.
+A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample` takes none.
+numba's cache pickles the classes of a kernel's arguments, and fails to load after one is renamed. So kernels that take
+NamedTuples are compiled as part of `sample` and have no `cache=True` themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import below, fold, hop_key, uniform
-from a3gnn.sampling.relabeling import forget, relabel
+from a3gnn.sampling.relabeling import forget, know, relabel
 from a3gnn.storage.compiled import njit
 from a3gnn.storage.intrinsics import prefetch
 
@@ -28,6 +29,15 @@ MAX_EDGES = 2**31 - 1
 _AHEAD = 16
 #: Rows per chunk: the fastest in a prototype, on a graph of 2.4 million nodes.
 CHUNK = 32
+
+
+class Csr(NamedTuple):
+    """Edges as CSR by target, as in `Edges`; empty `num_cached` or `weights` mean that all in-neighbors are alike."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    num_cached: NDArray[np.int32]
+    weights: NDArray[np.float64]
 
 
 class RowBounds(NamedTuple):
@@ -44,63 +54,26 @@ class HopDraw(NamedTuple):
     Attributes:
         fanout: In-neighbors per row; below 0 for all.
         key: Key of the hop's random numbers.
+        salts: Numbers that tell apart rows of one node, int64: one for each row, or one for all; 0 changes nothing.
         bias: Weight of a cached in-neighbor; others weigh 1.
+        replace: Whether an in-neighbor may be drawn more than once.
     """
 
     fanout: int
     key: np.uint64
+    salts: NDArray[np.int64]
     bias: float
-
-
-class RowRange(NamedTuple):
-    """Rows `low` to `high` (exclusive) of a hop."""
-
-    low: int
-    high: int
-
-
-@njit(cache=True, nogil=True)
-def cached_first(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    cached: NDArray[np.bool_],
-    values: NDArray[Integer],
-    out: NDArray[Integer],
-) -> NDArray[np.int32]:
-    """Copies `values`, one per edge, to `out`, each row's cached in-neighbors first; both kinds keep their order.
-
-    Returns:
-        The number of cached in-neighbors per row, int32, shape (num_nodes,).
-    """
-    counts = np.zeros(len(indptr) - 1, dtype=np.int32)
-    for v in range(len(counts)):
-        front = indptr[v]
-        for e in range(indptr[v], indptr[v + 1]):
-            if cached[indices[e]]:
-                out[front] = values[e]
-                front += 1
-        counts[v] = front - indptr[v]
-        for e in range(indptr[v], indptr[v + 1]):
-            if not cached[indices[e]]:
-                out[front] = values[e]
-                front += 1
-    return counts
+    replace: bool
 
 
 @njit(nogil=True)
-def row_bounds(
-    indptr: NDArray[np.int64],
-    num_cached: NDArray[np.int32],
-    nodes: NDArray[np.int32],
-    fanout: int,
-    bounds: RowBounds,
-) -> int:
-    """Fills `bounds` for each of `nodes`; an empty `num_cached` means that none is cached.
+def row_bounds(csr: Csr, nodes: NDArray[np.int32], fanout: int, replace: bool, bounds: RowBounds) -> int:
+    """Fills `bounds` for each of `nodes`.
 
     Returns:
-        The number of in-neighbors that `fanout` takes of all `nodes` together.
+        The number of in-neighbors that `fanout` takes of all `nodes` together, at most.
     """
-    begin, degree, cached = bounds
+    indptr, num_cached, (begin, degree, cached) = csr.indptr, csr.num_cached, bounds
     biased = len(num_cached) > 0
     total = 0
     for i in range(len(nodes)):
@@ -112,38 +85,58 @@ def row_bounds(
         begin[i] = indptr[v]
         degree[i] = indptr[v + 1] - indptr[v]
         cached[i] = num_cached[v] if biased else 0
-        total += degree[i] if fanout < 0 else min(fanout, degree[i])
+        total += degree[i] if fanout < 0 else fanout if replace else min(fanout, degree[i])
     return total
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def pick_rows(
-    rows: RowRange,
-    indices: NDArray[np.int32],
+    low: int,
+    high: int,
+    csr: Csr,
     nodes: NDArray[np.int32],
     bounds: RowBounds,
     draw: HopDraw,
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
 ) -> None:
-    """Picks in-neighbors of a hop's `rows`: writes the rows' ends to `indptr`, and the picks' offsets to `edges`."""
-    begin, degree, cached = bounds
-    for i in range(rows.low, rows.high):
-        size = degree[i] if draw.fanout < 0 else min(draw.fanout, degree[i])
-        indptr[i + 1] = indptr[i] + size
+    """Picks in-neighbors of a hop's rows [low, high): writes their ends to `indptr`, the picks' offsets to `edges`.
+
+    A row with at most `fanout` in-neighbors gives all of them, unless `draw` replaces.
+    """
+    fanout, replace, salts, (begin, degree, cached) = draw.fanout, draw.replace, draw.salts, bounds
+    indices, weights = csr.indices, csr.weights
+    plain, salted = len(weights) == 0 and not replace, len(salts) > 1 or salts[0] > 0
+    for i in range(low, high):
+        whole = fanout < 0 or degree[i] == 0 or (degree[i] <= fanout and not replace)
+        indptr[i + 1] = indptr[i] + (degree[i] if whole else fanout)
         picks = edges[indptr[i] - indptr[0] : indptr[i + 1] - indptr[0]]
-        if size == degree[i]:
-            for j in range(size):
+        if whole:
+            for j in range(len(picks)):
                 picks[j] = j
                 prefetch(indices, begin[i] + j)
             continue
         stream = fold(draw.key, np.uint64(nodes[i]))
-        pick_two_bucket(stream, cached[i], draw.bias, indices, begin[i], degree[i], picks)
+        if salted and salts[i % len(salts)] > 0:
+            stream = fold(stream, np.uint64(salts[i % len(salts)]))
+        if plain:
+            pick_two_bucket(stream, cached[i], draw.bias, indices, begin[i], degree[i], picks)
+            continue
+        if len(weights) > 0:
+            own = weights[begin[i] : begin[i] + degree[i]]
+            count = pick_weighted_again(stream, own, picks) if replace else pick_weighted(stream, own, picks)
+            indptr[i + 1] = indptr[i] + count
+        else:
+            for j in range(fanout):
+                picks[j] = below(stream, j, degree[i])
+                prefetch(indices, begin[i] + picks[j])
 
 
 @njit(nogil=True)
 def sample_rows(
-    indices: NDArray[np.int32],
+    low: int,
+    high: int,
+    csr: Csr,
     nodes: NDArray[np.int32],
     bounds: RowBounds,
     draw: HopDraw,
@@ -152,87 +145,139 @@ def sample_rows(
     count: int,
     indptr: NDArray[np.int32],
     edges: NDArray[np.int32],
+    places: NDArray[np.int64],
 ) -> int:
-    """Samples one hop: writes each row's local in-neighbors to `edges` and its end to `indptr[1:]`.
+    """Samples a hop's rows [low, high): writes their local in-neighbors to `edges` and their ends to `indptr`.
 
     `indptr[0]` is the number of edges from earlier hops. `position` is the relabeling map; unseen nodes are appended to
-    `n_id` from `count` on.
+    `n_id` from `count` on. `places`, unless empty, gets each edge's place in the graph's `indices`.
 
     Returns:
         The new count of `n_id`.
     """
-    for lo in range(0, len(nodes), CHUNK):
-        hi = min(lo + CHUNK, len(nodes))
-        first = indptr[lo] - indptr[0]
-        pick_rows(RowRange(lo, hi), indices, nodes, bounds, draw, indptr, edges)
-        for i in range(lo, hi):
+    indices, begin, with_places = csr.indices, bounds.begin, len(places) > 0
+    for start in range(low, high, CHUNK):
+        end = min(start + CHUNK, high)
+        pick_rows(start, end, csr, nodes, bounds, draw, indptr, edges)
+        for i in range(start, end):
             for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
-                edges[e] = indices[bounds.begin[i] + edges[e]]
+                place = begin[i] + edges[e]
+                if with_places:
+                    places[e] = place
+                edges[e] = indices[place]
                 prefetch(position, np.int64(edges[e]))
-        count = relabel(edges[first : indptr[hi] - indptr[0]], position, n_id, count)
+        count = relabel(edges[indptr[start] - indptr[0] : indptr[end] - indptr[0]], position, n_id, count)
     return count
 
 
+@njit(nogil=True)
+def sample_trees(
+    hop: int,
+    starts: NDArray[np.int64],
+    csr: Csr,
+    bounds: RowBounds,
+    draw: HopDraw,
+    position: NDArray[np.int32],
+    n_id: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    edges: NDArray[np.int32],
+    places: NDArray[np.int64],
+) -> None:
+    """Samples one hop of each tree as `sample_rows` does; `starts` are those of `sample`, and get the next row."""
+    nodes, count = n_id[starts[hop, 0] : starts[hop, -1]], starts[hop, -1]
+    for tree in range(starts.shape[1] - 1):
+        draw.salts[0] = tree
+        for known in range(hop + 1):
+            know(n_id[starts[known, tree] : starts[known, tree + 1]], starts[known, tree], position)
+        low, high = starts[hop, tree] - starts[hop, 0], starts[hop, tree + 1] - starts[hop, 0]
+        count = sample_rows(low, high, csr, nodes, bounds, draw, position, n_id, count, indptr, edges, places)
+        starts[hop + 1, tree + 1] = count
+        for known in range(hop + 2):
+            forget(n_id[starts[known, tree] : starts[known, tree + 1]], position)
+
+
 @njit(cache=True, nogil=True)
-def sample_hops(
+def sample(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     num_cached: NDArray[np.int32],
+    weights: NDArray[np.float64],
     fanouts: NDArray[np.int64],
     bias: float,
+    replace: bool,
+    disjoint: bool,
+    with_places: bool,
     seed: np.uint64,
     epoch: np.uint64,
     batch: np.uint64,
     seeds: NDArray[np.int32],
     position: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Samples all hops from `seeds` in one call, because a call from Python costs as much as hundreds of rows.
 
     Args:
-        indptr: Of an `Adjacency`.
-        indices: Of an `Adjacency`.
-        num_cached: Of an `Adjacency`.
+        indptr: Of `Edges`.
+        indices: Of `Edges`.
+        num_cached: Of `Edges`.
+        weights: Of `Edges`.
         fanouts: In-neighbors per node, the seeds' hop first; below 0 for all.
         bias: As in `HopDraw`.
+        replace: As in `HopDraw`.
+        disjoint: Whether each seed has its own tree; otherwise there is one tree of all seeds.
+        with_places: Whether to return each edge's place in `indices`. Only then may seeds of one tree be repeated.
         seed: Keys the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.
         batch: As `seed`.
-        seeds: In range.
+        seeds: In range. A repeated seed has several rows; edges from it come from the first one.
         position: Zeros, int32, shape (num_nodes,); zeros again on return unless a hop is missing.
 
     Returns:
-        n_id, indptr, indices and the nodes known after each hop. Two cases stop early and leave the sizes of later hops
-        0: repeated seeds, for which the first size is the number of distinct ones, and a hop with more than `MAX_EDGES`
-        edges in total.
+        n_id, indptr, indices, each edge's place, and the starts in n_id of the nodes that each hop found for each tree,
+        shape (hops + 1, trees + 1), whose last column is the nodes known after each hop. Two cases stop early: after
+        more than `MAX_EDGES` edges, the starts are 0; for seeds that must not be repeated, the first row ends at the
+        number of distinct ones.
     """
-    n_id, sizes = np.empty(len(seeds) + 1, dtype=np.int32), np.zeros(len(fanouts) + 1, dtype=np.int64)
-    pointers, edges, first = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32), 0
-    count = relabel(seeds.copy(), position, n_id, 0)
-    sizes[0] = count
-    if count < len(seeds):
-        return n_id, pointers, edges, sizes
+    csr, count = Csr(indptr, indices, num_cached, weights), len(seeds)
+    salts = np.zeros(1 if disjoint else count, dtype=np.int64)
+    starts = np.zeros((len(fanouts) + 1, (count if disjoint else 1) + 1), dtype=np.int64)
+    starts[0] = np.arange(count + 1) if disjoint else np.array([0, know(seeds, 0, position)])
+    n_id, pointers = grown(seeds, count, count + 1), np.zeros(1, dtype=np.int32)
+    edges, places = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+    if starts[0, -1] < count and not with_places:
+        return n_id, pointers, edges, places, starts
+    for i in range(1, len(salts)):
+        salts[i] = 0 if position[seeds[i]] == i + 1 else i
+    starts[0, -1] = count
     for hop in range(len(fanouts)):
-        nodes, before, rows = n_id[first:count], len(edges), len(pointers) - 1
+        nodes, rows, used = n_id[starts[hop, 0] : count], len(pointers) - 1, np.int64(pointers[-1])
         begin, degree = np.empty(len(nodes), dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
         bounds = RowBounds(begin, degree, np.empty(len(nodes), dtype=np.int32))
-        total = row_bounds(indptr, num_cached, nodes, fanouts[hop], bounds)
-        if before + total > MAX_EDGES:
-            return n_id, pointers, edges, sizes
-        pointers, edges = grown(pointers, rows + 1 + len(nodes)), grown(edges, before + total)
-        n_id, first = grown(n_id[:count], min(count + total, len(position)) + 1), count
-        draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), bias)
-        own_pointers, own_edges = pointers[rows:], edges[before:]
-        count = sample_rows(indices, nodes, bounds, draw, position, n_id, count, own_pointers, own_edges)
-        sizes[hop + 1] = count
-    forget(n_id[:count], position)
-    return n_id[:count], pointers, edges, sizes
+        total = row_bounds(csr, nodes, fanouts[hop], replace, bounds)
+        if used + total > MAX_EDGES:
+            starts[:] = 0
+            return n_id, pointers, edges, places, starts
+        pointers, edges = grown(pointers, rows + 1, rows + 1 + len(nodes)), grown(edges, used, used + total)
+        places = grown(places, used, used + total) if with_places else places
+        n_id = grown(n_id, count, (count + total if disjoint else min(count + total, len(seeds) + len(position))) + 1)
+        draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), salts, bias, replace)
+        own = pointers[rows:], edges[used:], places[used:]
+        starts[hop + 1, 0] = count
+        if disjoint:
+            sample_trees(hop, starts, csr, bounds, draw, position, n_id, *own)
+        else:
+            starts[hop + 1, 1] = sample_rows(0, len(nodes), csr, nodes, bounds, draw, position, n_id, count, *own)
+        count, salts = starts[hop + 1, -1], salts[:1]
+    if not disjoint:
+        forget(n_id[:count], position)
+    used = np.int64(pointers[-1])
+    return n_id[:count], pointers, edges[:used], places[:used], starts
 
 
 @njit(cache=True, nogil=True)
-def grown(array: NDArray[Integer], capacity: int) -> NDArray[Integer]:
-    """Returns a copy of `array` with `capacity` entries; the new entries are not initialized."""
+def grown(array: NDArray[Integer], used: int, capacity: int) -> NDArray[Integer]:
+    """Returns a copy of the first `used` entries with `capacity` entries; the new entries are not initialized."""
     larger = np.empty(capacity, dtype=array.dtype)
-    larger[: len(array)] = array
+    larger[:used] = array[:used]
     return larger
 
 
@@ -320,3 +365,80 @@ def _pick_uniform(
 def _bit(offset: int) -> np.uint64:
     """Returns a word with the bit of `offset`'s low 6 bits set."""
     return np.uint64(1) << np.uint64(offset & 63)
+
+
+@njit(cache=True, nogil=True)
+def pick_weighted(stream: np.uint64, weights: NDArray[np.float64], picks: NDArray[np.int32]) -> int:
+    """Fills `picks` with distinct offsets into `weights`, by A-Res (Efraimidis and Spirakis, 2006): O(degree).
+
+    Each pick takes one of the remaining offsets with a probability proportional to its weight: the largest keys u ** (1
+    / w), compared by their logarithms. An offset of weight 0 is never picked.
+
+    Returns:
+        The number of picks; fewer than len(picks) if fewer weights are above 0.
+    """
+    keys, count, least = np.empty(len(picks), dtype=np.float64), 0, 0
+    for i in range(len(weights)):
+        if weights[i] == 0.0:
+            continue
+        key = np.log(uniform(stream, i)) / weights[i]
+        if count < len(picks):
+            keys[count] = key
+            picks[count] = i
+            count += 1
+            if count == len(picks):
+                least = int(np.argmin(keys))
+        elif key > keys[least]:
+            keys[least] = key
+            picks[least] = i
+            least = int(np.argmin(keys))
+    return count
+
+
+@njit(cache=True, nogil=True)
+def pick_weighted_again(stream: np.uint64, weights: NDArray[np.float64], picks: NDArray[np.int32]) -> int:
+    """Fills `picks` with offsets into `weights`, drawn independently with probabilities proportional to the weights.
+
+    Returns:
+        The number of picks; 0 if no weight is above 0.
+    """
+    totals = np.cumsum(weights)
+    if totals[-1] == 0.0:
+        return 0
+    for j in range(len(picks)):
+        picks[j] = np.searchsorted(totals, uniform(stream, j) * totals[-1], side="right")
+    return len(picks)
+
+
+@njit(cache=True, nogil=True)
+def induced_edges(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], n_id: NDArray[np.int32], position: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Returns all edges between the nodes `n_id`.
+
+    Args:
+        indptr: CSR of all edges, by target.
+        indices: CSR of all edges, by target.
+        n_id: Global ids; edges from a repeated node come from its first position.
+        position: Zeros, int32, shape (num_nodes,); zeros again on return.
+
+    Returns:
+        indptr and sources as positions in `n_id`, int32, shapes (len(n_id) + 1,) and (num_edges,), and each edge's
+        place in `indices`, int64.
+    """
+    know(n_id, 0, position)
+    ends = np.zeros(len(n_id) + 1, dtype=np.int32)
+    for i in range(len(n_id)):
+        ends[i + 1] = ends[i]
+        for e in range(indptr[n_id[i]], indptr[n_id[i] + 1]):
+            ends[i + 1] += position[indices[e]] > 0
+    sources, places = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.int64)
+    count = 0
+    for i in range(len(n_id)):
+        for e in range(indptr[n_id[i]], indptr[n_id[i] + 1]):
+            if position[indices[e]] > 0:
+                sources[count] = position[indices[e]] - 1
+                places[count] = e
+                count += 1
+    forget(n_id, position)
+    return ends, sources, places

@@ -1,17 +1,17 @@
-"""Multi-hop neighbor sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
+"""`Sampler`: multi-hop neighbor sampling on the CPU, biased towards cached nodes (A3GNN, section III-A)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling.sample_kernels import MAX_EDGES, cached_first, sample_hops
+from a3gnn.graphs.edge_list_kernels import take_ids
+from a3gnn.graphs.edges import Edges
+from a3gnn.sampling.sample_kernels import MAX_EDGES, induced_edges, sample
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.compiled import readonly
 
@@ -41,60 +41,26 @@ class PositionMaps:
         self._free.append(position)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Adjacency:
-    """In-neighbors as CSR.
-
-    Attributes:
-        indptr: int64, shape (num_nodes + 1,).
-        indices: int32, shape (num_edges,); each row's cached in-neighbors come first.
-        num_cached: Cached in-neighbors per row, int32, shape (num_nodes,); empty if nothing is cached.
-    """
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    num_cached: NDArray[np.int32]
-
-    @classmethod
-    def plain(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> Self:
-        """Returns the adjacency, memory maps included: not copied, nothing cached."""
-        return cls(readonly(indptr), readonly(indices), readonly(np.empty(0, dtype=np.int32)))
-
-    @classmethod
-    def by_cache(cls, indptr: NDArray[np.int64], indices: NDArray[np.int32], cached: NDArray[np.bool_]) -> Self:
-        """Returns a private copy with every row's `cached` (bool, shape (num_nodes,)) in-neighbors first.
-
-        It takes `num_edges + num_nodes` int32 of memory and one pass over the edges.
-
-        Raises:
-            UsageError: `cached` has another type or length.
-        """
-        mask, ordered = cached_mask(cached, len(indptr) - 1), np.empty(len(indices), dtype=np.int32)
-        counts = cached_first(readonly(indptr), readonly(indices), mask, readonly(indices), ordered)
-        return cls(readonly(indptr), readonly(ordered), readonly(counts))
-
-    @property
-    def num_nodes(self) -> int:
-        """Nodes of the graph."""
-        return len(self.indptr) - 1
-
-
-class NeighborSampler:
-    """Samples in-neighbors without replacement; a cached one has `bias_rate` times the weight of an uncached one.
+class Sampler:
+    """Samples in-neighbors; a cached one has `bias_rate` times the weight of an uncached one.
 
     A row with at most `fanout` in-neighbors gives all of them. Random numbers are keyed by seed, epoch, batch, hop and
-    node, so a mini-batch is the same from any thread, in any order, on any machine. Thread-safe; each concurrent call
-    takes an int32 of scratch memory per node, which is reused by later calls.
+    node, and with `disjoint` by the tree. So a mini-batch is the same from any thread, in any order, on any machine.
+    Thread-safe; each concurrent call takes an int32 of scratch memory per node, which is reused by later calls.
 
     Args:
-        indptr: In-neighbors as CSR, int64, shape (num_nodes + 1,).
-        indices: int32, shape (num_edges,).
+        edges: The edges to sample. If they have ids, mini-batches report them, and seeds may be repeated: each has a
+            row. Weighted sampling without replacement follows A-Res (Efraimidis and Spirakis, 2006); a row gives fewer
+            than `fanout` edges if fewer of its weights are above 0.
         fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
             returned.
         seed: Any non-negative integer below 2**64.
-        bias_rate: Weight of a cached in-neighbor, >= 1; 1 samples uniformly.
-        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and `indices` is
-            copied in its order.
+        bias_rate: Weight of a cached in-neighbor, >= 1; 1 samples uniformly. Above 1 it needs edges without weights and
+            no replacement.
+        cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and the edges
+            are copied in its order.
+        replace: Whether an in-neighbor may be drawn more than once; a row then gives `fanout` edges, or none.
+        disjoint: Whether each seed has its own tree, which shares no node with other trees.
 
     Raises:
         UsageError: An argument is out of range.
@@ -102,61 +68,92 @@ class NeighborSampler:
 
     def __init__(
         self,
-        indptr: NDArray[np.int64],
-        indices: NDArray[np.int32],
+        edges: Edges,
         fanouts: Sequence[int],
         *,
         seed: int,
         bias_rate: float = 1.0,
         cached: NDArray[np.bool_] | None = None,
+        replace: bool = False,
+        disjoint: bool = False,
     ) -> None:
         check_arguments(fanouts, bias_rate, seed)
-        mask = None if cached is None else cached_mask(cached, len(indptr) - 1)
+        if bias_rate > 1 and (replace or len(edges.weights)):
+            raise UsageError(f"bias_rate must be 1 with weights or replacement, got {bias_rate}; 1 leaves caches alone")
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
         self._fanouts = readonly(np.array(self.fanouts, dtype=np.int64))
         self._seed = np.uint64(seed)
-        if bias_rate > 1 and mask is not None and mask.any():
-            self._adjacency = Adjacency.by_cache(indptr, indices, mask)
-        else:
-            self._adjacency = Adjacency.plain(indptr, indices)
-        self._positions = PositionMaps(self._adjacency.num_nodes)
+        self._edges, self._by_cache = edges, by_cache(edges, bias_rate, cached)
+        self._replace, self._disjoint = replace, disjoint
+        self._positions = PositionMaps(edges.num_nodes)
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
-        """Returns the neighborhood of `seeds` (int32, distinct) for mini-batch `batch` of `epoch`.
+        """Returns the neighborhood of `seeds` (int32) for mini-batch `batch` of `epoch`.
 
         Raises:
-            UsageError: There are no seeds, one is out of range or repeated, or there are more than 2**31 - 1 edges.
+            UsageError: There are no seeds, one is out of range or must not be repeated, or there are more than 2**31 -
+                1 edges.
         """
-        seeds = checked_seeds(seeds, self._adjacency.num_nodes)
-        position = self._positions.take()
-        adjacency = self._adjacency
-        n_id, indptr, indices, sizes = sample_hops(
-            adjacency.indptr,
-            adjacency.indices,
-            adjacency.num_cached,
+        edges = self._by_cache
+        seeds, position = checked_seeds(seeds, edges.num_nodes), self._positions.take()
+        n_id, indptr, indices, places, starts = sample(
+            edges.indptr,
+            edges.indices,
+            edges.num_cached,
+            edges.weights,
             self._fanouts,
             self.bias_rate,
+            self._replace,
+            self._disjoint,
+            edges.ids is not None,
             self._seed,
             np.uint64(epoch),
             np.uint64(batch),
             seeds,
             position,
         )
+        sizes = starts[:, -1].tolist()
+        if sizes[0] == 0:
+            raise too_many_edges()
         if sizes[0] < len(seeds):
             raise repeated_seeds(len(seeds), sizes[0])
-        if sizes[-1] == 0:
-            raise too_many_edges()
         self._positions.give_back(position)
-        return Subgraph(n_id, indptr, indices, tuple(sizes.tolist()))
+        tree = None
+        if self._disjoint:
+            tree = np.concatenate([np.repeat(np.arange(len(seeds)), np.diff(hop)) for hop in starts])
+        return Subgraph(n_id, indptr, indices, tuple(sizes), _ids(edges, places), tree)
+
+    def induced(self, n_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
+        """Returns all edges between the nodes `n_id`: indptr, sources as positions in `n_id`, and ids."""
+        position, edges = self._positions.take(), self._edges
+        indptr, sources, places = induced_edges(edges.indptr, edges.indices, n_id, position)
+        self._positions.give_back(position)
+        return indptr, sources, _ids(edges, places)
+
+
+def _ids(edges: Edges, places: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Returns the ids of the edges at `places`, in the memory of `places`; None if `edges` have none."""
+    if edges.ids is not None and len(edges.ids):
+        take_ids(edges.ids, places)
+    return None if edges.ids is None else places
 
 
 def warm_up() -> None:
     """Compiles every kernel of the sampler, or loads it from numba's cache, before any timing."""
-    indptr, indices = np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32)
-    cached = np.array([False, True, False, False])
-    sampler = NeighborSampler(indptr, indices, (2,), seed=0, bias_rate=2.0, cached=cached)
+    edges = Edges(np.array([0, 3, 3, 3, 3], dtype=np.int64), np.array([1, 2, 3], dtype=np.int32))
+    sampler = Sampler(edges, (2,), seed=0, bias_rate=2.0, cached=np.array([False, True, False, False]))
     sampler.sample(np.zeros(1, dtype=np.int32), epoch=0, batch=0)
+
+
+def by_cache(edges: Edges, bias_rate: float, cached: NDArray[np.bool_] | None) -> Edges:
+    """Returns `edges`, or a copy with each row's `cached` in-neighbors first if some of them weigh more than others.
+
+    Raises:
+        UsageError: `cached` is not bool of shape (num_nodes,).
+    """
+    mask = None if cached is None else cached_mask(cached, edges.num_nodes)
+    return edges if mask is None or bias_rate <= 1 or not mask.any() else edges.by_cache(mask)
 
 
 def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
-from a3gnn.sampling.subgraph import Share, Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Share, Subgraph
 from a3gnn.storage.compiled import njit
 
 
@@ -91,10 +90,6 @@ def cut(whole: Subgraph, low: int, high: int) -> Subgraph:
     )
 
 
-class _Sampler(Protocol):
-    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph: ...
-
-
 class CutSampler:
     """Samples whole mini-batches with another sampler, and returns a share of each; as thread-safe as that sampler.
 
@@ -103,7 +98,7 @@ class CutSampler:
         shares: The cut, and the share to return.
     """
 
-    def __init__(self, sampler: _Sampler, shares: Shares) -> None:
+    def __init__(self, sampler: AnySampler, shares: Shares) -> None:
         self._sampler, self._shares = sampler, shares
 
     def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,3 +111,10 @@ class Subgraph:
         """Returns the block of `layer`, 0 for the input layer (the largest), as views."""
         num_src, num_dst = self.layer_sizes(layer)
         return Block(self.indptr[: num_dst + 1], self.indices[: self.indptr[num_dst]], num_src, num_dst)
+
+
+class AnySampler(Protocol):
+    """Samples neighborhoods."""
+
+    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+        """Returns the neighborhood of `seeds` for mini-batch `batch` of `epoch`; safe to call from several threads."""

@@ -23,7 +23,7 @@ from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, Inputs, squared
 from a3gnn.models.own.sources import Sources
 from a3gnn.models.own.user_model import UserModel
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Aggregates, OwnCost, OwnModel, Task
 from a3gnn.training.own_loop import accelerated
 
@@ -51,7 +51,7 @@ def described(task: Task, graph: Graph) -> Task:
         return task
     factory, imported = Factory.of(task.model), set(sys.modules)
     model = UserModel.of(factory.name, factory.build(graph.num_features, graph.num_classes, task.seed))
-    sampler = NeighborSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
+    sampler = Sampler(graph.edges, task.fanouts, seed=task.seed)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS], 0, 0)
     inputs, extent = squared(graph, subgraph, model.takes, torch.device("cpu"))
     try:

@@ -10,7 +10,7 @@ from a3gnn.features.opening import open_features
 from a3gnn.features.stored_rows import rows_of
 from a3gnn.graphs.describe import hottest_first
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
@@ -38,7 +38,7 @@ def test_a_cache_that_cannot_hold_its_map_is_empty(tiny_graph: Graph) -> None:
 
 def test_expected_access_is_what_sampling_does(small_graph: Graph) -> None:
     fanouts, batch_size, rounds = (4, 3), 40, 400
-    sampler = NeighborSampler(small_graph.indptr, small_graph.indices, fanouts, seed=3)
+    sampler = Sampler(small_graph.edges, fanouts, seed=3)
     draw = np.random.default_rng(0)
     seen = np.zeros(small_graph.num_nodes)
     for batch in range(rounds):

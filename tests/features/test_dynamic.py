@@ -18,7 +18,7 @@ from a3gnn.features.slot_map import SlotMap
 from a3gnn.features.stored_rows import DenseRows, rows_of
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Block
 
 HOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -85,7 +85,7 @@ def test_readers_side_by_side_get_the_same(policy: str, tier: str, small_folder_
 
 
 def test_sampled_mini_batches_hit_alike_in_every_run(small_graph: Graph) -> None:
-    sampler = NeighborSampler(small_graph.indptr, small_graph.indices, (5, 5), seed=0)
+    sampler = Sampler(small_graph.edges, (5, 5), seed=0)
     seeds = np.array_split(small_graph.train_ids, 6)
     batches = [sampler.sample(chosen, 0, index).n_id for index, chosen in enumerate(seeds)]
     config = TrainConfig(cache_bytes=small_graph.features.nbytes // 4, cache_policy="clock")

@@ -232,12 +232,13 @@ def test_large_arrays_are_verified_in_pieces(dense: Path, monkeypatch: pytest.Mo
 
 _CRASH = """
 import sys, numpy as np
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition, restrict_to_parts
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 graph = Graph.load(sys.argv[1])
 rows = (graph.indptr, graph.indices) if sys.argv[2] == "whole" else restrict_to_parts(graph, partition(graph, 2))
-NeighborSampler(*rows, (5, 5), seed=0).sample(graph.train_ids, 0, 0)
+Sampler(Edges(*rows), (5, 5), seed=0).sample(graph.train_ids, 0, 0)
 """
 
 

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
-from a3gnn.loader.arguments import LoaderArguments, sampling_of
+from a3gnn.loader.arguments import LoaderArguments, edges_of
 from a3gnn.loader.pyg_source import source_of
 from a3gnn.loader.seeds import InputNodes
 
@@ -43,12 +43,12 @@ def test_a_devices_sampler_knows_no_edges(fields: dict, asked: dict, nodes: list
     data = Data(**({"x": torch.eye(3), "edge_index": EDGES} | fields))
     source, inputs = source_of(data), InputNodes.of(nodes, 3)
     with pytest.raises(UsageError, match=f"sampling_device must be cpu for {name}, got cuda"):
-        sampling_of(source, NOTHING._replace(**asked), ON_DEVICE, inputs)
-    assert sampling_of(source, NOTHING._replace(**asked), TrainConfig(), inputs) is not None
+        edges_of(source, NOTHING._replace(**asked), ON_DEVICE, inputs)
+    assert edges_of(source, NOTHING._replace(**asked), TrainConfig(), inputs) is not None
 
 
 def test_plain_data_is_sampled_on_the_device_and_a_graph_as_ever(tiny_graph: Graph) -> None:
     inputs = InputNodes.of(None, 3)
-    assert sampling_of(source_of(Data(x=torch.eye(3), edge_index=EDGES)), NOTHING, ON_DEVICE, inputs) is None
-    assert sampling_of(source_of(tiny_graph), NOTHING, TrainConfig(), inputs) is None
-    assert sampling_of(source_of(tiny_graph), NOTHING._replace(replace=True), TrainConfig(), inputs) is not None
+    assert edges_of(source_of(Data(x=torch.eye(3), edge_index=EDGES)), NOTHING, ON_DEVICE, inputs) is None
+    assert edges_of(source_of(tiny_graph), NOTHING, TrainConfig(), inputs) is None
+    assert edges_of(source_of(tiny_graph), NOTHING._replace(replace=True), TrainConfig(), inputs) is not None

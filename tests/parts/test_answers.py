@@ -14,13 +14,13 @@ from a3gnn.parts.protocol import (
     MAX_IDS,
     METHODS,
     Key,
-    NeighborDraw,
     RefusedError,
     column_request,
     neighbors_request,
     rows_request,
 )
 from a3gnn.parts.serve import PartAnswers
+from a3gnn.sampling.hops import NeighborDraw
 
 FLOAT32 = np.dtype(np.float32)
 

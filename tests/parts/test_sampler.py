@@ -10,7 +10,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.parts import client
 from a3gnn.parts.graph import PartedGraph
 from a3gnn.parts.remote import PartedSampler
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -41,7 +41,7 @@ def test_samples_are_those_of_one_process(
     seeds: list[int],
 ) -> None:
     ids = np.array(seeds, dtype=np.int32)
-    local = NeighborSampler(small_folder_graph.indptr, small_folder_graph.indices, fanouts, seed=seed)
+    local = Sampler(small_folder_graph.edges, fanouts, seed=seed)
     check_equal(PartedSampler(parted, fanouts, seed=seed).sample(ids, epoch, batch), local.sample(ids, epoch, batch))
 
 
@@ -51,7 +51,7 @@ def test_requests_in_pieces_give_the_same(
 ) -> None:
     monkeypatch.setattr(client, "ASKED_BYTES", asked_bytes)
     ids = small_folder_graph.train_ids[:40]
-    local = NeighborSampler(small_folder_graph.indptr, small_folder_graph.indices, (5, -1), seed=3)
+    local = Sampler(small_folder_graph.edges, (5, -1), seed=3)
     before = parted.client.traffic.requests
     check_equal(PartedSampler(parted, (5, -1), seed=3).sample(ids, 0, 0), local.sample(ids, 0, 0))
     assert parted.client.traffic.requests - before > 6  # more than one for each hop and part

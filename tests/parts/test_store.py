@@ -14,7 +14,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.parts import graph as graph_module
 from a3gnn.parts.graph import POLICIES, PartedGraph
 from a3gnn.parts.remote import open_store
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 #: The map of 2,000 nodes takes 8 kB, of dynamic policies some times that; a row 128 B.
 CACHE_BYTES = 150_000
@@ -46,7 +46,7 @@ def test_rows_are_aggregated_out_of_messages(
 ) -> None:
     config = TrainConfig(cache_bytes=CACHE_BYTES, cache_policy=policy)  # type: ignore[arg-type]
     here, there = open_features(small_folder_graph, config), open_store(parted, config)
-    sampler = NeighborSampler(small_folder_graph.indptr, small_folder_graph.indices, (5, 5), seed=0)
+    sampler = Sampler(small_folder_graph.edges, (5, 5), seed=0)
     for number in range(4):
         sampled = sampler.sample(small_folder_graph.train_ids[:50], 0, number)
         found = [store.read_aggregated(sampled.n_id, sampled.block(0), aggregator).x for store in (here, there)]  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.allocate import Allocation
 from a3gnn.pipeline.isolation import StageProfile, copy_bytes_per_s, thread_counts
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.threads import affinity, pool
 from tests.pipeline.batches import content
 
@@ -61,7 +61,7 @@ def test_mini_batches_are_the_same_bits_however_cores_are_shared(mode: ParallelM
 def kernels_threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[tuple[int, frozenset[int]]]]:
     """The team's size and the cores that sampling and gather see while they run."""
     seen: dict[str, set[tuple[int, frozenset[int]]]] = {"sampling": set(), "gather": set()}
-    sample, read = NeighborSampler.sample, DenseHostStore.read
+    sample, read = Sampler.sample, DenseHostStore.read
 
     def seeing_sample(self, *arguments):
         seen["sampling"].add((pool.size(), affinity.cores()))
@@ -71,7 +71,7 @@ def kernels_threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[tuple[int,
         seen["gather"].add((pool.size(), affinity.cores()))
         return read(self, *arguments)
 
-    monkeypatch.setattr(NeighborSampler, "sample", seeing_sample)
+    monkeypatch.setattr(Sampler, "sample", seeing_sample)
     monkeypatch.setattr(DenseHostStore, "read", seeing_read)
     return seen
 
@@ -112,7 +112,7 @@ def test_no_more_mini_batches_are_worked_on_at_once_than_allowed(
 
         return call
 
-    monkeypatch.setattr(NeighborSampler, "sample", counted("sampling", NeighborSampler.sample))
+    monkeypatch.setattr(Sampler, "sample", counted("sampling", Sampler.sample))
     monkeypatch.setattr(DenseHostStore, "read", counted("gather", DenseHostStore.read))
     with pipeline_of(small_graph, "mode1", 6, Allocation(2, 1, 1)) as pipeline:
         for _ in pipeline.epoch(0):

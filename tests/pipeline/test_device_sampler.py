@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, hypergeom
 
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline import device_sampler as device_random
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling import random
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
 
 HOW = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -44,8 +45,8 @@ def test_samples_what_the_kernels_sample(fanouts, bias, share, seed, tiny_graph:
     draw = np.random.default_rng(seed)
     cached = draw.random(tiny_graph.num_nodes) < share
     seeds = draw.choice(tiny_graph.num_nodes, size=20, replace=False).astype(np.int32)
-    arguments = (tiny_graph.indptr, tiny_graph.indices, fanouts)
-    host = NeighborSampler(*arguments, seed=seed, bias_rate=bias, cached=cached)
+    arguments = (tiny_graph.edges, fanouts)
+    host = Sampler(*arguments, seed=seed, bias_rate=bias, cached=cached)
     device = DeviceSampler(*arguments, seed=seed, bias_rate=bias, cached=cached)
     assert same(host.sample(seeds, 1, 2), device.sample(seeds, 1, 2))
 
@@ -57,7 +58,7 @@ def test_cached_picks_are_hypergeometric_without_bias(fanout: int) -> None:
     indptr = np.concatenate([np.zeros(degree, dtype=np.int64), np.arange(repeats + 1) * degree])
     indices = np.tile(np.arange(degree, dtype=np.int32), repeats)
     cached = np.arange(len(indptr) - 1) < num_cached
-    sampler = DeviceSampler(indptr, indices, (fanout,), seed=3, bias_rate=1 + 1e-12, cached=cached)
+    sampler = DeviceSampler(Edges(indptr, indices), (fanout,), seed=3, bias_rate=1 + 1e-12, cached=cached)
     subgraph = sampler.sample(np.arange(degree, degree + repeats, dtype=np.int32), 0, 0)
     picked = (subgraph.n_id[subgraph.indices] < num_cached).reshape(repeats, fanout).sum(axis=1)
     observed = np.bincount(picked, minlength=min(fanout, num_cached) + 1)
@@ -67,7 +68,7 @@ def test_cached_picks_are_hypergeometric_without_bias(fanout: int) -> None:
 
 @pytest.mark.parametrize(("seeds", "message"), [([1, 1], "distinct"), ([300], r"\[0, 300\)"), ([], "at least one")])
 def test_wrong_seeds_are_refused(seeds: list[int], message: str, tiny_graph: Graph) -> None:
-    sampler = DeviceSampler(tiny_graph.indptr, tiny_graph.indices, (2,), seed=0)
+    sampler = DeviceSampler(tiny_graph.edges, (2,), seed=0)
     with pytest.raises(UsageError, match=message):
         sampler.sample(np.array(seeds, dtype=np.int32), 0, 0)
 
@@ -75,18 +76,18 @@ def test_wrong_seeds_are_refused(seeds: list[int], message: str, tiny_graph: Gra
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_samples_what_the_kernels_sample(small_graph: Graph) -> None:
-    arguments = (small_graph.indptr, small_graph.indices, (5, -1, 4))
+    arguments = (small_graph.edges, (5, -1, 4))
     knobs = {"seed": 2, "bias_rate": 4.0, "cached": np.arange(small_graph.num_nodes) % 3 == 0}
-    host, device = NeighborSampler(*arguments, **knobs), DeviceSampler(*arguments, **knobs, device="cuda")
+    host, device = Sampler(*arguments, **knobs), DeviceSampler(*arguments, **knobs, device="cuda")
     assert same(host.sample(small_graph.train_ids[:64], 0, 0), device.sample(small_graph.train_ids[:64], 0, 0))
 
 
 @pytest.mark.parametrize("most", [4, 7])
 def test_more_edges_than_places_are_refused_as_on_the_host(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     indptr, indices = np.arange(0, 16, 3), np.tile(np.array([0, 1, 4], dtype=np.int32), 5)
-    monkeypatch.setattr("a3gnn.pipeline.device_sampler.MAX_EDGES", most)
-    sampler = DeviceSampler(indptr, indices, (2, 2), seed=0)
+    monkeypatch.setattr("a3gnn.sampling.hops.MAX_EDGES", most)
+    sampler = DeviceSampler(Edges(indptr, indices), (2, 2), seed=0)
     with pytest.raises(UsageError, match=r"a mini-batch must have at most .* edges, got more; lower the batch size"):
         sampler.sample(np.array([2, 3], dtype=np.int32), 0, 0)
-    monkeypatch.setattr("a3gnn.pipeline.device_sampler.MAX_EDGES", 10)
+    monkeypatch.setattr("a3gnn.sampling.hops.MAX_EDGES", 10)
     assert sampler.sample(np.array([2, 3], dtype=np.int32), 0, 0).num_edges <= 10

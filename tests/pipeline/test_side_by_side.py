@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from a3gnn.pipeline.divided import side_by_side
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.share import cut
 from a3gnn.sampling.subgraph import Subgraph
 from tests.training.loops import with_self_loops
 
 
 def parts(graph, fanouts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Subgraph]:
-    sampler = NeighborSampler(graph.indptr, graph.indices, fanouts, seed=3)
+    sampler = Sampler(graph.edges, fanouts, seed=3)
     ids = np.random.default_rng(0).permutation(graph.num_nodes).astype(np.int32)
     ends = np.cumsum([0, *sizes])
     return [sampler.sample(ids[low:high], 0, 0) for low, high in pairwise(ends)]

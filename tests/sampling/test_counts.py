@@ -8,7 +8,7 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.sampling.counts import CountCurve
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +17,12 @@ def graph() -> Graph:
 
 
 @pytest.fixture(scope="module")
-def sampler(graph: Graph) -> NeighborSampler:
-    return NeighborSampler(graph.indptr, graph.indices, (5, 3), seed=0)
+def sampler(graph: Graph) -> Sampler:
+    return Sampler(graph.edges, (5, 3), seed=0)
 
 
 @pytest.fixture(scope="module")
-def sampled(graph: Graph, sampler: NeighborSampler) -> CountCurve:
+def sampled(graph: Graph, sampler: Sampler) -> CountCurve:
     return CountCurve.sampled(sampler, graph.train_ids, (16, 64, 256))
 
 

@@ -6,9 +6,10 @@ import torch
 from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, SGConv
 
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
 from a3gnn.sampling.exact_share import Reach, exact_share
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.share import cut
 from a3gnn.sampling.subgraph import Subgraph
 
@@ -24,7 +25,7 @@ def whole(tiny_graph: Graph) -> Subgraph:
     again = rng.integers(0, len(targets), 200)
     sources = np.concatenate([tiny_graph.indices, loops, tiny_graph.indices[again]])
     edges = Edges.of(sources, np.concatenate([targets, loops, targets[again]]), tiny_graph.num_nodes)
-    return EdgeSampler(edges, (5, 4), seed=0).sample(np.arange(60, dtype=np.int32), 0, 0)
+    return Sampler(edges, (5, 4), seed=0).sample(np.arange(60, dtype=np.int32), 0, 0)
 
 
 def edge_index(subgraph: Subgraph) -> torch.Tensor:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
+from a3gnn.graphs.edges import Edges
 from a3gnn.pipeline import device_sampler
 from a3gnn.pipeline.device_sampler import DeviceSampler
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 ROWS = 20_000
 DEGREE = 8
-SAMPLERS = {"two_bucket": NeighborSampler, "device": DeviceSampler}
+SAMPLERS = {"two_bucket": Sampler, "device": DeviceSampler}
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 Picks = Callable[..., np.ndarray]
 
@@ -32,7 +33,7 @@ def picks() -> Picks:
     def sample(sampler: str, *, hop: int = 0, seed: int = 3, epoch: int = 0, batch: int = 0) -> np.ndarray:
         # The bias changes no probability, as all are cached, but reads the cache.
         cached = np.ones(len(rows), dtype=bool)
-        made: Any = SAMPLERS[sampler](indptr, indices, (1,) * (hop + 1), seed=seed, bias_rate=2.0, cached=cached)
+        made: Any = SAMPLERS[sampler](Edges(indptr, indices), (1,) * (hop + 1), seed=seed, bias_rate=2.0, cached=cached)
         subgraph = made.sample(own + ROWS * hop, epoch, batch)
         return np.asarray(subgraph.n_id[subgraph.indices[ROWS * hop :]])
 

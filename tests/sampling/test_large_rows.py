@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, hypergeom
 
+from a3gnn.graphs.edges import Edges
 from a3gnn.pipeline.device_sampler import DeviceSampler
 from a3gnn.sampling.random import below
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 REPEATS = 10_000
 Arrays = tuple[np.ndarray, np.ndarray]
 Draw = Callable[..., np.ndarray]
-SAMPLERS = {"two_bucket": NeighborSampler, "device": DeviceSampler}
+SAMPLERS = {"two_bucket": Sampler, "device": DeviceSampler}
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 
 
@@ -26,7 +27,7 @@ def draw(repeated_row: Callable[[int, int], Arrays]) -> Draw:
     def picked(sampler: str, degree: int, fanout: int, cached: int = 0, bias: float = 1.0, repeats: int = REPEATS):
         indptr, indices = repeated_row(degree, repeats)
         mask = np.arange(len(indptr) - 1) < cached
-        made = SAMPLERS[sampler](indptr, indices, (fanout,), seed=11, bias_rate=bias, cached=mask)
+        made = SAMPLERS[sampler](Edges(indptr, indices), (fanout,), seed=11, bias_rate=bias, cached=mask)
         subgraph = made.sample(np.arange(degree, degree + repeats, dtype=np.int32), epoch=0, batch=0)
         assert len(subgraph.indices) == repeats * fanout
         rows = np.zeros((repeats, degree), dtype=bool)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.graphs.edges import Edges
+from a3gnn.sampling.sampler import Sampler
 
 REPEATS = 20_000
 DEGREE = 6
@@ -20,7 +21,7 @@ def draw(repeated_row: Callable[[int, int], tuple[np.ndarray, np.ndarray]]) -> C
         indptr, indices = repeated_row(degree, REPEATS)
         mask = np.zeros(len(indptr) - 1, dtype=bool)
         mask[cached] = True
-        sampler = NeighborSampler(indptr, indices, (fanout,), seed=seed, bias_rate=bias, cached=mask)
+        sampler = Sampler(Edges(indptr, indices), (fanout,), seed=seed, bias_rate=bias, cached=mask)
         subgraph = sampler.sample(np.arange(degree, degree + REPEATS, dtype=np.int32), epoch=0, batch=0)
         rows = np.zeros((REPEATS, degree), dtype=bool)
         rows[np.repeat(np.arange(REPEATS), fanout), subgraph.n_id[subgraph.indices]] = True

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import Edges
 from a3gnn.pipeline.device_sampler import DeviceSampler
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 
 _INDPTR, _INDICES = np.arange(5) * 3, np.tile(np.arange(3, dtype=np.int32), 4)
 
@@ -26,7 +27,7 @@ _INDPTR, _INDICES = np.arange(5) * 3, np.tile(np.arange(3, dtype=np.int32), 4)
     ],
 )
 @pytest.mark.parametrize("bias_rate", [1.0, 2.0])
-@pytest.mark.parametrize("make", [NeighborSampler, DeviceSampler])
+@pytest.mark.parametrize("make", [Sampler, DeviceSampler])
 def test_a_mask_of_another_length_or_type_is_refused(cached: Any, got: str, make: Any, bias_rate: float) -> None:
     with pytest.raises(UsageError, match=rf"cached must hold one bool per node, shape \(4,\), got {got}"):
-        make(_INDPTR, _INDICES, (2,), seed=0, bias_rate=bias_rate, cached=cached)
+        make(Edges(_INDPTR, _INDICES), (2,), seed=0, bias_rate=bias_rate, cached=cached)

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.graph import Graph
-from a3gnn.sampling.edge_sampler import Edges, EdgeSampler
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.share import CutSampler, Shares, cut, seed_bounds
 from a3gnn.sampling.subgraph import Subgraph
 
 
 def sampled(graph: Graph, fanouts: tuple[int, ...], seeds: np.ndarray, batch: int = 0) -> Subgraph:
-    return NeighborSampler(graph.indptr, graph.indices, fanouts, seed=1).sample(seeds, 0, batch)
+    return Sampler(graph.edges, fanouts, seed=1).sample(seeds, 0, batch)
 
 
 def row(of: Subgraph, i: int) -> list[int]:
@@ -70,8 +70,8 @@ def test_a_share_sampled_for_itself_would_be_another(tiny_graph):
 
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_edge_ids_and_trees_are_the_wholes(disjoint, tiny_graph):
-    edges = Edges.plain(tiny_graph.indptr, tiny_graph.indices)
-    sampler = EdgeSampler(edges, (3, 2), seed=0, disjoint=disjoint)
+    edges = Edges(tiny_graph.indptr, tiny_graph.indices, ids=np.empty(0, dtype=np.int32))
+    sampler = Sampler(edges, (3, 2), seed=0, disjoint=disjoint)
     whole = sampler.sample(tiny_graph.train_ids[:20], 0, 0)
     share = cut(whole, 5, 12)
     ends = np.repeat(np.arange(len(share.indptr) - 1), np.diff(share.indptr))
@@ -85,7 +85,7 @@ def test_edge_ids_and_trees_are_the_wholes(disjoint, tiny_graph):
 
 def test_a_sampler_that_cuts_gives_the_share(tiny_graph):
     seeds = tiny_graph.train_ids[:50]
-    sampler = NeighborSampler(tiny_graph.indptr, tiny_graph.indices, (4, 3), seed=1)
+    sampler = Sampler(tiny_graph.edges, (4, 3), seed=1)
     found = CutSampler(sampler, Shares(1, (2, 3))).sample(seeds, 0, 4)
     assert np.array_equal(found.n_id[:30], seeds[20:])
     assert found.sampled.num_seeds == 50

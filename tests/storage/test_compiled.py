@@ -67,9 +67,10 @@ print(len(twice.stats.cache_hits))
 SAMPLE = """
 import numpy as np
 import a3gnn
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.graphs.edges import Edges
+from a3gnn.sampling.sampler import Sampler
 indptr = np.array([0, *[40] * 41], dtype=np.int64)
-sampler = NeighborSampler(indptr, np.arange(1, 41, dtype=np.int32), (3,), seed=0)
+sampler = Sampler(Edges(indptr, np.arange(1, 41, dtype=np.int32)), (3,), seed=0)
 print(*sampler.sample(np.zeros(1, dtype=np.int32), 0, 0).n_id, a3gnn.__file__)
 """
 

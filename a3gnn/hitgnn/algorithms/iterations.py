@@ -20,7 +20,7 @@ from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 #: Stands for the partition and the mini-batch of a rank that has none to train.
 IDLE = -1
 #: The mini-batch of an idle rank, which has no seeds.
-_IDLE = PlannedBatch(0, 0, np.empty(0, dtype=np.int32))
+_IDLE = PlannedBatch(index=0, part=0, seeds=np.empty(0, dtype=np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Iterations:
         by_part: list[list[PlannedBatch]] = [[] for _ in range(self._ranks)]
         for batch in epoch_plan(train_ids, batch_size, seed, epoch, self._parts):
             # All get part 0, so that no part is entered, because parts are not trained one after the other.
-            by_part[batch.part].append(PlannedBatch(batch.index, 0, batch.seeds))
+            by_part[batch.part].append(PlannedBatch(index=batch.index, part=0, seeds=batch.seeds))
         pairs = zip(self.schedule.partition.tolist(), self.schedule.batch.tolist(), strict=True)
         return [
             [_IDLE if part == IDLE else by_part[part][number] for part, number in zip(*row, strict=True)]

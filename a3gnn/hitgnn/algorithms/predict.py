@@ -32,7 +32,7 @@ from a3gnn.hitgnn.platforms.workload import Workload
 from a3gnn.nvtps import nvtps, nvtps_per_gb_per_s
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.sampling.counts import Counts, counts_of
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Task
 from a3gnn.units import format_size
 
@@ -217,7 +217,7 @@ def dry_run(
     iterations = Iterations(graph.train_ids, parts, ranks, batch_size, task.seed, balanced=algorithm.balanced)
     planned, count = iterations.of(0), len(iterations)
     chosen = np.unique(np.linspace(0, count - 1, count if most is None else min(most, count)).round().astype(np.int64))
-    sampler = NeighborSampler(graph.indptr, graph.indices, task.fanouts, seed=task.seed)
+    sampler = Sampler(graph.edges, task.fanouts, seed=task.seed)
     kept = [_mask(graph, one) for one in stored]
     found = [
         [_counted(sampler, batch, mask) for batch, mask in zip(planned[place], kept, strict=True)] for place in chosen
@@ -349,7 +349,7 @@ def _mask(graph: Graph, stored: Stored) -> NDArray[np.bool_]:
     return mask
 
 
-def _counted(sampler: NeighborSampler, batch: PlannedBatch, kept: NDArray[np.bool_]) -> RankBatch | None:
+def _counted(sampler: Sampler, batch: PlannedBatch, kept: NDArray[np.bool_]) -> RankBatch | None:
     if not len(batch.seeds):
         return None
     subgraph = sampler.sample(batch.seeds, epoch=0, batch=batch.index)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from a3gnn.config import TrainConfig
 from a3gnn.features.store import FeatureStore
+from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.algorithms.iterations import Iterations
 from a3gnn.hitgnn.algorithms.rank_store import RelayedStore
@@ -24,10 +25,9 @@ from a3gnn.models.loss import loss_weight
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, open_sampler
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.pipeline.stages import Sampler
 from a3gnn.ranks.peers import Member
 from a3gnn.sampling.share import cut
-from a3gnn.sampling.subgraph import Subgraph
+from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.task import Task
 from a3gnn.training.learner import checked_loss
 from a3gnn.training.step import Step, Traffic, step_of
@@ -81,9 +81,9 @@ class RankPipeline(Pipeline):
         adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
         fanouts: Sequence[int],
         device: str,
-    ) -> tuple[FeatureStore, Sampler]:
+    ) -> tuple[FeatureStore, AnySampler]:
         none_cached = np.empty(0, dtype=np.int32)
-        sampler = open_sampler(adjacency, fanouts, self._config, self._options.seed, none_cached, None, None)
+        sampler = open_sampler(Edges(*adjacency), fanouts, self._config, self._options, none_cached)
         return self._features, _KeepingStep(sampler, self._seeds[:1])
 
 
@@ -219,7 +219,7 @@ class _KeepingStep:
         stand_in: The node, int32, shape (1,).
     """
 
-    def __init__(self, sampler: Sampler, stand_in: NDArray[np.int32]) -> None:
+    def __init__(self, sampler: AnySampler, stand_in: NDArray[np.int32]) -> None:
         self._sample = sampler.sample
         self._stand_in = stand_in
 

@@ -26,7 +26,7 @@ from a3gnn.models.layers.gcn import GCNLayer
 from a3gnn.models.layers.sage import SAGELayer
 from a3gnn.models.model import build_model
 from a3gnn.pipeline.batch import MiniBatch
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Task
 
 AcceleratedModel = Literal["sage", "gcn"]
@@ -132,12 +132,21 @@ def rows_read(case: Case, calls: Sequence[KernelCall]) -> int:
 
 def _mini_batch(graph: Graph) -> MiniBatch:
     """Returns a sampled mini-batch of `graph`."""
-    sampler = NeighborSampler(graph.indptr, graph.indices, _FANOUTS, seed=0)
+    sampler = Sampler(graph.edges, _FANOUTS, seed=0)
     subgraph = sampler.sample(graph.train_ids[:_SEEDS].astype(np.int32), epoch=0, batch=0)
     x = torch.from_numpy(graph.features.arrays()["x"][subgraph.n_id])
     y = torch.from_numpy(graph.labels[subgraph.n_id[:_SEEDS]])
-    indptr, indices = torch.from_numpy(subgraph.indptr), torch.from_numpy(subgraph.indices)
-    return MiniBatch(0, 0, subgraph, x, y, indptr, indices, 0, StageSeconds(0, 0, 0, 0))
+    return MiniBatch(
+        epoch=0,
+        index=0,
+        subgraph=subgraph,
+        x=x,
+        y=y,
+        indptr=torch.from_numpy(subgraph.indptr),
+        indices=torch.from_numpy(subgraph.indices),
+        hits=0,
+        seconds=StageSeconds(0, 0, 0, 0),
+    )
 
 
 def _case_of(name: AcceleratedModel, batch: MiniBatch) -> tuple[Case, list[LayerResult]]:

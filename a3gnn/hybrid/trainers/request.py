@@ -28,7 +28,7 @@ from a3gnn.layer_cost import OPERATORS
 from a3gnn.machine.probe import probe_hardware
 from a3gnn.option_names import option
 from a3gnn.sampling.counts import CountCurve
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Task
 from a3gnn.threads import pool
 from a3gnn.training.checkpoint import SavedShares
@@ -280,7 +280,7 @@ def _model(
     seeds: int,
 ) -> PerformanceModel:
     """Returns the performance model of this machine, with `accelerators` instead of the probed devices."""
-    sampler = NeighborSampler(graph.indptr, graph.indices, config.fanouts(task), seed=task.seed)
+    sampler = Sampler(graph.edges, config.fanouts(task), seed=task.seed)
     counted = sorted({max(1, round(seeds * part)) for part in _COUNTED})
     counts = CountCurve.sampled(sampler, graph.train_ids, counted)
     widths = (graph.num_features, *(task.hidden_channels,) * (task.num_layers - 1), graph.num_classes)

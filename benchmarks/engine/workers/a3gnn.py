@@ -19,7 +19,7 @@ from a3gnn.graphs.features import features_from
 from a3gnn.graphs.graph import Graph
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import ModelName, Task
 from a3gnn.threads import pool
 from a3gnn.training.trainer import Trainer
@@ -102,7 +102,7 @@ def _sampled(graph: Graph, work: Work) -> Iterator[Batch]:
     if biased:
         cached[hottest_first(graph)[: max(1, round(work.cache_share * graph.num_nodes))]] = True
     bias = work.bias if biased else 1.0
-    sampler = NeighborSampler(graph.indptr, graph.indices, work.fanouts, seed=_SEED, bias_rate=bias, cached=cached)
+    sampler = Sampler(graph.edges, work.fanouts, seed=_SEED, bias_rate=bias, cached=cached)
     random, epoch = np.random.default_rng(_SEED), 0
     while True:
         order = random.permutation(graph.train_ids)

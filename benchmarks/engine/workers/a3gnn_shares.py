@@ -22,7 +22,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.graphs.features import DenseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.threads import pool
 from benchmarks.engine.workers.work import Unavailable
@@ -186,7 +186,7 @@ def sampler_share(graph: Graph, fanouts: tuple[int, ...], batch_size: int, count
     Each read is charged at the limit of an array as large as the one that it reads. `share` counts the reads that are
     asked for; `unavoidable_share` only distinct cache lines, as if picks that share one were free.
     """
-    sampler = NeighborSampler(graph.indptr, graph.indices, fanouts, seed=1)
+    sampler = Sampler(graph.edges, fanouts, seed=1)
     order = np.random.default_rng(1).permutation(graph.train_ids)
     first = measure_limits(graph)
     timed: list[tuple[Reads, Reads, float]] = []

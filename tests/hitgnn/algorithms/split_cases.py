@@ -16,7 +16,7 @@ from a3gnn.hitgnn.algorithms.p3 import ColumnPart, InputStructure, Moved, SplitM
 from a3gnn.models.batch_blocks import input_block
 from a3gnn.models.layers.block import LayerBlock
 from a3gnn.models.model import Model, build_model
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.seeding import derive
 from a3gnn.task import Task
@@ -65,7 +65,7 @@ def graph() -> Graph:
 @cache
 def minibatches(fanouts: tuple[int, ...], ranks: int) -> list[list[Subgraph | None]]:
     """Returns each iteration's mini-batches, one per rank."""
-    sampler = NeighborSampler(graph().indptr, graph().indices, fanouts, seed=3)
+    sampler = Sampler(graph().edges, fanouts, seed=3)
     order, found, done = np.random.default_rng(0).permutation(300).astype(np.int32), [], 0
     order = np.concatenate([[0, 299], order[(order != 0) & (order != 299)]]).astype(np.int32)
     for iteration, sizes in enumerate(SEEDS[ranks]):

@@ -25,7 +25,7 @@ from a3gnn.hitgnn.platforms.explore import design_rates
 from a3gnn.hitgnn.platforms.metadata import read_platform
 from a3gnn.hitgnn.platforms.performance import Conditions, iteration_seconds
 from a3gnn.hitgnn.platforms.workload import Workload
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Task
 
 TASK = Task(model="sage", hidden_channels=16, fanouts=(5, 4))
@@ -57,7 +57,7 @@ def test_every_mini_batch_is_counted_once(small_graph: Graph, ranks: int) -> Non
 
 def test_beta_is_the_share_of_rows_that_the_rank_stores(small_graph: Graph) -> None:
     parts = DISTDGL.parts(small_graph, 2, TASK.seed)
-    sampler = NeighborSampler(small_graph.indptr, small_graph.indices, TASK.fanouts, seed=TASK.seed)
+    sampler = Sampler(small_graph.edges, TASK.fanouts, seed=TASK.seed)
     run = dry_run(DISTDGL, small_graph, TASK, 10_000, 2)  # one mini-batch per part, of all its train nodes
     assert len(run.schedule) == 1
     for rank, one in enumerate(run.iterations[0]):

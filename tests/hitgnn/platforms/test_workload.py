@@ -9,7 +9,7 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.hitgnn.platforms.workload import Workload, paper_workloads
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.task import Task
 
 
@@ -20,7 +20,7 @@ def test_it_is_what_is_sampled() -> None:
     workload = Workload.of(graph.characteristics(), task, 64)
     assert workload.widths == (16, 32, graph.num_classes)
     assert workload.num_batches == -(-len(graph.train_ids) // 64)
-    sampler = NeighborSampler(graph.indptr, graph.indices, task.fanouts, seed=0)
+    sampler = Sampler(graph.edges, task.fanouts, seed=0)
     counted = []
     for batch in range(20):
         seeds = np.random.default_rng(batch).choice(graph.train_ids, 64, replace=False)

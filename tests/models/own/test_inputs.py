@@ -17,7 +17,7 @@ from a3gnn.models.own.factory import Factory
 from a3gnn.models.own.inputs import Extent, extent_of, of_batch, of_graph, of_subgraph
 from a3gnn.models.own.user_model import UserModel
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
-from a3gnn.sampling.sampler import NeighborSampler
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.training.describe import by_kernels, counted
 from a3gnn.training.trainer import Trainer, TrainerOptions
 
@@ -44,7 +44,7 @@ def outputs_of(graph, task, budget: int) -> tuple[EvaluationPlan, np.ndarray, to
 
 
 def extents_of(graph, task, plan: EvaluationPlan) -> list[Extent]:
-    sampler = NeighborSampler(graph.indptr, graph.indices, plan.fanouts, seed=0)
+    sampler = Sampler(graph.edges, plan.fanouts, seed=0)
     return [extent_of(sampler.sample(some, 0, 0), task.own.takes) for some in plan.batches]
 
 
