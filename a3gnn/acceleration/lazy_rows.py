@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from a3gnn.acceleration.dropping import dropped
-from a3gnn.acceleration.twice import gradients, is_traced
+from a3gnn.acceleration.twice import is_traced
 from a3gnn.models.layers.activation import Dropout
+from a3gnn.models.layers.compiled import gradients
 
 _CHANGED = (
     "rows of an accelerated model's output must be read before its inputs or parameters are changed in place; read "
