@@ -3,7 +3,7 @@
 /** Seconds between two looks at what runs, and at what has ended, which somebody may continue. Guesses. */
 const LOOK_S = 2, ENDED_LOOK_S = 10;
 /** Seconds after which the banner says that the server is slow, after which a request ends, and most between two tries. Guesses. */
-const SLOW_S = 5, ANSWER_S = 30, MOST_WAIT_S = 30;
+const SLOW_S = 5, ANSWER_S = 30;
 /** Browsers allow six connections to a host over HTTP/1.1: of all its pages, the one with this lock has an event stream. */
 const STREAM_LOCK = "a3gnn-events";
 
@@ -97,7 +97,7 @@ function keepLooking(look, firstS = LOOK_S, eventsOf = () => null) {
       [latest, failures] = [new Date(), 0];
     } catch (error) {
       if (!(error instanceof NoNews)) throw error;
-      [problem, next] = [error, Math.min(LOOK_S * 2 ** failures++, MOST_WAIT_S)];
+      [problem, next] = [error, Math.min(LOOK_S * 2 ** failures++, ANSWER_S)];
     } finally {
       clearTimeout(slow);
       clearInterval(ticking);
