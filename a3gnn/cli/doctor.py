@@ -40,6 +40,7 @@ _PACKAGES = (
     ("lightning", "lightning", "Lightning's Trainer", "lightning"),
     ("ogb", "ogb", "ogb: data sets", "ogb"),
     ("fastapi", "fastapi", "a3gnn serve", "serve"),
+    ("starlette", "starlette", "a3gnn serve", "serve"),
     ("uvicorn", "uvicorn", "a3gnn serve", "serve"),
     ("alembic", "alembic", "a3gnn serve", "serve"),
     ("jinja2", "jinja2", "a3gnn serve", "serve"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from a3gnn.config import DYNAMIC_POLICIES, STATIC_POLICIES, TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.features.cache import DenseRowCache, DynamicCache, SparseStaticCache, StaticCache
+from a3gnn.features.cache_kernels import log_not_sampled
 from a3gnn.features.cache_ranking import cached_nodes
 from a3gnn.features.device_store import DeviceCachedStore
 from a3gnn.features.host_store import DenseHostStore, SparseHostStore
@@ -23,6 +24,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.halves import halves_beside
 from a3gnn.sampling.subgraph import Block
+from a3gnn.storage.compiled import readonly
 
 #: Returns the nodes whose rows a static cache of a number of bytes holds.
 _Ranked: TypeAlias = Callable[[int], NDArray[np.int32]]
@@ -154,6 +156,7 @@ def warm_up() -> None:
     warm_up_policies()
     ids, one = np.arange(2, dtype=np.int32), np.zeros(1, dtype=np.int32)
     indptr, columns = np.arange(3, dtype=np.int64), np.zeros(2, dtype=np.int32)
+    log_not_sampled(readonly(indptr), readonly(columns), 1, np.zeros(2))
     block = Block(one.repeat(2), one[:0], 2, 1)
     for dtype in (np.float32, np.float16):
         dense = DenseRows.of(DenseFeatures(np.zeros((2, 1), dtype=dtype)))

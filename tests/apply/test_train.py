@@ -306,14 +306,10 @@ def test_a_long_run_prints_few_epochs_and_the_last_but_verbose_prints_each(small
 
 
 def test_what_auto_chose_is_said_once(small_folder_graph, task, tmp_path):
-    config = TrainConfig(
-        batch_size=64, cache_bytes=50_000, cache_policy="auto", parallel_mode="mode1", resources="auto"
-    )
+    config = TrainConfig(batch_size=64, parallel_mode="mode1", resources="auto")
     said: list[str] = []
     train(config, small_folder_graph, task=task, epochs=4, out=tmp_path / "run", notify=said.append)
-    assert sum(line.startswith("cache: auto took ") for line in said) == 1
     assert sum(line.startswith("resources: ") for line in said) == 1
-    assert said[0].startswith("cache: auto took ")
 
 
 def test_another_graph_or_machine_is_said_and_runs(write_tuned, tiny_graph, tmp_path):
@@ -401,9 +397,11 @@ def test_what_an_earlier_training_left_does_not_count(small_folder_graph: Graph,
 
     gc.collect()
     gc.disable()
+    others = [one for one in gc.get_objects() if type(one) is BuiltIn]  # that earlier tests keep
     try:
         alone = trained("alone").peak_host_bytes
-        assert not [one for one in gc.get_objects() if type(one) is BuiltIn]  # its cycle would keep all memory
+        models = [one for one in gc.get_objects() if type(one) is BuiltIn]
+        assert len(models) == len(others)  # a cycle would keep all memory
         left = [bytes(1 << 16) for _ in range(1 << 12)]  # 256 MiB that the C library keeps
         del left
         assert trained("after").peak_host_bytes < alone + (128 << 20)

@@ -21,8 +21,8 @@ from a3gnn.measurement import Measurement
 from a3gnn.profiling.known import StoredCurves
 from a3gnn.profiling.store.check import check_file, check_store, import_rows
 from a3gnn.profiling.store.store import ProfileStore
-from a3gnn.service.home import JobFolder, Places
-from a3gnn.service.job_process import _listener
+from a3gnn.service.jobs.home import JobFolder, Places
+from a3gnn.service.jobs.job_process import _listener
 from a3gnn.space import SearchSpace
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.tuning.study.arguments import make_request

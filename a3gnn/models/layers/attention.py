@@ -211,6 +211,7 @@ class _SumScores(torch.autograd.Function):
 
 
 class _PairScores(torch.autograd.Function):
+    # Kernels read a copy of the weight: torch forbids FSDP to free a parameter's memory once it has an array.
     @staticmethod
     def forward(
         ctx: Any, source: Tensor, target: Tensor, added: Tensor | None, weight: Tensor, block: LayerBlock, slope: float
@@ -219,7 +220,7 @@ class _PairScores(torch.autograd.Function):
         ctx.block, ctx.slope = block, slope
         ctx.save_for_backward(source, target, added, weight)
         rows = (array_of(source), array_of(target), _optional(added))
-        given = (block.csr, *rows, array_of(weight), sum_dtype(source).type(slope))
+        given = (block.csr, *rows, array_of(weight.clone()), sum_dtype(source).type(slope))
         over(kernels.pair_scores, block.num_dst, block.num_edges * weight.numel(), *given, out.numpy())
         return out
 
@@ -231,7 +232,7 @@ class _PairScores(torch.autograd.Function):
             by_torch = partial(pair_scores_by_torch, block, ctx.slope)
             return *gradients(by_torch, (source, target, added, weight), ctx.needs_input_grad, grad), None, None
         rows = ((array_of(source), array_of(target)), _optional(added))
-        given = (*rows, array_of(weight), sum_dtype(source).type(ctx.slope), array_of(grad))
+        given = (*rows, array_of(weight.clone()), sum_dtype(source).type(ctx.slope), array_of(grad))
         by_source, by_target = like(source), like(target)
         by_added = None if added is None else like(added)
         parts = max(1, -(-block.num_dst // _BLOCK))
