@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -284,6 +285,8 @@ def test_workers_run_on_the_cores_that_they_are_given(cores: int | None, data: D
     plain = [batch.e_id.tolist() for batch in Loader(data, [2], batch_size=1)]
     with loader.enable_cpu_affinity(given):
         epoch = iter(loader)
+        while len(epoch._workers) < loader.num_workers:  # on a busy machine the second thread starts later
+            time.sleep(0.01)
         workers = epoch._workers
         assert len(workers) == loader.num_workers
         assert all(os.sched_getaffinity(worker.pid) == {home[0] if cores is None else home[-1]} for worker in workers)
