@@ -212,10 +212,15 @@ class _Training:
 
     def run(self) -> TrainResult:
         """Opens the trainer, trains, evaluates test nodes and writes the result."""
-        process, interrupt = self.opened.us, self.opened.us.interrupt()
+        process, interrupt = self.opened.process, self.opened.process.interrupt()
         context_bytes = _prepared_device(self.opened.request.task, self.opened.has_gpu)
-        memory = self.limit, evaluation_bytes(self.limit)
-        options = TrainerOptions(self.folder.scratch, *memory, interrupt.check, lambda: interrupt.noted)
+        options = TrainerOptions(
+            scratch=self.folder.scratch,
+            host_memory_limit=self.limit,
+            evaluation_bytes=evaluation_bytes(self.limit),
+            on_chunk=interrupt.check,
+            should_stop=lambda: interrupt.noted,
+        )
         before = perf_counter()
         with watched(self.opened.request.graph, self.notify, interrupt.check):
             with process.first_alone():
@@ -225,7 +230,7 @@ class _Training:
                 return self._trained(trainer, interrupt, perf_counter() - before, context_bytes)
 
     def _trained(self, trainer: Trainer, interrupt: Interrupt, setup_s: float, context_bytes: int) -> TrainResult:
-        request, process = self.opened.request, self.opened.us
+        request, process = self.opened.request, self.opened.process
         known = identity(request.graph, request.config, request.task, process.count, trainer.trainers, process.identity)
         done = self.folder.begin(trainer, known)
         done.setup_s = done.setup_s if self.resume else setup_s

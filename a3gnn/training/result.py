@@ -129,7 +129,7 @@ def make_result(
     trainer: Trainer,
     done: Progress,
     request: TrainRequest,
-    us: Alone,
+    process: Alone,
     *,
     folder: Path,
     seconds: float,
@@ -146,7 +146,7 @@ def make_result(
         trainer: With the weights of model.pt.
         done: The final progress.
         request: The run's request.
-        us: This process among the ranks.
+        process: This process among the ranks.
         folder: The run's folder.
         seconds: Seconds of the call.
         stolen_share: Share of the cores' time that other machines took.
@@ -175,13 +175,13 @@ def make_result(
         batches_to_accuracy=None if reached is None else reached.batches,
         eval_seconds_to_accuracy=None if reached is None else reached.eval_s,
         eval_seconds=done.eval_s,
-        peak_host_bytes=us.total(trainer.memory.peak_bytes),
+        peak_host_bytes=process.total(trainer.memory.peak_bytes),
         peak_device_bytes=context_bytes + int(torch.cuda.max_memory_reserved()) if torch.cuda.is_available() else 0,
         cache_hit_rate=done.cache_hit_rate,
         cache_bytes=trainer.cache_bytes,
         seconds_per_epoch=1 / speed,
         nvtps=figures.nvtps,
-        nvtps_per_gb_per_s=_per_gb_per_s(figures.nvtps, trainer, us),
+        nvtps_per_gb_per_s=_per_gb_per_s(figures.nvtps, trainer, process),
         mteps=figures.mteps,
         kj_per_epoch=figures.kilojoules,
         energy=energy,
@@ -193,9 +193,9 @@ def make_result(
         task=request.task,
         graph=request.graph.name,
         metric=trainer.metric,
-        ranks=us.count,
+        ranks=process.count,
         trainers=trainer.trainers,
-        algorithm=us.told(done),
+        algorithm=process.told(done),
         adapted=trainer.division.told if isinstance(trainer, AdaptingTrainer) else None,
     )
 
@@ -215,9 +215,9 @@ def _median(figures: list[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def _per_gb_per_s(traversed_per_s: float | None, trainer: Trainer, us: Alone) -> float | None:
+def _per_gb_per_s(traversed_per_s: float | None, trainer: Trainer, process: Alone) -> float | None:
     """Returns NVTPS per GB/s of all machines' memory; assumes that all machines are like this one."""
-    machines = us.total(int(us.leads_machine))
+    machines = process.total(int(process.leads_machine))
     known = None if trainer.gpus else kept_hardware()
     if traversed_per_s is None or known is None:
         return None

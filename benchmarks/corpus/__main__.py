@@ -19,8 +19,8 @@ from rich.console import Console
 
 from a3gnn.machine.probe import probe_hardware, within_peaks
 from a3gnn.profiling.executor import LocalExecutor
-from a3gnn.profiling.store.jsonl import write_measurements
-from a3gnn.tuning.study.foresight import curve_fits
+from a3gnn.profiling.store.jsonl import shipped_measurements, shipped_profiles, write_measurements
+from a3gnn.tuning.study.foresight import CURVES, curve_fits
 from benchmarks.corpus.measure import Corpus, on_cores
 from benchmarks.corpus.subjects import SUBJECTS, Subject
 from benchmarks.report import ResultLines
@@ -47,8 +47,9 @@ def main() -> None:
             measured.append(corpus.measure(subject, options.rows, hardware, executor, options.folder))
     if options.export is not None:
         console.log(f"{write_measurements(options.export, chain(*measured))} rows in {options.export}")
-        fits = json.dumps(curve_fits(chain(*measured)), indent=1)
-        (options.export.parent / "curves.json").write_text(fits + "\n", encoding="utf-8")
+        if options.export.parent.resolve() == shipped_profiles():  # tunes read the fits to all shipped measurements
+            fits = json.dumps(curve_fits(shipped_measurements()), indent=1)
+            (options.export.parent / CURVES).write_text(fits + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

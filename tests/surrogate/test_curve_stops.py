@@ -11,7 +11,7 @@ import pytest
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import NO_CURVE, LearningCurve, next_point
 from a3gnn.profiling.store.jsonl import shipped_measurements, shipped_profiles
-from a3gnn.tuning.study.foresight import curve_fits, expected_end, expected_stop
+from a3gnn.tuning.study.foresight import CURVES, curve_fits, expected_end, expected_stop
 from a3gnn_surrogate.curve_ends import CurveStops, Sample, parts
 
 
@@ -95,7 +95,7 @@ def test_the_shipped_curves_foresee_a_stop_and_the_quality_there() -> None:
 
 def test_the_shipped_fits_are_those_of_the_shipped_curves() -> None:
     """Else `curve_fits` has to be written again, as `python -m benchmarks.corpus --export` does."""
-    shipped = json.loads((shipped_profiles() / "curves.json").read_text(encoding="utf-8"))
+    shipped = json.loads((shipped_profiles() / CURVES).read_text(encoding="utf-8"))
     fitted = curve_fits(shipped_measurements())
     assert {name: list(fit) for name, fit in shipped.items()} == {name: list(fit) for name, fit in fitted.items()}
     for name, fit in shipped.items():

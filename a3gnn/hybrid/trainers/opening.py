@@ -84,13 +84,13 @@ class Opener:
         return Trainers.of(names, self.shares, self.sampling, self.stall_s, adapt, prefetch)
 
     def open(
-        self, request: TrainRequest, us: Alone, run: str | Path | None, notify: Callable[[str], None]
+        self, request: TrainRequest, process: Alone, run: str | Path | None, notify: Callable[[str], None]
     ) -> OpenRequest:
         """Returns what trains `request`, its model described and its configuration adapted to this process.
 
         Args:
             request: Graph, configuration and task.
-            us: This process in a training run. With several ranks, or with a graph on graph servers, the
+            process: This process in a training run. With several ranks, or with a graph on graph servers, the
                 configuration's trainers are ignored, and a message says so.
             run: Folder of the run to resume; None for a new one.
             notify: Takes messages for people.
@@ -100,28 +100,28 @@ class Opener:
                 excludes these options.
             DeviceError: A device does not exist.
         """
-        request = us.adapted(request.described(notify), notify)
-        _check_algorithm(us, self)
+        request = process.adapted(request.described(notify), notify)
+        _check_algorithm(process, self)
         if self.trainers is not None:
             request = dataclasses.replace(request, config=with_one_trainer(request.config))
         else:
-            request = _with_possible_trainers(request, us, notify)
+            request = _with_possible_trainers(request, process, notify)
         asked = self.of(request.config)
         if asked is None:
             if self.adapt:
-                check_adapting(request.graph, request.config, us.count)
-            return OpenRequest(request, None, us, self.adapt)
+                check_adapting(request.graph, request.config, process.count)
+            return OpenRequest(request, None, process, self.adapt)
         several = asked.on(
             request.graph,
             request.config,
             request.task,
-            us.count,
+            process.count,
             kept=None if run is None else saved_shares(run),
             hardware=lambda: probe_hardware(notify=notify),
         )
         for line in several.lines:
             notify(line)
-        return OpenRequest(request, several, us, self.adapt)
+        return OpenRequest(request, several, process, self.adapt)
 
 
 class OpenRequest(NamedTuple):
@@ -129,13 +129,13 @@ class OpenRequest(NamedTuple):
 
     request: TrainRequest
     several: OpenTrainers | None
-    us: Alone
+    process: Alone
     adapt: bool
 
     @property
     def has_gpu(self) -> bool:
         """Whether a GPU trains."""
-        return self.us.device != "cpu" if self.several is None else self.several.use_gpu
+        return self.process.device != "cpu" if self.several is None else self.several.use_gpu
 
     def trainer(self, options: TrainerOptions) -> Trainer:
         """Opens the trainer; raises the errors of `Trainer`."""
@@ -143,8 +143,8 @@ class OpenRequest(NamedTuple):
         if self.several is not None:
             return open_hybrid(graph, config, task, self.several, options)
         if not self.adapt:
-            return self.us.trainer(self.request, options)
-        return AdaptingTrainer(graph, config, task, options, device=self.us.device)
+            return self.process.trainer(self.request, options)
+        return AdaptingTrainer(graph, config, task, options, device=self.process.device)
 
 
 def with_one_trainer(config: TrainConfig) -> TrainConfig:
@@ -165,20 +165,20 @@ def device_names(trainers: int) -> str:
     return ",".join([f"cpu:{threads}"] * on_processors + [f"cuda:{gpu}" for gpu in range(gpus)])
 
 
-def _check_algorithm(us: Alone, asked: Opener) -> None:
+def _check_algorithm(process: Alone, asked: Opener) -> None:
     names = [name for name, is_said in (("trainers", asked.trainers is not None), ("adapt", asked.adapt)) if is_said]
-    if us.algorithm is not None and names:
+    if process.algorithm is not None and names:
         raise UsageError(
             f"{option(names[0])} must be left out with {option('algorithm')}, whose ranks each train mini-batches of "
-            f"their own part in one way, got {us.algorithm}; choose one of them"
+            f"their own part in one way, got {process.algorithm}; choose one of them"
         )
 
 
-def _with_possible_trainers(request: TrainRequest, us: Alone, notify: Callable[[str], None]) -> TrainRequest:
+def _with_possible_trainers(request: TrainRequest, process: Alone, notify: Callable[[str], None]) -> TrainRequest:
     """Returns `request` with one trainer, and notifies, if several are impossible and only the configuration asks."""
     config = request.config
-    if us.algorithm is not None or us.count > 1:
-        where = f"with {us.count} ranks" if us.count > 1 else f"with algorithm {us.algorithm}"
+    if process.algorithm is not None or process.count > 1:
+        where = f"with {process.count} ranks" if process.count > 1 else f"with algorithm {process.algorithm}"
     elif request.graph.is_parted:
         where = "with a graph on graph servers"
     else:

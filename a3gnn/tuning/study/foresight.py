@@ -15,11 +15,14 @@ from a3gnn_surrogate.curve_ends import LEAST_POINTS, CurveEnds, CurveStops, Extr
 from a3gnn_surrogate.known_curves import KnownCurves
 from a3gnn_surrogate.rows import by_setting
 
+#: The file of the shipped profiles that has their `curve_fits`.
+CURVES = "curves.json"
+
 
 def expected_stop(curve: LearningCurve) -> float:
     """Returns the mini-batches after which a curve that still improves is expected to have stopped.
 
-    Without shipped measurements, it is the soonest stop.
+    Without shipped fits, it is the soonest stop.
     """
     fit = _stops()
     return curve.soonest_stop() if fit is None else fit.predict(curve)
@@ -28,7 +31,7 @@ def expected_stop(curve: LearningCurve) -> float:
 def expected_end(curve: LearningCurve, batches: float) -> Extrapolated | None:
     """Returns the best quality that the default's `curve` will have had after `batches` mini-batches.
 
-    None without shipped measurements, if the curve has too few points, or if perfect quality is inside the interval,
+    None without shipped fits, if the curve has too few points, or if perfect quality is inside the interval,
     which then tells nothing.
     """
     fit = curve_ends() if len(curve.batches) >= LEAST_POINTS and batches > curve.trained else None
@@ -49,7 +52,7 @@ def samples(measurements: Iterable[Measurement]) -> list[Sample]:
 
 
 def curve_fits(measurements: Iterable[Measurement]) -> dict[str, Any]:
-    """Returns the fits to the curves of `measurements` as JSON types: the content of `profiles/curves.json`.
+    """Returns the fits to the curves of `measurements` as JSON types: the content of `CURVES`.
 
     Raises:
         UsageError: Too few curves stopped improving, or fewer than two graphs have one.
@@ -61,15 +64,18 @@ def curve_fits(measurements: Iterable[Measurement]) -> dict[str, Any]:
 
 @cache
 def _shipped() -> dict[str, Any]:
-    """Returns the shipped `curve_fits`, which take seconds to fit; empty without shipped measurements."""
+    """Returns the shipped `curve_fits`, which take seconds to fit; empty without them."""
     folder = shipped_profiles()
-    return json.loads((folder / "curves.json").read_text(encoding="utf-8")) if folder else {}
+    file = None if folder is None else folder / CURVES
+    return json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
 
 
+@cache
 def _stops() -> CurveStops | None:
     return CurveStops(**_shipped()["stops"]) if _shipped() else None
 
 
+@cache
 def curve_ends() -> CurveEnds | None:
-    """Returns the fit that predicts how curves end; None without shipped measurements."""
+    """Returns the fit that predicts how curves end; None without shipped fits."""
     return CurveEnds.from_dict(_shipped()["ends"]) if _shipped() else None
