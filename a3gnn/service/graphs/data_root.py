@@ -11,8 +11,8 @@ from typing import NamedTuple
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.units import format_size
 
-#: Most entries of a folder that are looked at. Guess: more make a page that nobody reads.
-_MOST = 2000
+#: Entries of a folder that are looked at, and that are shown. Guesses.
+_LOOKED_AT, _SHOWN = 10_000, 500
 #: The file that marks a converted graph's folder (`a3gnn.graphs.folder`).
 _MARK = "meta.json"
 
@@ -61,7 +61,7 @@ def listing(root: Path | None, folder: str) -> Listing:
         root = root.resolve(strict=True)
         path = (root / folder).resolve(strict=True)
         inside = path.is_relative_to(root) and path.is_dir()
-        found = list(islice(os.scandir(path), _MOST + 1)) if inside else []
+        found = list(islice(os.scandir(path), _LOOKED_AT + 1)) if inside else []
     except (OSError, ValueError, RuntimeError):
         inside, found = False, []
     if not inside:
@@ -69,10 +69,11 @@ def listing(root: Path | None, folder: str) -> Listing:
             404, "not-found", f"{folder[:200]!r} is no folder below the data root; open the data root itself"
         )
     below = "" if path == root else str(path.relative_to(root))
-    entries = sorted(_entries(root, path, found[:_MOST]), key=lambda one: (one.is_graph, one.name.lower()))
+    entries = sorted(_entries(root, path, found[:_LOOKED_AT]), key=lambda one: (one.is_graph, one.name.lower()))
     parts = Path(below).parts
     parents = (("data root", ""), *((part, str(Path(*parts[: i + 1]))) for i, part in enumerate(parts)))
-    return Listing(below, parents, tuple(entries), len(found) <= _MOST)
+    whole = len(found) <= _LOOKED_AT and len(entries) <= _SHOWN
+    return Listing(below, parents, tuple(entries[:_SHOWN]), whole)
 
 
 def _entries(root: Path, path: Path, found: list[os.DirEntry[str]]) -> Iterator[FolderEntry]:
