@@ -90,9 +90,9 @@ def test_a_stop_reaches_jobs_of_its_kind_alone(tmp_path: Path, kind: JobKind, ot
 _ENDING = """
 import json, signal, sys, time
 
-signal.signal(signal.SIGTERM, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # one that comes early waits for sigwait
 open(sys.argv[1], "w").close()
-signal.pause()
+signal.sigwait({signal.SIGTERM})
 time.sleep(0.3)
 print(json.dumps({"status": sys.argv[2]}))
 """
