@@ -1,29 +1,68 @@
-"""`Edges`: the edges of a graph as CSR by target, which samplers take."""
+"""`Edges`: the edges of a graph as CSR by target and relation, which samplers take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.graphs.edge_list_kernels import cached_first, is_by_target, places_by_target
+from a3gnn.graphs.schema import Schema
 from a3gnn.storage.compiled import readonly
+
+
+class EdgeList(NamedTuple):
+    """The edges of one relation as a list.
+
+    Attributes:
+        sources: Integers within the source type, shape (num_edges,).
+        targets: Integers within the target type, shape (num_edges,).
+        weights: Sampling weights, numbers, shape (num_edges,); None if all weigh the same.
+        times: When each edge can be seen, integers or floats, shape (num_edges,); None if it always can.
+    """
+
+    sources: NDArray[Any]
+    targets: NDArray[Any]
+    weights: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
+
+
+class EdgeTimes(NamedTuple):
+    """When edges can be seen, as ranks among all distinct times, which take half the memory and compare faster.
+
+    Attributes:
+        ranks: int32, shape (num_edges,), ascending in each row; 0 in relations without times.
+        distinct: The distinct times, ascending.
+        timed: Which relations have times, bool, shape (num_relations,).
+    """
+
+    ranks: NDArray[np.int32]
+    distinct: NDArray[Any]
+    timed: NDArray[np.bool_]
+
+    def rank_at(self, times: NDArray[Any]) -> NDArray[np.int32]:
+        """Returns the rank of the last distinct time that is at most each of `times`, -1 if there is none."""
+        return (np.searchsorted(self.distinct, times, side="right") - 1).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges:
-    """Edges as CSR by target, in read-only views, memory maps included; an edge may occur more than once.
+    """Edges as CSR by target and relation, in read-only views, memory maps included; an edge may occur more than once.
 
     Attributes:
-        indptr: int64, shape (num_nodes + 1,).
-        indices: Sources, int32, shape (num_edges,), ascending in each row; with `num_cached`, the cached ones first.
-        ids: Each edge's place in a list of edges, int32 or int64, shape (num_edges,); empty if the order is the same.
-            None if mini-batches don't need ids.
+        indptr: int64, shape (num_rows + 1,); rows as in `Schema`, which are the nodes of a graph without types.
+        indices: Sources, int32, shape (num_edges,). Those of a row ascend; with `num_cached` the cached ones come
+            first, and with `times` they are in the order of time instead.
+        ids: Each edge's place in the list of its relation, int32 or int64, shape (num_edges,); empty if the order is
+            the same. None if mini-batches don't need ids.
         weights: float64, shape (num_edges,), finite and >= 0; empty if all weigh the same.
-        num_cached: Cached in-neighbors per row, int32, shape (num_nodes,); empty if nothing is cached.
+        num_cached: Cached in-neighbors per row, int32, shape (num_rows,); empty if nothing is cached.
+        schema: Types and relations.
+        times: When the edges can be seen; None if they always can.
     """
 
     indptr: NDArray[np.int64]
@@ -31,36 +70,48 @@ class Edges:
     ids: NDArray[Any] | None = None
     weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     num_cached: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    schema: Schema = None  # type: ignore[assignment]  # one type and one relation by default
+    times: EdgeTimes | None = None
 
     def __post_init__(self) -> None:
-        for name in (one.name for one in fields(self)):
+        for name in ("indptr", "indices", "ids", "weights", "num_cached"):
             array = getattr(self, name)
             object.__setattr__(self, name, None if array is None else readonly(array))
+        if self.schema is None:
+            object.__setattr__(self, "schema", Schema.untyped(len(self.indptr) - 1))
 
     @classmethod
     def of(
         cls, sources: NDArray[Any], targets: NDArray[Any], num_nodes: int, weights: NDArray[Any] | None = None
     ) -> Self:
-        """Returns the edges from `sources` to `targets`, integers in [0, num_nodes), in time linear in their number.
+        """Returns the edges from `sources` to `targets`, integers in [0, num_nodes); see `of_relations`."""
+        return cls.of_relations(Schema.untyped(num_nodes), [EdgeList(sources, targets, weights)])
+
+    @classmethod
+    def of_relations(cls, schema: Schema, lists: Sequence[EdgeList]) -> Self:
+        """Returns the edges in `lists`, one for each of the schema's relations, in time linear in their number.
 
         Raises:
-            UsageError: `weights` are not one finite number >= 0 for each edge.
+            UsageError: Weights are not one finite number >= 0 for each edge, a time is missing, or edges have both.
         """
-        sources, targets = readonly(sources), readonly(targets)
-        checked = np.empty(0) if weights is None else _checked(weights, len(sources))
-        indptr = _indptr(targets, num_nodes)
+        weights, times = _weights_of(lists), _times_of(lists)
+        if len(weights) and times is not None:
+            raise UsageError("weights must be left out where edges have times, as in PyG; draw by one of them")
+        sources, rows = _joined(schema, lists)
+        keys = sources if times is None else times.ranks
+        indptr = _indptr(rows, schema.num_rows)
         ids = np.empty(0, dtype=np.int32)
-        if not is_by_target(sources, targets):
-            ids = places_by_target(sources, targets, num_nodes)
-            # Half the memory is half the cache misses in look-ups of a mini-batch's ids.
-            ids = ids.astype(np.int32) if len(ids) < 2**31 else ids
-            sources, checked = sources[ids], checked[ids] if len(checked) else checked
-        return cls(indptr, sources.astype(np.int32), ids, checked)
+        if not is_by_target(keys, rows):
+            ids = places_by_target(keys, rows, max(schema.num_rows, int(keys.max()) + 1))
+            sources, weights = sources[ids], weights[ids] if len(weights) else weights
+            times = None if times is None else times._replace(ranks=readonly(times.ranks[ids]))
+        ids = _within_lists(ids, [len(one.sources) for one in lists])
+        return cls(indptr, sources.astype(np.int32), ids, weights, schema=schema, times=times)
 
     @property
     def num_nodes(self) -> int:
         """Nodes of the graph."""
-        return len(self.indptr) - 1
+        return int(self.schema.layout[0, -1])
 
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Returns indptr and indices with each edge once; the arrays themselves if no edge is repeated."""
@@ -90,11 +141,67 @@ class Edges:
             places = ids if len(ids) else readonly(np.arange(len(indices)))
             ids = np.empty_like(places)
             cached_first(self.indptr, self.indices, cached, places, ids)
-        return type(self)(self.indptr, indices, ids, num_cached=counts)
+        return type(self)(self.indptr, indices, ids, num_cached=counts, schema=self.schema)
 
     @property
     def _targets(self) -> NDArray[np.int64]:
+        assert self.num_nodes == self.schema.num_rows, "a row is a node only where there are no types"
         return np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+
+
+def _joined(schema: Schema, lists: Sequence[EdgeList]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns the sources of all `lists` as ids through all types, and the rows of their targets."""
+    sources, rows = [], []
+    for number, (relation, edges) in enumerate(zip(schema.relations, lists, strict=True)):
+        first = schema.first_node(relation.source)
+        sources.append(edges.sources if first == 0 else edges.sources.astype(np.int64) + first)
+        rows.append(schema.rows(number, edges.targets))
+    if len(lists) == 1:  # no copy
+        return readonly(sources[0]), readonly(rows[0])
+    none = [np.empty(0, dtype=np.int32)]  # no relations
+    return np.concatenate([*none, *sources]).astype(np.int32), np.concatenate([*none, *rows]).astype(np.int32)
+
+
+def _within_lists(places: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:
+    """Returns each edge's place in the list of its relation, from its `places` in all lists of `sizes` one by one."""
+    if len(sizes) > 1:
+        places = places if len(places) else np.arange(sum(sizes))
+        firsts = np.cumsum([0, *sizes[:-1]])
+        places = places - firsts[np.searchsorted(firsts, places, side="right") - 1]
+    # Half the memory is half the cache misses in look-ups of a mini-batch's ids.
+    return places.astype(np.int32) if len(places) < 2**31 else places
+
+
+def _weights_of(lists: Sequence[EdgeList]) -> NDArray[np.float64]:
+    """Returns the weights of all `lists`; empty if no list has any. Edges of a list without weights weigh 1."""
+    if all(one.weights is None for one in lists):
+        return np.empty(0)
+    given = [np.ones(len(one.sources)) if one.weights is None else one.weights for one in lists]
+    return np.concatenate([_checked(one, len(edges.sources)) for one, edges in zip(given, lists, strict=True)])
+
+
+def _times_of(lists: Sequence[EdgeList]) -> EdgeTimes | None:
+    """Returns the times of all `lists` in their order, or None if no list has any."""
+    timed = np.array([one.times is not None for one in lists], dtype=np.bool_)
+    if not timed.any():
+        return None
+    times = [_checked_times(one.times, len(one.sources)) for one in lists if one.times is not None]
+    distinct, places = np.unique(np.concatenate(times), return_inverse=True)
+    ranks = np.zeros(sum(len(one.sources) for one in lists), dtype=np.int32)
+    ranks[np.repeat(timed, [len(one.sources) for one in lists])] = places
+    return EdgeTimes(ranks, distinct, readonly(timed))
+
+
+def _checked_times(times: NDArray[Any], num_edges: int) -> NDArray[Any]:
+    if times.shape != (num_edges,) or times.dtype.kind not in "fiu":
+        raise UsageError(f"times must be {num_edges} numbers, one per edge, got {times.dtype} of {times.shape}")
+    missing = np.isnan(times) if times.dtype.kind == "f" else times == np.iinfo(times.dtype).min
+    if times.dtype.kind != "u" and missing.any():
+        raise UsageError(
+            f"times must be known, {int(missing.sum())} of {num_edges} are missing (NaN or the least integer); an edge "
+            "without a time might show the future, so leave such edges out, or give them the latest time"
+        )
+    return times
 
 
 def _indptr(targets: NDArray[Any], num_nodes: int) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.sampling.random import hop_key
-from a3gnn.sampling.sample_kernels import CHUNK, Csr, HopDraw, RowBounds, pick_rows, row_bounds
+from a3gnn.sampling.sample_kernels import CHUNK, Csr, HopDraw, HopRows, RowBounds, pick_rows, row_bounds
 from a3gnn.storage.compiled import njit
 
 
@@ -38,13 +38,15 @@ def draw_rows(
     count = len(rows)
     begin, degree = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32)
     bounds = RowBounds(begin, degree, np.empty(count, dtype=np.int32))
-    csr = Csr(indptr, indices, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float64))
-    total = row_bounds(csr, rows, fanout, False, bounds)
+    none, key = np.empty(0, dtype=np.int32), np.array([hop_key(seed, epoch, batch, hop)])
+    csr = Csr(indptr, indices, none, np.empty(0, dtype=np.float64), none)
+    asked = HopRows(rows, nodes, none, none, np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.int64))
+    draw = HopDraw(np.array([fanout]), key, np.zeros(1, dtype=np.bool_), 1.0, False, False)
+    total = row_bounds(csr, asked, draw, bounds)
     ends, drawn = np.zeros(count + 1, dtype=np.int32), np.empty(total, dtype=np.int32)
-    draw = HopDraw(fanout, hop_key(seed, epoch, batch, hop), np.zeros(1, dtype=np.int64), 1.0, False)
     for low in range(0, count, CHUNK):
         high = min(low + CHUNK, count)
-        pick_rows(low, high, csr, nodes, bounds, draw, ends, drawn)
+        pick_rows(low, high, csr, asked, bounds, draw, ends, drawn)
         for i in range(low, high):
             for e in range(ends[i], ends[i + 1]):
                 drawn[e] = indices[begin[i] + drawn[e]]

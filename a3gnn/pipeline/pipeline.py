@@ -66,6 +66,7 @@ class PipelineOptions:
         edges: Edges to sample in place of the graph's, on the host; mini-batches then contain edge ids.
         replace: Whether to sample `edges` with replacement.
         disjoint: Whether each seed has a tree of its own among `edges`.
+        last: Whether to draw among the latest edges, where `edges` have times (`Sampler`).
         shares: Which share of each mini-batch to return, or how to divide each (`device` is then ignored). None returns
             whole mini-batches.
         deferred: Whether mini-batches come without features and labels, which `Pipeline.read` adds.
@@ -83,6 +84,7 @@ class PipelineOptions:
     edges: Edges | None = None
     replace: bool = False
     disjoint: bool = False
+    last: bool = False
     shares: Shares | Dividing | None = None
     deferred: bool = False
 
@@ -330,7 +332,7 @@ def open_sampler(
         edges: In-neighbors, within parts.
         fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
         config: Its `bias_rate` and `sampling_device` are used.
-        options: Its `seed`, `replace` and `disjoint` are used.
+        options: Its `seed`, `replace`, `disjoint` and `last` are used.
         cached: Ids of cached nodes.
     """
     mask = np.zeros(edges.num_nodes, dtype=np.bool_)
@@ -338,7 +340,7 @@ def open_sampler(
     rate, seed = config.bias_rate, options.seed
     if config.sampling_device == "cuda" and options.edges is None:
         return DeviceSampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, device="cuda")
-    how = {"replace": options.replace, "disjoint": options.disjoint}
+    how = {"replace": options.replace, "disjoint": options.disjoint, "last": options.last}
     return Sampler(edges, fanouts, seed=seed, bias_rate=rate, cached=mask, **how)
 
 

@@ -13,11 +13,19 @@ from a3gnn.seeding import generator
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PlannedBatch:
-    """A mini-batch that is not sampled yet: its place in the epoch, its part, and its seeds (int32)."""
+    """A mini-batch that is not sampled yet.
+
+    Attributes:
+        index: Its place in the epoch.
+        part: Its part.
+        seeds: Node ids, int32.
+        until: Rank of the last time that each seed sees (`EdgeTimes.rank_at`), int32; None without times.
+    """
 
     index: int
     part: int
     seeds: NDArray[np.int32]
+    until: NDArray[np.int32] | None = None
 
 
 def epoch_plan(

@@ -17,6 +17,7 @@ from a3gnn.features.tensors import lent
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch, Upload
 from a3gnn.pipeline.plan import PlannedBatch
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
 
 # Ratio of a buffer's rows to the rows of the longest mini-batch so far. Guess.
@@ -69,7 +70,11 @@ class Stages:
     def sample(self, epoch: int, planned: PlannedBatch) -> SampledBatch:
         """Returns the sampled ids of `planned`."""
         begin = perf_counter()
-        subgraph = self.sampler.sample(planned.seeds, epoch, planned.index)
+        if planned.until is None:
+            subgraph = self.sampler.sample(planned.seeds, epoch, planned.index)
+        else:
+            assert isinstance(self.sampler, Sampler), "only the host samples by time"
+            subgraph = self.sampler.sample(planned.seeds, epoch, planned.index, planned.until)
         return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin)
 
     def gather(self, sampled: SampledBatch) -> MiniBatch:

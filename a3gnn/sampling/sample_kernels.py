@@ -3,7 +3,8 @@
 A hop is sampled in chunks of rows, in passes over bounds, in-neighbors and the relabeling map. Each pass prefetches
 the data of the next one, so reads that are far apart overlap instead of waiting for each other. A cached in-neighbor
 weighs `bias`, any other 1. A row's cached in-neighbors come first, so two counts describe the whole row (two buckets).
-A hop's rows lie tree by tree, and so do the nodes that it finds: the relabeling map holds one tree at a time.
+A hop's rows lie tree by tree, and so do the nodes that it finds: the relabeling map holds one tree at a time. Where
+there are types or times, a pass before each hop lists the rows of its nodes (`rows_of`); otherwise rows are nodes.
 
 A NamedTuple costs nothing between kernels. As an argument from Python it costs microseconds, so `sample` takes none.
 numba's cache pickles the classes of a kernel's arguments, and fails to load after one is renamed. So kernels that take
@@ -32,12 +33,33 @@ CHUNK = 32
 
 
 class Csr(NamedTuple):
-    """Edges as CSR by target, as in `Edges`; empty `num_cached` or `weights` mean that all in-neighbors are alike."""
+    """Edges as CSR by target and relation, as in `Edges`; empty arrays mean that all in-neighbors are alike."""
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     num_cached: NDArray[np.int32]
     weights: NDArray[np.float64]
+    times: NDArray[np.int32]
+
+
+class HopRows(NamedTuple):
+    """The rows of a hop's nodes, int32.
+
+    Attributes:
+        ids: Rows of the graph's CSR.
+        nodes: Id of each row's node within its type, which keys random numbers.
+        relations: Relation of each row; empty if there is one.
+        until: Largest rank of time that each row may show; empty if it may show all.
+        salts: Numbers that tell apart rows of one node: one for each row, or one for all; 0 changes nothing.
+        starts: First row of each tree, then their number, int64.
+    """
+
+    ids: NDArray[np.int32]
+    nodes: NDArray[np.int32]
+    relations: NDArray[np.int32]
+    until: NDArray[np.int32]
+    salts: NDArray[np.int32]
+    starts: NDArray[np.int64]
 
 
 class RowBounds(NamedTuple):
@@ -52,40 +74,96 @@ class HopDraw(NamedTuple):
     """Parameters of the draw of one hop.
 
     Attributes:
-        fanout: In-neighbors per row; below 0 for all.
-        key: Key of the hop's random numbers.
-        salts: Numbers that tell apart rows of one node, int64: one for each row, or one for all; 0 changes nothing.
+        fanouts: In-neighbors per row of each relation, int64; below 0 for all.
+        keys: Key of the random numbers of each relation in this hop, uint64.
+        timed: Whether each relation has times, bool.
         bias: Weight of a cached in-neighbor; others weigh 1.
         replace: Whether an in-neighbor may be drawn more than once.
+        last: Whether to draw among the latest `fanout` in-neighbors of a row, in place of all that it may show.
     """
 
-    fanout: int
-    key: np.uint64
-    salts: NDArray[np.int64]
+    fanouts: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    timed: NDArray[np.bool_]
     bias: float
     replace: bool
+    last: bool
 
 
 @njit(nogil=True)
-def row_bounds(csr: Csr, nodes: NDArray[np.int32], fanout: int, replace: bool, bounds: RowBounds) -> int:
-    """Fills `bounds` for each of `nodes`.
+def rows_of(
+    nodes: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    layout: NDArray[np.int64],
+    until: NDArray[np.int32],
+    salts: NDArray[np.int32],
+) -> HopRows:
+    """Returns the rows of a hop's `nodes`, node by node, and relation by relation for each.
+
+    Args:
+        nodes: Ids through all types.
+        starts: First of the nodes of each tree, then their number.
+        layout: Of `Schema`.
+        until: Of each tree, as in `HopRows`; empty without times.
+        salts: One for each node, or one for all.
+    """
+    first, first_row, first_relation = layout[0], layout[1], layout[2]
+    count, kinds = 0, np.empty(len(nodes), dtype=np.int32)
+    for i in range(len(nodes)):
+        kind = 0
+        while nodes[i] >= first[kind + 1]:
+            kind += 1
+        kinds[i] = kind
+        count += first_relation[kind + 1] - first_relation[kind]
+    ids, owners = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    relations = np.empty(count, dtype=np.int32)
+    bound = np.empty(count if len(until) > 0 else 0, dtype=np.int32)
+    marks, ends, row = np.zeros(count if len(salts) > 1 else 1, dtype=np.int32), np.zeros_like(starts), 0
+    for tree in range(len(starts) - 1):
+        for i in range(starts[tree] - starts[0], starts[tree + 1] - starts[0]):
+            kind, node = kinds[i], nodes[i] - first[kinds[i]]
+            width = first_relation[kind + 1] - first_relation[kind]
+            for k in range(width):
+                ids[row], owners[row] = first_row[kind] + node * width + k, node
+                relations[row] = first_relation[kind] + k
+                if len(bound) > 0:
+                    bound[row] = until[tree]
+                if len(salts) > 1:
+                    marks[row] = salts[i]
+                row += 1
+        ends[tree + 1] = row
+    return HopRows(ids, owners, relations, bound, marks, ends)
+
+
+@njit(nogil=True)
+def row_bounds(csr: Csr, rows: HopRows, draw: HopDraw, bounds: RowBounds) -> int:
+    """Fills `bounds` for each of `rows`.
 
     Returns:
-        The number of in-neighbors that `fanout` takes of all `nodes` together, at most.
+        The number of in-neighbors that all rows take together, at most.
     """
-    indptr, num_cached, (begin, degree, cached) = csr.indptr, csr.num_cached, bounds
-    biased = len(num_cached) > 0
-    total = 0
-    for i in range(len(nodes)):
-        if i + _AHEAD < len(nodes):
-            prefetch(indptr, np.int64(nodes[i + _AHEAD]))
+    indptr, num_cached, (begin, degree, cached), ids = csr.indptr, csr.num_cached, bounds, rows.ids
+    biased, typed, timed = len(num_cached) > 0, len(rows.relations) > 0, len(rows.until) > 0
+    total, fanout, relation = 0, draw.fanouts[0] if len(draw.fanouts) > 0 else 0, 0
+    for i in range(len(ids)):
+        if i + _AHEAD < len(ids):
+            prefetch(indptr, np.int64(ids[i + _AHEAD]))
             if biased:
-                prefetch(num_cached, np.int64(nodes[i + _AHEAD]))
-        v = nodes[i]
+                prefetch(num_cached, np.int64(ids[i + _AHEAD]))
+        v = ids[i]
         begin[i] = indptr[v]
         degree[i] = indptr[v + 1] - indptr[v]
         cached[i] = num_cached[v] if biased else 0
-        total += degree[i] if fanout < 0 else fanout if replace else min(fanout, degree[i])
+        if typed:
+            relation = rows.relations[i]
+            fanout = draw.fanouts[relation]
+        if timed and draw.timed[relation]:
+            shown = csr.times[begin[i] : begin[i] + degree[i]]
+            degree[i] = np.searchsorted(shown, rows.until[i], side="right")
+            if draw.last and 0 <= fanout < degree[i]:
+                begin[i] += degree[i] - fanout
+                degree[i] = fanout
+        total += degree[i] if fanout < 0 else fanout if draw.replace else min(fanout, degree[i])
     return total
 
 
@@ -94,7 +172,7 @@ def pick_rows(
     low: int,
     high: int,
     csr: Csr,
-    nodes: NDArray[np.int32],
+    rows: HopRows,
     bounds: RowBounds,
     draw: HopDraw,
     indptr: NDArray[np.int32],
@@ -104,10 +182,13 @@ def pick_rows(
 
     A row with at most `fanout` in-neighbors gives all of them, unless `draw` replaces.
     """
-    fanout, replace, salts, (begin, degree, cached) = draw.fanout, draw.replace, draw.salts, bounds
-    indices, weights = csr.indices, csr.weights
+    replace, salts, (begin, degree, cached) = draw.replace, rows.salts, bounds
+    indices, weights, typed = csr.indices, csr.weights, len(rows.relations) > 0
     plain, salted = len(weights) == 0 and not replace, len(salts) > 1 or salts[0] > 0
+    fanout, key = (0, np.uint64(0)) if typed else (draw.fanouts[0], draw.keys[0])
     for i in range(low, high):
+        if typed:
+            fanout, key = draw.fanouts[rows.relations[i]], draw.keys[rows.relations[i]]
         whole = fanout < 0 or degree[i] == 0 or (degree[i] <= fanout and not replace)
         indptr[i + 1] = indptr[i] + (degree[i] if whole else fanout)
         picks = edges[indptr[i] - indptr[0] : indptr[i + 1] - indptr[0]]
@@ -116,7 +197,7 @@ def pick_rows(
                 picks[j] = j
                 prefetch(indices, begin[i] + j)
             continue
-        stream = fold(draw.key, np.uint64(nodes[i]))
+        stream = fold(key, np.uint64(rows.nodes[i]))
         if salted and salts[i % len(salts)] > 0:
             stream = fold(stream, np.uint64(salts[i % len(salts)]))
         if plain:
@@ -137,7 +218,7 @@ def sample_rows(
     low: int,
     high: int,
     csr: Csr,
-    nodes: NDArray[np.int32],
+    rows: HopRows,
     bounds: RowBounds,
     draw: HopDraw,
     position: NDArray[np.int32],
@@ -158,7 +239,7 @@ def sample_rows(
     indices, begin, with_places = csr.indices, bounds.begin, len(places) > 0
     for start in range(low, high, CHUNK):
         end = min(start + CHUNK, high)
-        pick_rows(start, end, csr, nodes, bounds, draw, indptr, edges)
+        pick_rows(start, end, csr, rows, bounds, draw, indptr, edges)
         for i in range(start, end):
             for e in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
                 place = begin[i] + edges[e]
@@ -175,6 +256,7 @@ def sample_trees(
     hop: int,
     starts: NDArray[np.int64],
     csr: Csr,
+    rows: HopRows,
     bounds: RowBounds,
     draw: HopDraw,
     position: NDArray[np.int32],
@@ -184,13 +266,13 @@ def sample_trees(
     places: NDArray[np.int64],
 ) -> None:
     """Samples one hop of each tree as `sample_rows` does; `starts` are those of `sample`, and get the next row."""
-    nodes, count = n_id[starts[hop, 0] : starts[hop, -1]], starts[hop, -1]
+    count = starts[hop, -1]
     for tree in range(starts.shape[1] - 1):
-        draw.salts[0] = tree
+        rows.salts[0] = tree
         for known in range(hop + 1):
             know(n_id[starts[known, tree] : starts[known, tree + 1]], starts[known, tree], position)
-        low, high = starts[hop, tree] - starts[hop, 0], starts[hop, tree + 1] - starts[hop, 0]
-        count = sample_rows(low, high, csr, nodes, bounds, draw, position, n_id, count, indptr, edges, places)
+        low, high = rows.starts[tree], rows.starts[tree + 1]
+        count = sample_rows(low, high, csr, rows, bounds, draw, position, n_id, count, indptr, edges, places)
         starts[hop + 1, tree + 1] = count
         for known in range(hop + 2):
             forget(n_id[starts[known, tree] : starts[known, tree + 1]], position)
@@ -202,15 +284,21 @@ def sample(
     indices: NDArray[np.int32],
     num_cached: NDArray[np.int32],
     weights: NDArray[np.float64],
+    times: NDArray[np.int32],
+    layout: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    timed: NDArray[np.bool_],
     fanouts: NDArray[np.int64],
     bias: float,
     replace: bool,
+    last: bool,
     disjoint: bool,
     with_places: bool,
     seed: np.uint64,
     epoch: np.uint64,
     batch: np.uint64,
     seeds: NDArray[np.int32],
+    until: NDArray[np.int32],
     position: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Samples all hops from `seeds` in one call, because a call from Python costs as much as hundreds of rows.
@@ -220,15 +308,21 @@ def sample(
         indices: Of `Edges`.
         num_cached: Of `Edges`.
         weights: Of `Edges`.
-        fanouts: In-neighbors per node, the seeds' hop first; below 0 for all.
+        times: Ranks of `EdgeTimes`; empty without times.
+        layout: Of `Schema`.
+        words: Of `Schema`.
+        timed: As in `HopDraw`.
+        fanouts: In-neighbors per node, the seeds' hop first; below 0 for all. Shape (hops, num_relations).
         bias: As in `HopDraw`.
         replace: As in `HopDraw`.
+        last: As in `HopDraw`.
         disjoint: Whether each seed has its own tree; otherwise there is one tree of all seeds.
         with_places: Whether to return each edge's place in `indices`. Only then may seeds of one tree be repeated.
         seed: Keys the random numbers, with `epoch` and `batch`.
         epoch: As `seed`.
         batch: As `seed`.
         seeds: In range. A repeated seed has several rows; edges from it come from the first one.
+        until: Largest rank of time that each seed's tree may show; empty if trees may show all.
         position: Zeros, int32, shape (num_nodes,); zeros again on return unless a hop is missing.
 
     Returns:
@@ -237,8 +331,8 @@ def sample(
         more than `MAX_EDGES` edges, the starts are 0; for seeds that must not be repeated, the first row ends at the
         number of distinct ones.
     """
-    csr, count = Csr(indptr, indices, num_cached, weights), len(seeds)
-    salts = np.zeros(1 if disjoint else count, dtype=np.int64)
+    csr, count, none = Csr(indptr, indices, num_cached, weights, times), len(seeds), np.empty(0, dtype=np.int32)
+    salts, keys = np.zeros(1 if disjoint else count, dtype=np.int32), np.empty(len(words), dtype=np.uint64)
     starts = np.zeros((len(fanouts) + 1, (count if disjoint else 1) + 1), dtype=np.int64)
     starts[0] = np.arange(count + 1) if disjoint else np.array([0, know(seeds, 0, position)])
     n_id, pointers = grown(seeds, count, count + 1), np.zeros(1, dtype=np.int32)
@@ -249,23 +343,29 @@ def sample(
         salts[i] = 0 if position[seeds[i]] == i + 1 else i
     starts[0, -1] = count
     for hop in range(len(fanouts)):
-        nodes, rows, used = n_id[starts[hop, 0] : count], len(pointers) - 1, np.int64(pointers[-1])
-        begin, degree = np.empty(len(nodes), dtype=np.int64), np.empty(len(nodes), dtype=np.int32)
-        bounds = RowBounds(begin, degree, np.empty(len(nodes), dtype=np.int32))
-        total = row_bounds(csr, nodes, fanouts[hop], replace, bounds)
+        nodes, known, used = n_id[starts[hop, 0] : count], len(pointers) - 1, np.int64(pointers[-1])
+        if layout.shape[1] > 2 or len(words) != 1 or len(until) > 0:
+            rows = rows_of(nodes, starts[hop], layout, until, salts)
+        else:  # a node has one row
+            rows = HopRows(nodes, nodes, none, none, salts, starts[hop] - starts[hop, 0])
+        for relation in range(len(words)):
+            keys[relation] = hop_key(seed, epoch, batch, np.uint64(hop) | (words[relation] << np.uint64(32)))
+        draw = HopDraw(fanouts[hop], keys, timed, bias, replace, last)
+        begin, degree = np.empty(len(rows.ids), dtype=np.int64), np.empty(len(rows.ids), dtype=np.int32)
+        bounds = RowBounds(begin, degree, np.empty(len(rows.ids), dtype=np.int32))
+        total = row_bounds(csr, rows, draw, bounds)
         if used + total > MAX_EDGES:
             starts[:] = 0
             return n_id, pointers, edges, places, starts
-        pointers, edges = grown(pointers, rows + 1, rows + 1 + len(nodes)), grown(edges, used, used + total)
+        pointers, edges = grown(pointers, known + 1, known + 1 + len(begin)), grown(edges, used, used + total)
         places = grown(places, used, used + total) if with_places else places
         n_id = grown(n_id, count, (count + total if disjoint else min(count + total, len(seeds) + len(position))) + 1)
-        draw = HopDraw(fanouts[hop], hop_key(seed, epoch, batch, np.uint64(hop)), salts, bias, replace)
-        own = pointers[rows:], edges[used:], places[used:]
+        own = pointers[known:], edges[used:], places[used:]
         starts[hop + 1, 0] = count
         if disjoint:
-            sample_trees(hop, starts, csr, bounds, draw, position, n_id, *own)
+            sample_trees(hop, starts, csr, rows, bounds, draw, position, n_id, *own)
         else:
-            starts[hop + 1, 1] = sample_rows(0, len(nodes), csr, nodes, bounds, draw, position, n_id, count, *own)
+            starts[hop + 1, 1] = sample_rows(0, len(begin), csr, rows, bounds, draw, position, n_id, count, *own)
         count, salts = starts[hop + 1, -1], salts[:1]
     if not disjoint:
         forget(n_id[:count], position)
@@ -412,30 +512,35 @@ def pick_weighted_again(stream: np.uint64, weights: NDArray[np.float64], picks: 
 
 @njit(cache=True, nogil=True)
 def induced_edges(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], n_id: NDArray[np.int32], position: NDArray[np.int32]
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    n_id: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    position: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Returns all edges between the nodes `n_id`.
 
     Args:
-        indptr: CSR of all edges, by target.
-        indices: CSR of all edges, by target.
+        indptr: CSR of all edges, by target and relation.
+        indices: CSR of all edges, by target and relation.
         n_id: Global ids; edges from a repeated node come from its first position.
+        rows: The rows of `n_id`, node by node.
         position: Zeros, int32, shape (num_nodes,); zeros again on return.
 
     Returns:
-        indptr and sources as positions in `n_id`, int32, shapes (len(n_id) + 1,) and (num_edges,), and each edge's
+        indptr and sources as positions in `n_id`, int32, shapes (len(rows) + 1,) and (num_edges,), and each edge's
         place in `indices`, int64.
     """
     know(n_id, 0, position)
-    ends = np.zeros(len(n_id) + 1, dtype=np.int32)
-    for i in range(len(n_id)):
+    ends = np.zeros(len(rows) + 1, dtype=np.int32)
+    for i in range(len(rows)):
         ends[i + 1] = ends[i]
-        for e in range(indptr[n_id[i]], indptr[n_id[i] + 1]):
+        for e in range(indptr[rows[i]], indptr[rows[i] + 1]):
             ends[i + 1] += position[indices[e]] > 0
     sources, places = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.int64)
     count = 0
-    for i in range(len(n_id)):
-        for e in range(indptr[n_id[i]], indptr[n_id[i] + 1]):
+    for i in range(len(rows)):
+        for e in range(indptr[rows[i]], indptr[rows[i] + 1]):
             if position[indices[e]] > 0:
                 sources[count] = position[indices[e]] - 1
                 places[count] = e

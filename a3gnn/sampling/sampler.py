@@ -52,7 +52,8 @@ class Sampler:
         edges: The edges to sample. If they have ids, mini-batches report them, and seeds may be repeated: each has a
             row. Weighted sampling without replacement follows A-Res (Efraimidis and Spirakis, 2006); a row gives fewer
             than `fanout` edges if fewer of its weights are above 0.
-        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all. Without fanouts, only the seeds are
+        fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all. Each is a number for every relation,
+            or a sequence with a number >= -1 for each of the schema's relations. Without fanouts, only the seeds are
             returned.
         seed: Any non-negative integer below 2**64.
         bias_rate: Weight of a cached in-neighbor, >= 1; 1 samples uniformly. Above 1 it needs edges without weights and
@@ -60,7 +61,9 @@ class Sampler:
         cached: Which nodes are cached, bool, shape (num_nodes,); None caches nothing. It is read once, and the edges
             are copied in its order.
         replace: Whether an in-neighbor may be drawn more than once; a row then gives `fanout` edges, or none.
-        disjoint: Whether each seed has its own tree, which shares no node with other trees.
+        disjoint: Whether each seed has its own tree, which shares no node with other trees. Edges with times need it.
+        last: Whether to draw among the latest `fanout` in-neighbors that a seed may see, in place of all of them. Equal
+            times rank by place in the list of edges.
 
     Raises:
         UsageError: An argument is out of range.
@@ -69,48 +72,68 @@ class Sampler:
     def __init__(
         self,
         edges: Edges,
-        fanouts: Sequence[int],
+        fanouts: Sequence[int | Sequence[int]],
         *,
         seed: int,
         bias_rate: float = 1.0,
         cached: NDArray[np.bool_] | None = None,
         replace: bool = False,
         disjoint: bool = False,
+        last: bool = False,
     ) -> None:
-        check_arguments(fanouts, bias_rate, seed)
-        if bias_rate > 1 and (replace or len(edges.weights)):
-            raise UsageError(f"bias_rate must be 1 with weights or replacement, got {bias_rate}; 1 leaves caches alone")
+        check_arguments([one for one in fanouts if not isinstance(one, Sequence)], bias_rate, seed)
+        if bias_rate > 1 and (replace or len(edges.weights) or edges.times is not None):
+            others = "weights or replacement" if edges.times is None else "times"
+            raise UsageError(f"bias_rate must be 1 with {others}, got {bias_rate}; 1 leaves caches alone")
+        if edges.times is not None and not disjoint:
+            raise UsageError("edges with times need disjoint=True, because each seed sees them up to its own time")
         self.fanouts = tuple(fanouts)
         self.bias_rate = float(bias_rate)
-        self._fanouts = readonly(np.array(self.fanouts, dtype=np.int64))
+        self._fanouts = _by_relation(fanouts, len(edges.schema.relations))
         self._seed = np.uint64(seed)
         self._edges, self._by_cache = edges, by_cache(edges, bias_rate, cached)
-        self._replace, self._disjoint = replace, disjoint
+        self._replace, self._disjoint, self._last = replace, disjoint, last
         self._positions = PositionMaps(edges.num_nodes)
 
-    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+    def sample(
+        self, seeds: NDArray[np.int32], epoch: int, batch: int, until: NDArray[np.int32] | None = None
+    ) -> Subgraph:
         """Returns the neighborhood of `seeds` (int32) for mini-batch `batch` of `epoch`.
+
+        Args:
+            seeds: Node ids, through all types.
+            epoch: From 0.
+            batch: From 0.
+            until: The rank (`EdgeTimes.rank_at`) of the last time that each seed sees, int32; needed where edges have
+                times.
 
         Raises:
             UsageError: There are no seeds, one is out of range or must not be repeated, or there are more than 2**31 -
                 1 edges.
         """
-        edges = self._by_cache
+        edges, none = self._by_cache, np.empty(0, dtype=np.int32)
+        assert (edges.times is None) == (until is None), "seeds see edges with times up to their own"
         seeds, position = checked_seeds(seeds, edges.num_nodes), self._positions.take()
         n_id, indptr, indices, places, starts = sample(
             edges.indptr,
             edges.indices,
             edges.num_cached,
             edges.weights,
+            none if edges.times is None else edges.times.ranks,
+            edges.schema.layout,
+            edges.schema.words,
+            _UNTIMED if edges.times is None else edges.times.timed,
             self._fanouts,
             self.bias_rate,
             self._replace,
+            self._last,
             self._disjoint,
             edges.ids is not None,
             self._seed,
             np.uint64(epoch),
             np.uint64(batch),
             seeds,
+            none if until is None else until,
             position,
         )
         sizes = starts[:, -1].tolist()
@@ -125,11 +148,24 @@ class Sampler:
         return Subgraph(n_id, indptr, indices, tuple(sizes), _ids(edges, places), tree)
 
     def induced(self, n_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
-        """Returns all edges between the nodes `n_id`: indptr, sources as positions in `n_id`, and ids."""
+        """Returns all edges between the nodes `n_id`: indptr of their rows, sources as positions in `n_id`, and ids."""
         position, edges = self._positions.take(), self._edges
-        indptr, sources, places = induced_edges(edges.indptr, edges.indices, n_id, position)
+        rows = edges.schema.rows_of(n_id)
+        indptr, sources, places = induced_edges(edges.indptr, edges.indices, n_id, rows, position)
         self._positions.give_back(position)
         return indptr, sources, _ids(edges, places)
+
+
+#: Relations without times are not looked up.
+_UNTIMED = readonly(np.zeros(1, dtype=np.bool_))
+
+
+def _by_relation(fanouts: Sequence[int | Sequence[int]], relations: int) -> NDArray[np.int64]:
+    """Returns the fanouts of each hop and relation, int64, shape (hops, relations)."""
+    table = np.empty((len(fanouts), relations), dtype=np.int64)
+    for hop, fanout in enumerate(fanouts):
+        table[hop] = fanout
+    return readonly(table)
 
 
 def _ids(edges: Edges, places: NDArray[np.int64]) -> NDArray[np.int64] | None:
