@@ -157,6 +157,7 @@ def row_bounds(csr: Csr, rows: HopRows, draw: HopDraw, bounds: RowBounds) -> int
         if typed:
             relation = rows.relations[i]
             fanout = draw.fanouts[relation]
+            degree[i] = 0 if fanout == 0 else degree[i]
         if timed and draw.timed[relation]:
             shown = csr.times[begin[i] : begin[i] + degree[i]]
             degree[i] = np.searchsorted(shown, rows.until[i], side="right")

@@ -30,18 +30,29 @@ def below(stream: int, counter: int, bound: int) -> int:
 
 
 class Edge(NamedTuple):
-    """An in-edge: its source, its place in the original list and its weight."""
+    """An in-edge: its source, its place in the original list, its weight and its time."""
 
     source: int
     place: int
     weight: float = 1.0
+    time: float = -math.inf
+
+
+class Row(NamedTuple):
+    """A node's in-edges in one relation: the relation's number and word, the node's id in its type; if it has times."""
+
+    edges: list[Edge]
+    relation: int
+    word: int
+    node: int
+    timed: bool = False
 
 
 @dataclass(frozen=True)
 class Options:
     """What decides the draws, beside the seeds; `cached` are the preferred nodes."""
 
-    fanouts: tuple[int, ...]
+    fanouts: tuple[int | tuple[int, ...], ...]
     seed: int
     epoch: int
     batch: int
@@ -50,14 +61,15 @@ class Options:
     weighted: bool = False
     replace: bool = False
     disjoint: bool = False
+    last: bool = False
 
 
 @dataclass
 class Tree:
-    """A tree's nodes and their rows (sources by place in `nodes`, places of edges), and the nodes known by hop."""
+    """A tree's nodes, each one's rows (sources by place in `nodes`, places of edges), and the nodes known by hop."""
 
     nodes: list[int]
-    rows: list[list[tuple[int, int]]] = field(default_factory=list)
+    rows: list[list[list[tuple[int, int]]]] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
 
 
@@ -74,6 +86,8 @@ class Expected:
 def picks_of(stream: int, row: list[Edge], fanout: int, options: Options) -> list[int]:
     """Returns the picked offsets of a row whose preferred in-neighbors come first."""
     degree = len(row)
+    if fanout == 0:
+        return []
     if fanout < 0 or degree == 0 or (degree <= fanout and not options.replace):
         return list(range(degree))
     weights = [edge.weight for edge in row]
@@ -123,31 +137,45 @@ def sample(rows: list[list[Edge]], seeds: list[int], options: Options) -> Expect
     """Returns the neighborhood of `seeds`; `rows` are the in-edges of each node, by source, then place."""
     if options.bias > 1:
         rows = [sorted(row, key=lambda edge: edge.source not in options.cached) for row in rows]
+    return sample_typed([[Row(row, 0, 0, node)] for node, row in enumerate(rows)], seeds, options)
+
+
+def sample_typed(
+    rows: list[list[Row]], seeds: list[int], options: Options, until: list[float] | None = None
+) -> Expected:
+    """Returns the neighborhood of `seeds`; `rows` are those of each node, and a tree shows edges `until` its time."""
     roots = [[seed] for seed in seeds] if options.disjoint else [seeds]
-    trees = [_grown(rows, nodes, tree, options) for tree, nodes in enumerate(roots)]
+    ends = until or [math.inf] * len(roots)
+    trees = [_grown(rows, nodes, tree, options, ends[tree]) for tree, nodes in enumerate(roots)]
     return _by_hop(trees, len(options.fanouts))
 
 
-def _grown(rows: list[list[Edge]], seeds: list[int], number: int, options: Options) -> Tree:
+def _grown(rows: list[list[Row]], seeds: list[int], number: int, options: Options, until: float) -> Tree:
     """Returns tree `number`, sampled to its end."""
     tree, place = Tree(list(seeds), known=[len(seeds)]), {}
     for i, seed in enumerate(seeds):
         place.setdefault(seed, i)
     root = fold(fold(mix(options.seed), options.epoch), options.batch)
-    for hop, fanout in enumerate(options.fanouts):
+    for hop, fanouts in enumerate(options.fanouts):
         for i in range(len(tree.rows), tree.known[-1]):
             node = tree.nodes[i]
-            stream = fold(fold(root, hop), node)
-            if number > 0:
-                stream = fold(stream, number)
-            elif place[node] != i:  # a repeated seed
-                stream = fold(stream, i)
-            picked = [rows[node][offset] for offset in picks_of(stream, rows[node], fanout, options)]
-            for edge in picked:
-                if edge.source not in place:
-                    place[edge.source] = len(tree.nodes)
-                    tree.nodes.append(edge.source)
-            tree.rows.append([(place[edge.source], edge.place) for edge in picked])
+            tree.rows.append([])
+            for row in rows[node]:
+                fanout = fanouts[row.relation] if isinstance(fanouts, tuple) else fanouts
+                stream = fold(fold(root, hop | row.word << 32), row.node)
+                if number > 0:
+                    stream = fold(stream, number)
+                elif place[node] != i:  # a repeated seed
+                    stream = fold(stream, i)
+                shown = [edge for edge in row.edges if not row.timed or edge.time <= until]
+                if row.timed and options.last and fanout >= 0:
+                    shown = shown[max(len(shown) - fanout, 0) :]
+                picked = [shown[offset] for offset in picks_of(stream, shown, fanout, options)]
+                for edge in picked:
+                    if edge.source not in place:
+                        place[edge.source] = len(tree.nodes)
+                        tree.nodes.append(edge.source)
+                tree.rows[-1].append([(place[edge.source], edge.place) for edge in picked])
         tree.known.append(len(tree.nodes))
     return tree
 
@@ -163,8 +191,7 @@ def _by_hop(trees: list[Tree], hops: int) -> Expected:
         sizes.append(len(at))
     indptr, indices, e_id = [0], [], []
     for number, i in at:
-        if i < len(trees[number].rows):
-            row = trees[number].rows[i]
+        for row in trees[number].rows[i] if i < len(trees[number].rows) else []:
             indices += [at[number, source] for source, _ in row]
             e_id += [place for _, place in row]
             indptr.append(len(indices))
