@@ -92,11 +92,9 @@ class Schema:
         words: list[int] = []
         for relation in self.relations:
             digest = int.from_bytes(blake2b("__".join(relation).encode(), digest_size=32).digest(), "little")
-            word = 0 if self.is_untyped else digest & 0xFFFFFFFF
-            while word in words:
+            while (word := digest & 0xFFFFFFFF) in (0, *words):
                 digest >>= 32
-                word = digest & 0xFFFFFFFF
-            words.append(word)
+            words.append(0 if self.is_untyped else word)
         return readonly(np.array(words, dtype=np.uint64))
 
     @property
@@ -124,8 +122,16 @@ class Schema:
         """Returns the rows of `nodes`, ids through all types, node by node; the nodes themselves without types."""
         if self.is_untyped:
             return nodes
-        first_node, first_row, first_relation = self.layout
-        kinds = np.searchsorted(first_node[1:], nodes, side="right")
-        width = np.diff(first_relation)[kinds]
-        first = first_row[kinds] + (nodes - first_node[kinds]) * width
-        return (np.repeat(first - width.cumsum() + width, width) + np.arange(width.sum())).astype(np.int32)
+        places, relations = self.row_table(nodes)
+        kinds = np.searchsorted(self.layout[0, 1:], nodes, side="right")[places]
+        first_node, first_row, first_relation = self.layout[:, kinds]
+        width = self.layout[2, kinds + 1] - first_relation
+        return (first_row + (nodes[places] - first_node) * width + relations - first_relation).astype(np.int32)
+
+    def row_table(self, nodes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Returns the place in `nodes` and the relation of each of their rows, int32, shape (2, num_rows)."""
+        kinds = np.searchsorted(self.layout[0, 1:], nodes, side="right")
+        width = np.diff(self.layout[2])[kinds]
+        first = self.layout[2, kinds] - width.cumsum() + width
+        places = np.repeat(np.arange(len(nodes)), width)
+        return np.stack([places, first[places] + np.arange(len(places))]).astype(np.int32)

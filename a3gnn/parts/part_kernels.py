@@ -40,7 +40,7 @@ def draw_rows(
     bounds = RowBounds(begin, degree, np.empty(count, dtype=np.int32))
     none, key = np.empty(0, dtype=np.int32), np.array([hop_key(seed, epoch, batch, hop)])
     csr = Csr(indptr, indices, none, np.empty(0, dtype=np.float64), none)
-    asked = HopRows(rows, nodes, none, none, np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.int64))
+    asked = HopRows(rows, nodes, none, none, none, np.zeros(1, dtype=np.int32), np.zeros(0, dtype=np.int64))
     draw = HopDraw(np.array([fanout]), key, np.zeros(1, dtype=np.bool_), 1.0, False, False)
     total = row_bounds(csr, asked, draw, bounds)
     ends, drawn = np.zeros(count + 1, dtype=np.int32), np.empty(total, dtype=np.int32)

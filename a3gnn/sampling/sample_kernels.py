@@ -49,6 +49,7 @@ class HopRows(NamedTuple):
         ids: Rows of the graph's CSR.
         nodes: Id of each row's node within its type, which keys random numbers.
         relations: Relation of each row; empty if there is one.
+        targets: Place of each row's node in n_id; empty if it is not needed.
         until: Largest rank of time that each row may show; empty if it may show all.
         salts: Numbers that tell apart rows of one node: one for each row, or one for all; 0 changes nothing.
         starts: First row of each tree, then their number, int64.
@@ -57,6 +58,7 @@ class HopRows(NamedTuple):
     ids: NDArray[np.int32]
     nodes: NDArray[np.int32]
     relations: NDArray[np.int32]
+    targets: NDArray[np.int32]
     until: NDArray[np.int32]
     salts: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -92,47 +94,56 @@ class HopDraw(NamedTuple):
 
 @njit(nogil=True)
 def rows_of(
+    csr: Csr,
     nodes: NDArray[np.int32],
     starts: NDArray[np.int64],
     layout: NDArray[np.int64],
     until: NDArray[np.int32],
     salts: NDArray[np.int32],
+    typed: bool,
 ) -> HopRows:
     """Returns the rows of a hop's `nodes`, node by node, and relation by relation for each.
 
+    Rows without an edge are left out, but for a graph without types, whose rows are nodes.
+
     Args:
+        csr: The edges.
         nodes: Ids through all types.
         starts: First of the nodes of each tree, then their number.
         layout: Of `Schema`.
         until: Of each tree, as in `HopRows`; empty without times.
         salts: One for each node, or one for all.
+        typed: Whether the graph has types.
     """
-    first, first_row, first_relation = layout[0], layout[1], layout[2]
-    count, kinds = 0, np.empty(len(nodes), dtype=np.int32)
+    first, first_row, first_relation, indptr = layout[0], layout[1], layout[2], csr.indptr
+    count, kinds = 0, np.empty(len(nodes), dtype=np.uint16)
     for i in range(len(nodes)):
         kind = 0
         while nodes[i] >= first[kind + 1]:
             kind += 1
         kinds[i] = kind
-        count += first_relation[kind + 1] - first_relation[kind]
+        width = first_relation[kind + 1] - first_relation[kind]
+        count += width
+        prefetch(indptr, first_row[kind] + (nodes[i] - first[kind]) * width)
     ids, owners = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-    relations = np.empty(count, dtype=np.int32)
+    relations, targets = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
     bound = np.empty(count if len(until) > 0 else 0, dtype=np.int32)
     marks, ends, row = np.zeros(count if len(salts) > 1 else 1, dtype=np.int32), np.zeros_like(starts), 0
     for tree in range(len(starts) - 1):
         for i in range(starts[tree] - starts[0], starts[tree + 1] - starts[0]):
             kind, node = kinds[i], nodes[i] - first[kinds[i]]
             width = first_relation[kind + 1] - first_relation[kind]
+            begin = first_row[kind] + node * width
             for k in range(width):
-                ids[row], owners[row] = first_row[kind] + node * width + k, node
+                ids[row], owners[row], targets[row] = begin + k, node, starts[0] + i
                 relations[row] = first_relation[kind] + k
                 if len(bound) > 0:
                     bound[row] = until[tree]
                 if len(salts) > 1:
                     marks[row] = salts[i]
-                row += 1
+                row += not typed or indptr[begin + k] < indptr[begin + k + 1]
         ends[tree + 1] = row
-    return HopRows(ids, owners, relations, bound, marks, ends)
+    return HopRows(ids[:row], owners[:row], relations[:row], targets[:row], bound[:row], marks, ends)
 
 
 @njit(nogil=True)
@@ -301,7 +312,14 @@ def sample(
     seeds: NDArray[np.int32],
     until: NDArray[np.int32],
     position: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+]:
     """Samples all hops from `seeds` in one call, because a call from Python costs as much as hundreds of rows.
 
     Args:
@@ -328,27 +346,29 @@ def sample(
 
     Returns:
         n_id, indptr, indices, each edge's place, and the starts in n_id of the nodes that each hop found for each tree,
-        shape (hops + 1, trees + 1), whose last column is the nodes known after each hop. Two cases stop early: after
-        more than `MAX_EDGES` edges, the starts are 0; for seeds that must not be repeated, the first row ends at the
-        number of distinct ones.
+        shape (hops + 1, trees + 1), whose last column is the nodes known after each hop. Last, where there are types,
+        each row's place in n_id and relation, shape (2, num_rows); rows without an edge are left out then. Two cases
+        stop early: after more than `MAX_EDGES` edges, the starts are 0; for seeds that must not be repeated, the first
+        row ends at the number of distinct ones.
     """
     csr, count, none = Csr(indptr, indices, num_cached, weights, times), len(seeds), np.empty(0, dtype=np.int32)
     salts, keys = np.zeros(1 if disjoint else count, dtype=np.int32), np.empty(len(words), dtype=np.uint64)
     starts = np.zeros((len(fanouts) + 1, (count if disjoint else 1) + 1), dtype=np.int64)
     starts[0] = np.arange(count + 1) if disjoint else np.array([0, know(seeds, 0, position)])
     n_id, pointers = grown(seeds, count, count + 1), np.zeros(1, dtype=np.int32)
-    edges, places = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+    edges, places, listed = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), np.empty((2, 0), dtype=np.int32)
     if starts[0, -1] < count and not with_places:
-        return n_id, pointers, edges, places, starts
+        return n_id, pointers, edges, places, starts, listed
+    typed = len(words) != 1 or words[0] != 0
     for i in range(1, len(salts)):
         salts[i] = 0 if position[seeds[i]] == i + 1 else i
     starts[0, -1] = count
     for hop in range(len(fanouts)):
         nodes, known, used = n_id[starts[hop, 0] : count], len(pointers) - 1, np.int64(pointers[-1])
-        if layout.shape[1] > 2 or len(words) != 1 or len(until) > 0:
-            rows = rows_of(nodes, starts[hop], layout, until, salts)
+        if typed or len(until) > 0:
+            rows = rows_of(csr, nodes, starts[hop], layout, until, salts, typed)
         else:  # a node has one row
-            rows = HopRows(nodes, nodes, none, none, salts, starts[hop] - starts[hop, 0])
+            rows = HopRows(nodes, nodes, none, none, none, salts, starts[hop] - starts[hop, 0])
         for relation in range(len(words)):
             keys[relation] = hop_key(seed, epoch, batch, np.uint64(hop) | (words[relation] << np.uint64(32)))
         draw = HopDraw(fanouts[hop], keys, timed, bias, replace, last)
@@ -357,10 +377,14 @@ def sample(
         total = row_bounds(csr, rows, draw, bounds)
         if used + total > MAX_EDGES:
             starts[:] = 0
-            return n_id, pointers, edges, places, starts
+            return n_id, pointers, edges, places, starts, listed
         pointers, edges = grown(pointers, known + 1, known + 1 + len(begin)), grown(edges, used, used + total)
         places = grown(places, used, used + total) if with_places else places
         n_id = grown(n_id, count, (count + total if disjoint else min(count + total, len(seeds) + len(position))) + 1)
+        if typed:
+            more = np.empty((2, known + len(begin)), dtype=np.int32)
+            more[:, :known], more[0, known:], more[1, known:] = listed, rows.targets, rows.relations
+            listed = more
         own = pointers[known:], edges[used:], places[used:]
         starts[hop + 1, 0] = count
         if disjoint:
@@ -371,7 +395,7 @@ def sample(
     if not disjoint:
         forget(n_id[:count], position)
     used = np.int64(pointers[-1])
-    return n_id[:count], pointers, edges[:used], places[:used], starts
+    return n_id[:count], pointers, edges[:used], places[:used], starts, listed
 
 
 @njit(cache=True, nogil=True)

@@ -114,7 +114,7 @@ class Sampler:
         edges, none = self._by_cache, np.empty(0, dtype=np.int32)
         assert (edges.times is None) == (until is None), "seeds see edges with times up to their own"
         seeds, position = checked_seeds(seeds, edges.num_nodes), self._positions.take()
-        n_id, indptr, indices, places, starts = sample(
+        n_id, indptr, indices, places, starts, rows = sample(
             edges.indptr,
             edges.indices,
             edges.num_cached,
@@ -145,7 +145,8 @@ class Sampler:
         tree = None
         if self._disjoint:
             tree = np.concatenate([np.repeat(np.arange(len(seeds)), np.diff(hop)) for hop in starts])
-        return Subgraph(n_id, indptr, indices, tuple(sizes), _ids(edges, places), tree)
+        typed = None if edges.schema.is_untyped else rows
+        return Subgraph(n_id, indptr, indices, tuple(sizes), _ids(edges, places), tree, rows=typed)
 
     def induced(self, n_id: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64] | None]:
         """Returns all edges between the nodes `n_id`: indptr of their rows, sources as positions in `n_id`, and ids."""

@@ -49,13 +49,14 @@ class Subgraph:
     Attributes:
         n_id: Global ids, int32, shape (num_nodes,): the seeds, then hop by hop. They are distinct, except for repeated
             seeds and nodes of several trees.
-        indptr: int32, shape (num_rows + 1,); row i is node `n_id[i]`.
+        indptr: int32, shape (num_rows + 1,); row i is node `n_id[i]` where there are no types.
         indices: In-neighbors as positions in `n_id`, int32, shape (num_edges,).
         hop_sizes: Nodes known after each hop, beginning with the seeds; `num_rows` is the last but one.
         e_id: Each edge's id, int64, shape (num_edges,); None if the sampler doesn't report it.
         tree: Index of the seed in whose tree each node is, int64, shape (num_nodes,); None for a single tree of all
             seeds.
         share: Its relation to a larger mini-batch; None if it is a whole one.
+        rows: Where there are types, each row's place in `n_id` and relation, int32, shape (2, num_rows); else None.
     """
 
     n_id: NDArray[np.int32]
@@ -65,6 +66,7 @@ class Subgraph:
     e_id: NDArray[np.int64] | None = None
     tree: NDArray[np.int64] | None = None
     share: Share | None = None
+    rows: NDArray[np.int32] | None = None
 
     @property
     def num_seeds(self) -> int:
@@ -89,7 +91,7 @@ class Subgraph:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
-        optional = [array.nbytes for array in (self.e_id, self.tree) if array is not None]
+        optional = [array.nbytes for array in (self.e_id, self.tree, self.rows) if array is not None]
         return self.n_id.nbytes + self.indptr.nbytes + self.indices.nbytes + sum(optional)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,20 +37,22 @@ class TypedSubgraph(NamedTuple):
 
 
 def by_type(subgraph: Subgraph, schema: Schema) -> TypedSubgraph:
-    """Returns `subgraph`, whose ids and rows are those of `schema`, by node type and relation."""
-    sizes = np.array(subgraph.hop_sizes, dtype=np.int64)
-    kinds, places, nodes = _places(subgraph.n_id, sizes, schema.layout)
-    ids = np.empty(0, dtype=np.int64) if subgraph.e_id is None else subgraph.e_id
-    sampled = subgraph.indptr, subgraph.indices, ids, kinds, places, sizes, schema.layout
-    edges, edge_index, e_id = _edge_lists(*sampled)
-    order = np.argsort(kinds, kind="stable")
-    node_ends, edge_ends = nodes.sum(axis=1).cumsum()[:-1], edges.sum(axis=1).cumsum()[:-1]
-    n_id = subgraph.n_id - schema.layout[0].astype(np.int32)[kinds]
+    """Returns `subgraph`, whose ids and relations are those of `schema`, by node type and relation."""
+    sizes, none = np.array(subgraph.hop_sizes, dtype=np.int64), np.empty(0, dtype=np.int64)
+    e_id, tree = (none if ids is None else ids for ids in (subgraph.e_id, subgraph.tree))
+    rows = subgraph.rows
+    if rows is None:  # rows of all nodes but those of the last hop
+        rows = schema.row_table(subgraph.n_id[: subgraph.hop_sizes[-2]] if len(sizes) > 1 else subgraph.n_id[:0])
+    n_id, trees, places, nodes = _nodes(subgraph.n_id, tree, sizes, schema.layout)
+    relations = len(schema.relations)
+    edge_index, ids, edges = _edges(subgraph.indptr, subgraph.indices, e_id, rows, places, sizes, relations)
+    node_ends, edge_ends = (np.cumsum([0, *counts.sum(axis=1)]).tolist() for counts in (nodes, edges))
+    of_nodes, of_edges = ([slice(*ends) for ends in pairwise(ends)] for ends in (node_ends, edge_ends))
     return TypedSubgraph(
-        np.split(n_id[order], node_ends),
-        np.split(edge_index, edge_ends, axis=1),
-        None if subgraph.e_id is None else np.split(e_id, edge_ends),
-        None if subgraph.tree is None else np.split(subgraph.tree[order], node_ends),
+        [n_id[one] for one in of_nodes],
+        [edge_index[:, one] for one in of_edges],
+        None if subgraph.e_id is None else [ids[one] for one in of_edges],
+        None if subgraph.tree is None else [trees[one] for one in of_nodes],
         nodes,
         edges,
         places,
@@ -57,20 +60,20 @@ def by_type(subgraph: Subgraph, schema: Schema) -> TypedSubgraph:
 
 
 @njit(cache=True, nogil=True)
-def _places(
-    n_id: NDArray[np.int32], sizes: NDArray[np.int64], layout: NDArray[np.int64]
-) -> tuple[NDArray[np.uint16], NDArray[np.int32], NDArray[np.int64]]:
-    """Returns the type of each node, its place within the type, and the nodes of each type and hop.
+def _nodes(
+    n_id: NDArray[np.int32], tree: NDArray[np.int64], sizes: NDArray[np.int64], layout: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Returns ids within the types and trees, type after type; each node's place in its type; and counts by type, hop.
 
     Args:
         n_id: Ids through all types.
+        tree: Tree of each node; empty if there is one.
         sizes: Nodes known after each hop.
         layout: Of `Schema`.
     """
-    types = layout.shape[1] - 1
+    types, begin = layout.shape[1] - 1, 0
     kinds, places = np.empty(len(n_id), dtype=np.uint16), np.empty(len(n_id), dtype=np.int32)
     counts, hops = np.zeros(types, dtype=np.int32), np.zeros((types, len(sizes)), dtype=np.int64)
-    begin = 0
     for hop in range(len(sizes)):
         for i in range(begin, sizes[hop]):
             kind = 0
@@ -78,53 +81,57 @@ def _places(
                 kind += 1
             kinds[i], places[i] = kind, counts[kind]
             counts[kind] += 1
-            hops[kind, hop] += 1
         begin = sizes[hop]
-    return kinds, places, hops
+        hops[:, hop] = counts
+    first = counts.cumsum() - counts
+    ids, trees = np.empty(len(n_id), dtype=np.int32), np.empty(len(tree), dtype=np.int64)
+    for i in range(len(n_id)):
+        place = first[kinds[i]] + places[i]
+        ids[place] = n_id[i] - layout[0, kinds[i]]
+        if len(tree) > 0:
+            trees[place] = tree[i]
+    for hop in range(len(sizes) - 1, 0, -1):
+        hops[:, hop] -= hops[:, hop - 1]
+    return ids, trees, places, hops
 
 
 @njit(cache=True, nogil=True)
-def _edge_lists(
+def _edges(
     indptr: NDArray[np.int32],
     indices: NDArray[np.int32],
     ids: NDArray[np.int64],
-    kinds: NDArray[np.uint16],
+    rows: NDArray[np.int32],
     places: NDArray[np.int32],
     sizes: NDArray[np.int64],
-    layout: NDArray[np.int64],
+    relations: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the edges of each relation and hop, and the edge lists and ids of all relations, one after another.
+    """Returns the edge lists of all relations, one after another, their ids, and counts by relation and hop.
 
     Args:
-        indptr: Of the `Subgraph`; row after row of each node.
+        indptr: Of the `Subgraph`.
         indices: Of the `Subgraph`.
         ids: Of the edges; empty if they are unknown.
-        kinds: Type of each node.
+        rows: Place of each row's node, and its relation.
         places: Place of each node within its type.
         sizes: Nodes known after each hop.
-        layout: Of `Schema`.
+        relations: Number of relations.
     """
-    relations, hops = layout[2, -1], len(sizes) - 1
-    counts, row = np.zeros((relations, hops), dtype=np.int64), 0
-    for hop in range(hops):
-        for i in range(sizes[hop - 1] if hop > 0 else 0, sizes[hop]):
-            first, end = layout[2, kinds[i]], layout[2, kinds[i] + 1]
-            for relation in range(first, end):
-                counts[relation, hop] += indptr[row + 1] - indptr[row]
-                row += 1
-    at = np.zeros(relations + 1, dtype=np.int64)
-    for relation in range(relations):
-        at[relation + 1] = at[relation] + counts[relation].sum()
-    lists, e_id, row = np.empty((2, len(indices)), dtype=np.int64), np.empty(len(ids), dtype=np.int64), 0
-    for i in range(sizes[hops - 1] if hops > 0 else 0):
-        first, end = layout[2, kinds[i]], layout[2, kinds[i] + 1]
-        for relation in range(first, end):
-            low, high = indptr[row], indptr[row + 1]
-            row += 1
-            for e in range(low, high):
-                place = at[relation]
-                at[relation] += 1
-                lists[0, place], lists[1, place] = places[indices[e]], places[i]
-                if len(ids) > 0:
-                    e_id[place] = ids[e]
-    return counts, lists, e_id
+    counts, hop = np.zeros((relations, max(len(sizes) - 1, 0)), dtype=np.int64), 0
+    targets, kinds = rows[0], rows[1]
+    for row in range(len(targets)):
+        while targets[row] >= sizes[hop]:
+            hop += 1
+        counts[kinds[row], hop] += indptr[row + 1] - indptr[row]
+    at = counts.sum(axis=1)
+    at = at.cumsum() - at
+    lists, e_id = np.empty((2, len(indices)), dtype=np.int64), np.empty(len(ids), dtype=np.int64)
+    heads, tails = lists[0], lists[1]
+    for row in range(len(targets)):
+        place, target = at[kinds[row]] - indptr[row], places[targets[row]]
+        for e in range(indptr[row], indptr[row + 1]):
+            heads[place + e], tails[place + e] = places[indices[e]], target
+        if len(ids) > 0:
+            for e in range(indptr[row], indptr[row + 1]):
+                e_id[place + e] = ids[e]
+        at[kinds[row]] += indptr[row + 1] - indptr[row]
+    return lists, e_id, counts

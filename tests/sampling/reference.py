@@ -66,10 +66,10 @@ class Options:
 
 @dataclass
 class Tree:
-    """A tree's nodes, each one's rows (sources by place in `nodes`, places of edges), and the nodes known by hop."""
+    """A tree's nodes, each one's rows (relation; sources by place in `nodes`, places), and the nodes known by hop."""
 
     nodes: list[int]
-    rows: list[list[list[tuple[int, int]]]] = field(default_factory=list)
+    rows: list[list[tuple[int, list[tuple[int, int]]]]] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
 
 
@@ -81,6 +81,7 @@ class Expected:
     hop_sizes: tuple[int, ...]
     e_id: list[int]
     tree: list[int]
+    rows: list[tuple[int, int]]
 
 
 def picks_of(stream: int, row: list[Edge], fanout: int, options: Options) -> list[int]:
@@ -175,7 +176,8 @@ def _grown(rows: list[list[Row]], seeds: list[int], number: int, options: Option
                     if edge.source not in place:
                         place[edge.source] = len(tree.nodes)
                         tree.nodes.append(edge.source)
-                tree.rows[-1].append([(place[edge.source], edge.place) for edge in picked])
+                if row.edges or not row.word:  # empty rows are left out where there are types
+                    tree.rows[-1].append((row.relation, [(place[edge.source], edge.place) for edge in picked]))
         tree.known.append(len(tree.nodes))
     return tree
 
@@ -189,11 +191,12 @@ def _by_hop(trees: list[Tree], hops: int) -> Expected:
             for i in range(tree.known[hop - 1] if hop else 0, tree.known[hop]):
                 at[number, i] = len(at)
         sizes.append(len(at))
-    indptr, indices, e_id = [0], [], []
+    indptr, indices, e_id, rows = [0], [], [], []
     for number, i in at:
-        for row in trees[number].rows[i] if i < len(trees[number].rows) else []:
+        for relation, row in trees[number].rows[i] if i < len(trees[number].rows) else []:
+            rows.append((at[number, i], relation))
             indices += [at[number, source] for source, _ in row]
             e_id += [place for _, place in row]
             indptr.append(len(indices))
     nodes = [trees[number].nodes[i] for number, i in at]
-    return Expected(nodes, indptr, indices, tuple(sizes), e_id, [number for number, _ in at])
+    return Expected(nodes, indptr, indices, tuple(sizes), e_id, [number for number, _ in at], rows)

@@ -88,6 +88,7 @@ def same(case: Case, options: Options, until: np.ndarray | None = None) -> None:
     for name in ("n_id", "indptr", "indices", "e_id"):
         assert getattr(one, name).tolist() == getattr(expected, name)
     assert one.hop_sizes == expected.hop_sizes
+    assert list(zip(*one.rows.tolist(), strict=True)) == expected.rows
     assert (one.tree is None) == (not options.disjoint)
     assert one.tree is None or one.tree.tolist() == expected.tree
 
