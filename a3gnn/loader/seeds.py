@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,30 @@ from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
+
+if TYPE_CHECKING:
+    from a3gnn.loader.pyg_source import Source
+
+
+class SeedFields(NamedTuple):
+    """What a mini-batch has of its seeds, besides the ids of its nodes.
+
+    Attributes:
+        input_id: int64, shape (num_seeds,).
+        time: The time of each seed; None if it was not given.
+        kind: The type of the seeds.
+    """
+
+    input_id: torch.Tensor
+    time: torch.Tensor | None = None
+    kind: str = ""
+
+    def put(self, store: Any, num_seeds: int) -> None:
+        """Writes the fields into `store`, the one of the seeds' type."""
+        store.input_id = self.input_id
+        store.batch_size = num_seeds
+        if self.time is not None:
+            store.seed_time = self.time
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +47,16 @@ class InputNodes:
     Attributes:
         nodes: Node ids, int32, shape (num_seeds,).
         input_ids: The `input_id` of each seed, int64, shape (num_seeds,).
+        kind: Their type.
+        times: The time of each seed, as given; None without times, or where nodes have their own.
+        until: The rank of the last time that each seed sees, int32, shape (num_seeds,); None without times.
     """
 
     nodes: NDArray[np.int32]
     input_ids: NDArray[np.int64]
+    kind: str = ""
+    times: torch.Tensor | None = None
+    until: NDArray[np.int32] | None = None
 
     @classmethod
     def of(cls, nodes: Any, num_nodes: int, input_id: Any = None, name: str = "input_nodes") -> Self:
@@ -48,21 +78,47 @@ class InputNodes:
         names = np.arange(len(ids)) if counted else ids.astype(np.int64)
         return cls(ids, names if input_id is None else _checked(input_id, len(ids)))
 
+    @classmethod
+    def of_source(cls, source: Source, nodes: Any, input_id: Any = None, times: Any = None) -> Self:
+        """Returns the seeds among the nodes of `source`; where there are types, `nodes` is a type or (type, nodes).
+
+        Args:
+            source: Types, and times of nodes and edges.
+            nodes: As in `of`, within the type.
+            input_id: As in `of`.
+            times: The time of each seed; by default that of its node. Only edges with times need them.
+
+        Raises:
+            UsageError: See `of`; or the type is unknown, or times are missing or too many.
+        """
+        schema, kind = source.schema, ""
+        if not schema.is_untyped:
+            kind, nodes = nodes if isinstance(nodes, tuple | list) and len(nodes) == 2 else (nodes, None)
+            if kind not in schema.types:
+                known = ", ".join(map(repr, schema.types))
+                raise UsageError(f"input_nodes must be a type or (type, nodes), one of {known}, got {kind!r}")
+        first, count = schema.first_node(kind), schema.num_nodes[schema.types.index(kind)]
+        inputs = cls.of(nodes, count, input_id)
+        until = _until(source, kind, inputs.nodes, times)
+        given = None if times is None else torch.as_tensor(times)
+        return cls(inputs.nodes + np.int32(first), inputs.input_ids, kind, given, until)
+
     @cached_property
     def are_distinct(self) -> bool:
         """Whether no seed is repeated."""
         return len(np.unique(self.nodes)) == len(self.nodes)
 
-    def ids_at(self, places: NDArray[np.int64]) -> torch.Tensor:
-        """Returns the `input_id` of the seeds at `places`, int64."""
-        return torch.from_numpy(self.input_ids[places])
+    def fields_at(self, places: NDArray[np.int64]) -> SeedFields:
+        """Returns what a mini-batch has of the seeds at `places`."""
+        time = None if self.times is None else self.times[torch.from_numpy(places)]
+        return SeedFields(torch.from_numpy(self.input_ids[places]), time, self.kind)
 
-    def ids_of(self, seeds: NDArray[np.int32]) -> torch.Tensor:
-        """Returns the `input_id` of `seeds`, int64; needs distinct ones."""
+    def fields_of(self, seeds: NDArray[np.int32]) -> SeedFields:
+        """Returns what a mini-batch has of `seeds`, which must be distinct."""
         if self._by_node is None:
-            return torch.from_numpy(seeds.astype(np.int64))
+            return SeedFields(torch.from_numpy(seeds.astype(np.int64)), None, self.kind)
         order, ascending = self._by_node
-        return self.ids_at(order[np.searchsorted(ascending, seeds)])
+        return self.fields_at(order[np.searchsorted(ascending, seeds)])
 
     @cached_property
     def _by_node(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
@@ -112,7 +168,11 @@ class SeedPlan:
     def planned(self, places: Iterable[NDArray[np.int64]], first: int = 0) -> list[PlannedBatch]:
         """Returns the mini-batches of the seeds at `places`, numbered from `first`."""
         nodes = self._inputs.nodes
-        return [PlannedBatch(index=i, part=0, seeds=nodes[batch]) for i, batch in enumerate(places, first)]
+        until = self._inputs.until
+        return [
+            PlannedBatch(index=i, part=0, seeds=nodes[batch], until=None if until is None else until[batch])
+            for i, batch in enumerate(places, first)
+        ]
 
     def checked(self, index: Any) -> NDArray[np.int64]:
         """Returns `index`, a mini-batch's places among the seeds, as an array.
@@ -128,6 +188,24 @@ class SeedPlan:
         if int(places.min()) < -count or int(places.max()) >= count:
             raise UsageError(f"{rule}, got {places.min()} to {places.max()}")
         return places.astype(np.int64) % count
+
+
+def _until(source: Source, kind: str, nodes: NDArray[np.int32], times: Any) -> NDArray[np.int32] | None:
+    """Returns the rank of the last time that each seed sees, or None where edges have no times."""
+    if source.edges.times is None:
+        if times is not None:
+            raise UsageError("input_time needs times of nodes or edges to compare with; give time_attr, too")
+        return None
+    if times is None and kind not in source.node_times:
+        raise UsageError(
+            f"input_time must be given: {kind or 'the'} nodes have no times of their own; give one per seed"
+        )
+    own = source.node_times[kind][nodes] if times is None else _array("input_time", times, "must be numbers")
+    if own.shape != nodes.shape or own.dtype.kind not in "iuf":
+        raise UsageError(f"input_time must be {len(nodes)} numbers, one per seed, got {own.dtype} of {own.shape}")
+    if own.dtype.kind == "f" and np.isnan(own).any():
+        raise UsageError(f"input_time must be known, {int(np.isnan(own).sum())} of {len(own)} are NaN")
+    return source.edges.times.rank_at(own)
 
 
 def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
