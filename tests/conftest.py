@@ -196,6 +196,15 @@ def data_folder() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def typed_folder(data_folder: Path) -> Path:
+    """The folder of real typed graphs beside that of other real graphs; tests that need it are skipped without."""
+    folder = data_folder.with_name("data-typed")
+    if not folder.is_dir():
+        pytest.skip(f"no real typed graphs: {folder} is not a folder")
+    return folder
+
+
 @pytest.fixture
 def make_metrics() -> Callable[..., Metrics]:
     """Makes `Metrics` of a throughput, a host memory and an accuracy, which its curve rises to; see `rising_curve`.
