@@ -183,7 +183,6 @@ class StoreAttributes:
         for attribute, tensor in zip(wanted, self._features.multi_get_tensor(wanted), strict=True):
             store = store_of(data, attribute.group_name or "")
             store[attribute.attr_name] = _for_layers(attribute.attr_name, tensor)
-        # Last, because PyG takes the name of a type for a relation of the same name while there is no such type.
         for key, one in zip(relation_keys(schema), edges, strict=True):
             store_of(data, key).edge_index = one.edge_index
         return data
@@ -196,7 +195,10 @@ def relation_keys(schema: Schema) -> list[Any]:
 
 def store_of(data: Any, kind: Any) -> Any:
     """Returns the store of a type of nodes or edges; `data` itself where there are no types."""
-    return data if kind == "" else data[kind]
+    if kind == "":
+        return data
+    # `data[kind]` takes the name of a type for a relation of the same name while there is no such type.
+    return data.get_node_store(kind) if isinstance(kind, str) else data.get_edge_store(*kind)
 
 
 class TransposedAdjacency:
