@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -335,10 +336,14 @@ _NUMBERS = count()
 
 
 @pytest.fixture
-def package(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
-    """A package of the user's, in a folder that Python imports from."""
+def package(packages: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+    """A package of the user's, in a folder that Python imports from.
+
+    Its models are examined in processes of `worker`: a server of processes takes seconds to start.
+    """
     name = f"mine{next(_NUMBERS)}"
     monkeypatch.syspath_prepend(packages)
+    monkeypatch.setattr("a3gnn.training.examine.Worker", lambda: nullcontext(worker))
     yield Package(name, packages / name)
     for module in [one for one in sys.modules if one.partition(".")[0] == name]:
         del sys.modules[module]
