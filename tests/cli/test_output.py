@@ -238,7 +238,7 @@ def test_errors_say_the_law(
     assert words in found.err
 
 
-@pytest.mark.weekly  # test_tune_front_and_train prints one
+@pytest.mark.weekly  # tests/docs/test_commands.py prints one
 def test_a_quiet_tune_prints_its_summary(here: Path) -> None:
     command = [sys.executable, "-m", "a3gnn", "tune", "--dataset", SPEC, "--budget", "1", "--out", "tuned", "--quiet"]
     path = os.pathsep.join(str(ROOT / folder) for folder in ("", "surrogate", "envs"))
