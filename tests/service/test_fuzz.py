@@ -26,7 +26,7 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("phases", ["examples,coverage", pytest.param("fuzzing,stateful", marks=pytest.mark.weekly)])
+@pytest.mark.parametrize("phases", ["examples", pytest.param("coverage,fuzzing,stateful", marks=pytest.mark.weekly)])
 def test_every_answer_is_as_described(phases: str, tmp_path: Path) -> None:
     options = ("--at-once", "0", "--max-queued", "5", "--max-nodes", "2000", "--token", TOKEN)
     (tmp_path / "schemathesis.toml").write_text(CONFIG)
