@@ -114,6 +114,7 @@ def test_constants_that_have_moved_are_probed_again_and_said(
     assert "copy_bytes_per_s changed by a factor of" in told
 
 
+@pytest.mark.weekly  # a damaged file is none above
 def test_a_file_that_can_not_be_read_is_probed_again(probed: Hardware, worker: Worker, tmp_path: Path) -> None:
     path = kept_at(probed, tmp_path)
     path.parent.mkdir()

@@ -66,8 +66,7 @@ def begin(server: Server, what: str) -> str:
     ("what", "number"),
     [
         *((what, signal.SIGKILL) for what in ("graph", "prediction", "study")),
-        ("study", signal.SIGTERM),  # which ends a graph's process below
-        pytest.param("prediction", signal.SIGTERM, marks=pytest.mark.weekly),
+        *(pytest.param(what, signal.SIGTERM, marks=pytest.mark.weekly) for what in ("study", "prediction")),
     ],
 )
 def test_nothing_outlives_a_server(tmp_path: Path, what: str, number: int) -> None:

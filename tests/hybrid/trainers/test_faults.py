@@ -97,7 +97,13 @@ AHEAD: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "ahead"), AHEAD, ids=["sequential", "mode1", "1,1,1", "2,0,0"])
+@pytest.mark.parametrize(
+    ("mode", "ahead"),
+    [
+        pytest.param(*ahead, id=name, marks=[] if name in ("sequential", "1,1,1") else [pytest.mark.weekly])
+        for ahead, name in zip(AHEAD, ("sequential", "mode1", "1,1,1", "2,0,0"), strict=True)
+    ],
+)
 @pytest.mark.parametrize(("stage", "trainer", "sampling"), CASES)
 def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
     stage, trainer, sampling, mode, ahead, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
