@@ -74,9 +74,5 @@ class Schedule:
         return longest
 
 
-#: Only sampling runs ahead; features are loaded and transferred when trainers need them.
-NO_PREFETCHING = Schedule(sampled=1, loaded=0, transferred=0)
-#: Loading and transfer are one stage, ahead of propagation.
-ONE_STAGE_PREFETCHING = Schedule(sampled=1, loaded=0, transferred=1)
 #: The paper's schedule.
 TWO_STAGE_PREFETCHING = Schedule()

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: A limit beyond this multiple of the largest measured memory is not drawn to scale. Guess.
-_MAX_LIMIT_RATIO = 1.4
 #: Markers of rows that break limits, one per set of limits.
 _BROKEN_MARKS = ("o", "v", "s")
 #: Marker and size, by label.
@@ -175,8 +173,7 @@ def _draw_front(axes: Axes, front: FrontRows, placed: list[FrontRow]) -> None:
 
 def _draw_limit(axes: Axes, front: FrontRows, limit_mib: float) -> None:
     """Draws the limit as a line, or as an arrow at the edge if it is far off, so that the points stay apart."""
-    most = max((_memory_mib(front, row) for row in front.rows), default=limit_mib)
-    if limit_mib <= _MAX_LIMIT_RATIO * most:
+    if not front.rows or limit_mib <= axes.get_xlim()[1]:
         axes.axvline(limit_mib, color="tab:red", linestyle="--", label="memory limit")
         return
     axes.text(

@@ -26,11 +26,12 @@ from a3gnn.service.http.sessions import Sessions
 from a3gnn.service.http.turns import Turns
 from a3gnn.service.jobs.database import open_service_database
 from a3gnn.service.jobs.home import EventLog, Home, JobFolder, LogLine
-from a3gnn.service.jobs.job import LOOK_S, Job, JobKind
+from a3gnn.service.jobs.job import Job, JobKind
 from a3gnn.service.jobs.jobs import Jobs, Trash
 from a3gnn.service.jobs.worker import QueueWorker
 from a3gnn.service.settings import ServiceSettings
 from a3gnn.service.studies.recommender import Recommender
+from a3gnn.tuning.study.budget import LOOK_S
 
 #: Seconds of silence before a keep-alive message: a quarter of those after which nginx ends a silent answer.
 _SILENT_S = 15.0

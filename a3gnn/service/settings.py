@@ -30,7 +30,7 @@ _LEAST = {
     "max_queued": (1, "100 is the default"),
     "at_once": (0, "0 runs no jobs"),
 }
-_MOST_PORT = 65_535
+MOST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class ServiceSettings:
     def __post_init__(self) -> None:
         for name, (least, remedy) in _LEAST.items():
             whole_number(option(name), getattr(self, name), least, remedy)
-        if self.port > _MOST_PORT:
-            raise UsageError(f"{option('port')} must be at most {_MOST_PORT}, got {self.port}; 0 takes a free port")
+        if self.port > MOST_PORT:
+            raise UsageError(f"{option('port')} must be at most {MOST_PORT}, got {self.port}; 0 takes a free port")
         check_address(self.host, self.token, "A3GNN_TOKEN")
         if self.trials.names_several:
             raise UsageError(

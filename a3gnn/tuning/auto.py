@@ -38,8 +38,6 @@ from a3gnn.units import count, format_duration, format_seconds
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
-#: Seconds that the baseline trains before it is compared. The first fit of the surrogate takes about as long. Guess.
-FIRST_S = 10.0
 #: Validation quality that the choice may be below the baseline after as many epochs: a tune's `max_accuracy_drop`.
 _DROP = 0.005
 _STATE, _RECOMMENDED = "auto.json", "recommended"
@@ -127,14 +125,15 @@ def train_auto(
     resume: bool = False,
     split: str | None = None,
     split_seed: int = 0,
+    first_s: float = 10.0,
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> AutoResult:
     """Trains the baseline or a recommended configuration, whichever is better, until validation stops improving.
 
-    The baseline trains first, for whole epochs until ten seconds have passed. Then a recommended configuration trains
-    for as many epochs. It learns as the first trial of a tune for `time` does: as the baseline, with bfloat16 and full
-    first aggregations as far as this machine and this graph have them and the limit allows. Its other knobs are
+    The baseline trains first, for whole epochs until `first_s` seconds have passed. Then a recommended configuration
+    trains for as many epochs. It learns as a tune's first trial for `time` does: as the baseline, with bfloat16 and
+    full first aggregations as far as this machine and this graph have them and the limit allows. Its other knobs are
     predicted to be the fastest. If its epochs take less time, and validation is at most half a point below the
     baseline's, its training goes on; if not, the baseline's does, from its checkpoint.
 
@@ -151,6 +150,7 @@ def train_auto(
         resume: Whether to go on with the run in `out`.
         split: As in `tune`.
         split_seed: As in `tune`.
+        first_s: Seconds that the baseline trains first, by default about as long as the surrogate's first fit takes.
         progress: Whether to draw a progress bar of the last training.
         notify: Takes each line of progress; by default they are printed.
 
@@ -181,7 +181,7 @@ def train_auto(
         judged = with_metric(task or Task(), given, graph, notify)
         run = _Auto(graph, judged, folder, limit, ending, patience, progress, notify)
         try:
-            return run.whole()
+            return run.whole(first_s)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
                 f"what was done is kept; the same {call()} with {options(out=folder, resume=True)} goes on"
@@ -207,10 +207,10 @@ class _Auto:
         self._progress, self._notify = progress, notify
         self._state = AutoState.read(folder)
 
-    def whole(self) -> AutoResult:
+    def whole(self, first_s: float) -> AutoResult:
         """Runs what is left, and returns the result."""
         if self._state.trains is None:
-            self._decide()
+            self._decide(first_s)
         chosen = TunedConfig.read(self._folder / _RECOMMENDED) if self._state.trains == "choice" else None
         with self._timed("train_s"):
             try:
@@ -224,14 +224,14 @@ class _Auto:
                 raise type(error)(self._shown(str(error))) from error
         return AutoResult(trained, chosen, self._state)
 
-    def _decide(self) -> None:
+    def _decide(self, first_s: float) -> None:
         """Trains the baseline and then the recommended configuration for as many epochs, and decides."""
         self._notify(
-            f"the baseline trains for {FIRST_S:g} s first, and the recommended configuration for as many epochs"
+            f"the baseline trains for {first_s:g} s first, and the recommended configuration for as many epochs"
         )
         try:
             with self._timed("baseline_s"):
-                first = self._first_epochs()
+                first = self._first_epochs(first_s)
         except MemoryLimitError as error:
             return self._without_baseline(error)
         if self._is_over(first):
@@ -260,8 +260,8 @@ class _Auto:
                 raise error
         self._settle("choice")
 
-    def _first_epochs(self) -> TrainResult:
-        """Trains the baseline for whole epochs, until they have taken `FIRST_S` or the training is over."""
+    def _first_epochs(self, first_s: float) -> TrainResult:
+        """Trains the baseline for whole epochs, until they have taken `first_s` seconds or the training is over."""
         folder = self._folder / "baseline"
         if (folder / "checkpoint.pt").exists():
             before = saved_progress(folder)
@@ -271,9 +271,9 @@ class _Auto:
         while True:
             result = self._train(None, epochs=epochs, notify=self._quietly)
             took_s = result.train_seconds + result.eval_seconds
-            if took_s >= FIRST_S or self._is_over(result):
+            if took_s >= first_s or self._is_over(result):
                 return result
-            epochs += math.ceil((FIRST_S - took_s) / result.seconds_per_epoch)
+            epochs += math.ceil((first_s - took_s) / result.seconds_per_epoch)
             last = self._ending.epochs
             epochs = epochs if last is None else min(epochs, last)
 

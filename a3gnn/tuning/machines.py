@@ -31,15 +31,13 @@ from a3gnn.storage.claim import claimed, claimed_next
 from a3gnn.task import Task
 from a3gnn.threads import wait_policy
 from a3gnn.tuning.outcome.kept_tune import ToldTune
-from a3gnn.tuning.study.budget import ask_to_stop, forget_stop, stop_is_asked
+from a3gnn.tuning.study.budget import LOOK_S, ask_to_stop, forget_stop, stop_is_asked
 from a3gnn.tuning.study.folder import check_folder, holds_tune, no_tune
 
 #: Seconds from asking a process to end until it is killed. Guess.
 _GRACE_S = 20.0
 #: Error of a tune whose process ended without a result.
 _LOST = "its process ended before the tune did"
-#: Seconds between two checks of the tunes and for a file named stop. Guess.
-_POLL_S = 0.2
 #: Column headings of the comparison.
 _HEADINGS = ("machine", "epochs/s", "seconds to target", "memory", "quality")
 
@@ -155,7 +153,7 @@ def _follow(tunes: Sequence[MachineTune], out: Path) -> None:
         for tune in ready:
             ask_to_stop(tune.folder)
         untold = [tune for tune in untold if tune not in ready]
-        running = [tune for tune in running if not tune.ended(_POLL_S / len(running))]
+        running = [tune for tune in running if not tune.ended(LOOK_S / len(running))]
     for tune in tunes:
         tune.end()
 

@@ -32,14 +32,9 @@ from a3gnn_envs.policy import LAYERS, Policy
 from a3gnn_envs.situation import Situation
 from a3gnn_envs.vec_env import BatchedVecEnv
 
-# All of the following are guesses.
-#: Episodes at a time, and the situations that they share.
-NUM_ENVS, NUM_ACTIVE = 1024, 16
+# Guesses, with which the shipped policy was trained.
 #: Width of the layers of the actor and of the critic.
 WIDTH = 128
-#: The learning rate falls linearly from the first to the second.
-_FIRST_RATE, _LAST_RATE = 3e-3, 5e-5
-_ENVS_PER_BATCH, _EPOCHS, _ENTROPY, _GAE_LAMBDA = 32, 3, 0.01, 1.0
 #: Share of the steps without a choice that are learned from.
 _FORCED_SHARE = 0.2
 #: Logit of a forbidden action.
@@ -134,14 +129,15 @@ def train(
     episodes: int,
     seed: int,
     *,
-    num_envs: int = NUM_ENVS,
-    num_active: int = NUM_ACTIVE,
+    num_envs: int = 1024,
+    num_active: int = 16,
     report: Callable[[int, float], None] | None = None,
 ) -> tuple[Policy, MaskedPolicy]:
     """Returns a policy that is trained in `situations`, and stable-baselines3's network that it was made of.
 
     Deterministic for a seed on one machine. Trains on the CPU in one thread, since small networks gain little from
-    more, and restores torch's number of threads and all global generators.
+    more, and restores torch's number of threads and all global generators. The shipped policy was trained with the
+    defaults and these parameters of PPO; docs/design/trials.md has what its proposals gain. No others were compared.
 
     Args:
         situations: Each episode is in one of them.
@@ -158,13 +154,13 @@ def train(
         made = PPO(
             MaskedPolicy,
             env,
-            learning_rate=lambda left: _LAST_RATE + (_FIRST_RATE - _LAST_RATE) * left,
+            learning_rate=lambda left: 5e-5 + (3e-3 - 5e-5) * left,
             n_steps=NUM_KNOBS,
-            batch_size=num_envs * NUM_KNOBS // max(num_envs // _ENVS_PER_BATCH, 1),
-            n_epochs=_EPOCHS,
+            batch_size=num_envs * NUM_KNOBS // max(num_envs // 32, 1),
+            n_epochs=3,
             gamma=1.0,
-            gae_lambda=_GAE_LAMBDA,
-            ent_coef=_ENTROPY,
+            gae_lambda=1.0,
+            ent_coef=0.01,
             rollout_buffer_class=_ChoiceBuffer,
             seed=derive(seed, "configure", "network") % 2**32,
             device="cpu",

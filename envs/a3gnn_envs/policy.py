@@ -25,8 +25,6 @@ from a3gnn_envs.observation import Levels, Scale, goal_of, setting_features
 SCHEMA_VERSION = 1
 #: The weights that ship.
 SHIPPED = Path(__file__).with_name("policy.npz")
-#: Doubt in proposals: half of an unmeasured setting's. Guess.
-DOUBT = 0.5
 _REMEDY = "train one with `make policy`"
 #: Layers of the network.
 LAYERS = 3
@@ -99,7 +97,7 @@ class Policy:
         count: int,
         seed: int,
         *,
-        doubt: float = DOUBT,
+        doubt: float = 0.5,
     ) -> Rows:
         """Returns up to `count` distinct canonical rows of `space`, int64, shape (n, n_knobs), n > 0.
 
@@ -114,6 +112,7 @@ class Policy:
             count: Number of rows, at least 1.
             seed: Decides the draws.
             doubt: Share of an unmeasured setting's uncertainty to allow for, from 0, predictions are true, to 1.
+                docs/design/trials.md compares the proposals of the default.
         """
         random, choices = generator(seed, "policy.propose"), Choices(setting, space)
         goal = goal_of(setting, objectives, levels, doubt)

@@ -26,6 +26,8 @@ KNOB_NAMES: tuple[str, ...] = tuple(knob.name for knob in KNOBS)
 #: others. The analytic model uses them, and so does the Gaussian process over the rows of a setting (`points`).
 UNVARIED = ("trainers", "prefetch_depth", "adapt")
 
+#: Most folds of a cross-validation. Guess: the usual number.
+MAX_FOLDS = 5
 #: Stands for a fanout of all neighbors in logarithms. Guess.
 FULL_FANOUT = 100
 #: The hops whose fanouts a knob decides.

@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from a3gnn.errors import UsageError
 from a3gnn.learning_curve import LearningCurve
-from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.columns import MAX_FOLDS, Array
 from a3gnn_surrogate.known_curves import expected_accuracy
 
 #: A curve needs so many points to be extrapolated: fewer show no change of its slope. Guess.
@@ -28,8 +28,8 @@ _MULTIPLES = (1.5, 2.0, 3.0, 4.0, 6.0)
 SMALLEST = 0.003
 #: Penalty of a standardized coefficient, over the number of rows. With .01 and 1 errors differ by less than .1 points.
 _PENALTY = 0.1
-#: Graphs are held out in so many groups for the errors, which are sorted by predicted gain into so many bins. Guesses.
-_FOLDS, _BINS = 5, 8
+#: Errors are sorted by predicted gain into so many bins. Guess.
+_BINS = 8
 #: Scatter is the mean step between so many last points. Guess.
 _SCATTER_POINTS = 6
 #: Bounds of a 90 % interval, and the median.
@@ -124,7 +124,7 @@ class CurveEnds:
         if len(graphs) < 2:
             raise UsageError(f"extrapolation needs curves of at least 2 graphs to learn from, got {len(graphs)}")
         predicted = np.empty(len(cuts.gains))
-        for held in np.array_split(graphs, min(_FOLDS, len(graphs))):
+        for held in np.array_split(graphs, min(MAX_FOLDS, len(graphs))):
             rows = np.isin(cuts.graphs, held)
             coefficients, intercept = _ridge(cuts.take(~rows))
             predicted[rows] = cuts.features[rows] @ coefficients + intercept

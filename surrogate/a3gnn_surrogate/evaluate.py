@@ -18,10 +18,10 @@ from a3gnn.measurement import METRICS, Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.seeding import generator
 from a3gnn.setting import task_graph_key
-from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.columns import MAX_FOLDS, Array
 from a3gnn_surrogate.known_curves import KnownCurves, KnownDefault
 from a3gnn_surrogate.physics.memory import training_peak
-from a3gnn_surrogate.residual import MAX_FOLDS, group_folds, row_folds
+from a3gnn_surrogate.residual import group_folds, row_folds
 from a3gnn_surrogate.rows import by_setting, latest_reference_accuracies
 from a3gnn_surrogate.surrogate import Surrogate
 

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from a3gnn.errors import unknown_name
 from a3gnn.seeding import generator
-from a3gnn_surrogate.columns import Array
+from a3gnn_surrogate.columns import MAX_FOLDS, Array
 from a3gnn_surrogate.local import (
     KindFactors,
     VarianceComponents,
@@ -55,8 +55,6 @@ _FIXED = {
 }
 _RIDGE_ALPHA = 1.0
 _TREE_DEPTH, _TREE_MIN_LEAF = 6, 4
-#: Most folds of a cross-validation. Guess: the usual number.
-MAX_FOLDS = 5
 
 
 class Fold(NamedTuple):

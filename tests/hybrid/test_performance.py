@@ -18,7 +18,7 @@ from a3gnn.hybrid.performance import (
     PlatformSpeeds,
     probed_speeds,
 )
-from a3gnn.hybrid.schedule import NO_PREFETCHING, TWO_STAGE_PREFETCHING
+from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.layer_cost import COUNTED_PASSES, EQUATION_10_PASSES
 from a3gnn.sampling.counts import CountCurve
 from benchmarks.hybrid.probe import initial_assignment
@@ -125,7 +125,7 @@ def test_a_fused_gather_sends_rows_of_destinations_and_leaves_out_the_first_aggr
 def test_an_iteration_takes_the_longest_stage_or_the_sum_of_those_that_do_not_overlap(model, assignment):
     times = model.predict(assignment)
     assert times.iteration == max(times.by_stage.values())  # Eq. 6
-    serial = dataclasses.replace(model, schedule=NO_PREFETCHING).predict(assignment)
+    serial = dataclasses.replace(model, schedule=Schedule(1, 0, 0)).predict(assignment)
     stages = serial.by_stage
     assert serial.iteration == max(stages["sampling"], stages["loading"] + stages["transfer"] + stages["propagation"])
     assert model.mteps(assignment) == pytest.approx(1024 * 120 / times.iteration / 1e6)  # Eq. 5
@@ -160,7 +160,7 @@ def test_sampling_is_what_was_measured(model, assignment, speeds):
         blind.predict(assignment)
 
 
-@pytest.mark.parametrize("schedule", [NO_PREFETCHING, TWO_STAGE_PREFETCHING], ids=["serial", "prefetching"])
+@pytest.mark.parametrize("schedule", [Schedule(1, 0, 0), TWO_STAGE_PREFETCHING], ids=["serial", "prefetching"])
 def test_the_first_division_is_the_fastest_of_all(model, schedule):
     scheduled = dataclasses.replace(model, schedule=schedule)
     found = initial_assignment(scheduled, 1024, parts=8, sampled_parts=4)

@@ -53,12 +53,10 @@ def assert_same_weights(one: Path, other: Path) -> None:
         pytest.param(Task(hidden_channels=16, fanouts=(5, 5)), id="until nothing improves", marks=pytest.mark.slow),
     ],
 )
-def test_a_short_training_is_the_baselines(
-    small_folder_graph: Graph, task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(auto, "FIRST_S", 600.0)  # it ends before, on a busy machine, too
+def test_a_short_training_is_the_baselines(small_folder_graph: Graph, task: Task, tmp_path: Path) -> None:
     lines: list[str] = []
-    result = train_auto(small_folder_graph, task=task, out=tmp_path / "auto", notify=lines.append)
+    # 600 s: it ends before, on a busy machine, too
+    result = train_auto(small_folder_graph, task=task, out=tmp_path / "auto", notify=lines.append, first_s=600.0)
     alone = train(TrainConfig(), small_folder_graph, task=task, out=tmp_path / "alone", notify=lambda line: None)
     trained = result.trained
     assert (trained.ended, trained.epochs, trained.test_accuracy) == (alone.ended, alone.epochs, alone.test_accuracy)
@@ -71,7 +69,7 @@ def test_a_short_training_is_the_baselines(
     assert state.trains == "baseline"
     assert result.describe().endswith("in all, all of them training of the baseline")
     with pytest.raises(UsageError, match="must be a new or empty folder; add resume=True"):
-        train_auto(small_folder_graph, task=task, out=tmp_path / "auto", notify=lines.append)
+        train_auto(small_folder_graph, task=task, out=tmp_path / "auto", notify=lines.append, first_s=600.0)
 
 
 def stopping(lines: list[str], begin: str) -> Callable[[str], None]:
@@ -91,15 +89,16 @@ def test_the_choice_trains_on_from_where_it_was_compared(
     at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Ctrl-C at the start, after the recommendation or at the end; then the rest."""
-    monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "is_better", lambda choice, baseline: choice.epochs == baseline.epochs)
     lines: list[str] = []
     with pytest.raises(KeyboardInterrupt, match=r"the same call with out=.*/auto', resume=True goes on"):
-        train_auto(GRAPH, task=TASK, epochs=9, out=tmp_path / "auto", notify=stopping(lines, at))
+        train_auto(GRAPH, task=TASK, epochs=9, out=tmp_path / "auto", notify=stopping(lines, at), first_s=0.01)
     before = AutoState.read(tmp_path / "auto")
     assert before.trains == ("choice" if at == "epoch   9" else None)
     assert (before.baseline_s > 0) == (at != "the baseline trains")
-    result = train_auto(GRAPH, task=TASK, epochs=9, out=tmp_path / "auto", resume=True, notify=lines.append)
+    result = train_auto(
+        GRAPH, task=TASK, epochs=9, out=tmp_path / "auto", resume=True, notify=lines.append, first_s=0.01
+    )
     assert result.state.trains == "choice"
     assert result.state == AutoState.read(tmp_path / "auto")
     assert len([line for line in lines if line.endswith("the choice's training goes on")]) == 1
@@ -116,15 +115,16 @@ def test_the_choice_trains_on_from_where_it_was_compared(
 
 @pytest.mark.usefixtures("here")
 def test_who_wants_more_epochs_is_told_the_folder_of_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "is_better", lambda choice, baseline: False)
     lines: list[str] = []
-    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
+    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append, first_s=0.01)
     assert any(line.endswith("the baseline's training goes on") for line in lines)
     assert (result.chosen, result.state.trains, result.trained.epochs) == (None, "baseline", 3)
     assert result.trained.still_improving
     assert any(f"epochs=6, out='{tmp_path}/auto', resume=True goes on" in line for line in lines)
-    longer = train_auto(GRAPH, task=TASK, epochs=6, out=tmp_path / "auto", resume=True, notify=lines.append)
+    longer = train_auto(
+        GRAPH, task=TASK, epochs=6, out=tmp_path / "auto", resume=True, notify=lines.append, first_s=0.01
+    )
     train(TrainConfig(), GRAPH, task=TASK, epochs=6, out=tmp_path / "alone", notify=lambda line: None)
     assert longer.trained.epochs == 6
     assert_same_weights(tmp_path / "auto" / "baseline", tmp_path / "alone")
@@ -145,21 +145,21 @@ def test_the_baseline_goes_on_where_nothing_is_recommended(monkeypatch: pytest.M
     def infeasible(*args: object) -> None:
         raise A3GNNError("nothing is predicted to keep 1 MiB")
 
-    monkeypatch.setattr(auto, "FIRST_S", 0.01)
     monkeypatch.setattr(auto, "recommend_apart", infeasible)
     lines: list[str] = []
-    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append)
+    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", notify=lines.append, first_s=0.01)
     assert result.trained.folder == tmp_path / "auto" / "baseline"
     assert not (tmp_path / "auto" / "choice").exists()
     assert lines[lines.index("the baseline's training goes on") - 1] == "nothing is predicted to keep 1 MiB"
 
 
-def test_the_baseline_goes_on_where_it_is_recommended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_baseline_goes_on_where_it_is_recommended(tmp_path: Path) -> None:
     fixed = {knob.name: knob.default for knob in KNOBS}
     recommend(GRAPH, task=TASK, fix=fixed, out=tmp_path / "auto" / "recommended", notify=lambda line: None)
-    monkeypatch.setattr(auto, "FIRST_S", 0.01)
     lines: list[str] = []
-    result = train_auto(GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", resume=True, notify=lines.append)
+    result = train_auto(
+        GRAPH, task=TASK, epochs=3, out=tmp_path / "auto", resume=True, notify=lines.append, first_s=0.01
+    )
     assert (result.chosen, result.state.trains) == (None, "baseline")
     assert "nothing is predicted to be faster than the baseline" in lines
 
@@ -168,7 +168,7 @@ def test_the_baseline_goes_on_where_it_is_recommended(monkeypatch: pytest.Monkey
 def test_where_the_baseline_does_not_fit_the_recommendation_trains(
     fits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def first_epochs(self: Any) -> None:
+    def first_epochs(self: Any, first_s: float) -> None:
         raise MemoryLimitError("the training takes 1.2 GiB of 1 GiB")
 
     monkeypatch.setattr(auto._Auto, "_first_epochs", first_epochs)

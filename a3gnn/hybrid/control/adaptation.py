@@ -10,14 +10,12 @@ from typing import Any
 
 from a3gnn.hybrid.assignment import Assignment
 from a3gnn.hybrid.control.controller import Controller
-from a3gnn.hybrid.control.drift import LEAST_GAIN, Drift, drifts, iteration_of, shown
+from a3gnn.hybrid.control.drift import LEAST_GAIN, MEASURED, Drift, drifts, iteration_of, shown
 from a3gnn.hybrid.control.managed import Managed
 from a3gnn.hybrid.stage_times import StageTimes
 
 #: Fields of a division that change, and that a checkpoint keeps.
 _KEPT = "shares", "weights", "trainer_threads"
-#: Measurements whose mean is reported. Guess.
-_TOLD = 3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,10 +126,10 @@ class Adaptation:
 
     def adjust(self, assignment: Assignment, times: StageTimes) -> Assignment:
         """Calls the controller with the means over a few mini-batches, and records the change."""
-        self._first = [*self._first, times][:_TOLD]
-        self._last = [*self._last, times][-_TOLD:]
+        self._first = [*self._first, times][:MEASURED]
+        self._last = [*self._last, times][-MEASURED:]
         adjusted = self._controller.adjust(assignment, times)
-        if adjusted != assignment or len(self._first) == _TOLD:
+        if adjusted != assignment or len(self._first) == MEASURED:
             self._measured()
         if adjusted != assignment:
             self._record(assignment, adjusted)

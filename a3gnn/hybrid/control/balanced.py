@@ -10,20 +10,26 @@ from typing import NamedTuple
 
 from a3gnn.hybrid.assignment import Assignment, divide
 from a3gnn.hybrid.control.controller import Controller, ShareBounds
-from a3gnn.hybrid.control.drift import CHANGED, LEAST_GAIN, deviation, drifts, iteration_of, standard_error
+from a3gnn.hybrid.control.drift import (
+    CHANGED,
+    KEPT,
+    LEAST_GAIN,
+    MEASURED,
+    PATIENCE,
+    deviation,
+    drifts,
+    iteration_of,
+    standard_error,
+)
 from a3gnn.hybrid.schedule import Schedule
 from a3gnn.hybrid.stage_times import StageTimes, TrainerKind
 
-#: Measurements needed before a division is judged, and measurements kept. Guesses: their scatter must be known.
-_LEAST, _KEPT = 4, 8
 #: Standard errors by which an expected gain must exceed 0. Noise does so by chance in about a percent of cases.
 _CLEAR = 4.0
 #: Standard errors by which a longer iteration must exceed the old one for a change to be taken back. Guess.
 _SLOWER = 2.0
 #: Measurements in a row that must have drifted, because a single one may be an accident.
 _IN_A_ROW = 2
-#: After this many changes in a row without a gain, nothing is tried until something drifts. Guess.
-_PATIENCE = 2
 
 
 class _Trial(NamedTuple):
@@ -82,12 +88,12 @@ class Balanced:
         """Returns the division to measure next; `assignment` while it has too few measurements."""
         if assignment != self._current:
             self._current, self._windows, self._settled, self._fresh = assignment, [], None, 0
-        self._windows, self._fresh = [*self._windows, times][-_KEPT:], self._fresh + 1
+        self._windows, self._fresh = [*self._windows, times][-KEPT:], self._fresh + 1
         if self._has_drifted():
             self._windows, self._fresh = self._windows[-_IN_A_ROW:], _IN_A_ROW
             self._settled = self._between = None
             self._futile, self._steps = 0, [-1, 1]
-        if len(self._windows) < _LEAST:
+        if len(self._windows) < MEASURED:
             return assignment
         if self._trial is not None:
             trial, self._trial = self._trial, None
@@ -99,7 +105,7 @@ class Balanced:
         return self._changed(assignment)
 
     def _changed(self, assignment: Assignment) -> Assignment:
-        if self._futile < _PATIENCE and (balanced := self._balanced(assignment)) is not None:
+        if self._futile < PATIENCE and (balanced := self._balanced(assignment)) is not None:
             return self._try(balanced, assignment)
         if (divided := self._divided(assignment)) != assignment:
             return divided
@@ -186,7 +192,7 @@ class Balanced:
 
     def _divided(self, assignment: Assignment) -> Assignment:
         """Returns the division of the controller between kinds, from the measurements that it has not seen."""
-        if len(set(assignment.kinds)) < 2 or self._fresh < _LEAST:
+        if len(set(assignment.kinds)) < 2 or self._fresh < MEASURED:
             return assignment
         if self._between is None:
             error = standard_error([iteration_of(times) for times in self._windows]) / self._seconds()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.controller import ShareBounds
-from a3gnn.hybrid.control.drift import CHANGED, LEAST_GAIN
+from a3gnn.hybrid.control.drift import CHANGED, KEPT, LEAST_GAIN, PATIENCE
 from a3gnn.hybrid.schedule import TWO_STAGE_PREFETCHING, Schedule
 from a3gnn.hybrid.stage_times import StageTimes
 
@@ -28,14 +28,8 @@ _LOW, _HIGH = np.array([0.0, -1.2, 0.0]), np.array([1.2, 0.0, 3.0])
 #: Steps of the processors' shares and of the seeds that accelerators sample, and most numbers of threads per stage.
 #: Guesses: finer steps gain less than measurements scatter.
 _SHARE_STEPS, _SAMPLING_STEPS, _THREAD_STEPS = 64, 16, 24
-#: Divisions tried in a row without a gain of `hysteresis` over the best before. Guess.
-_PATIENCE = 3
 #: A gain of this many times `hysteresis` needs no second measurement. Guess.
 _CLEAR = 3.0
-#: Measurements kept per division, so that a long run costs no more than a short one. Guess.
-_KEPT = 8
-#: Most divisions measured before the best of them stays. Guess.
-_MOST = 14
 #: A probe must have at most this many times the best division's time, by the fit. Guess.
 _PROBED = 1.3
 
@@ -185,7 +179,7 @@ class FittedScaling:
             self._forget()
         latest = self._measured.setdefault(assignment, [])
         latest.append(times.iteration)
-        if len(latest) <= _KEPT:
+        if len(latest) <= KEPT:
             self._fit(assignment, times)
         else:
             del latest[0]
@@ -198,7 +192,7 @@ class FittedScaling:
             self._futile, self._probes = 0, list(_PROBES)
         if self._divisions is None:
             self._divisions = Divisions.grid(assignment, self._bounds)
-        place = self._next(self._divisions, best, self._mean(best)) if len(self._measured) < _MOST else None
+        place = self._next(self._divisions, best, self._mean(best))
         return best if place is None else self._divisions.assignment(place)
 
     def _next(self, divisions: Divisions, best: Assignment, fastest: float) -> int | None:
@@ -208,7 +202,7 @@ class FittedScaling:
         expected = self._expected(divisions) * together
         expected[divisions.places(self._measured)] = np.inf
         place = int(np.argmin(expected))
-        if self._futile < _PATIENCE and expected[place] < (1 - self._hysteresis) * fastest:
+        if self._futile < PATIENCE and expected[place] < (1 - self._hysteresis) * fastest:
             self._futile += 1
             return place
         while self._probes:

@@ -23,7 +23,7 @@ from a3gnn.service.http.problems import LEFT, ProblemDetails
 from a3gnn.service.http.sessions import GuessLimit, Sessions
 from a3gnn.service.http.transfer import Transfer
 from a3gnn.service.pages.frame import problem_answer, wants_page
-from a3gnn.service.settings import ServiceSettings
+from a3gnn.service.settings import MOST_PORT, ServiceSettings
 from a3gnn.units import format_size
 
 #: Most bytes of a file of measurements. Guess: a row takes some 5 KB.
@@ -39,7 +39,6 @@ OPEN = ("/healthz", "/login", "/static/study.css", "/static/pages.css")
 SESSION = "a3gnn.session"
 #: A Host header: a name or an address, and maybe a port.
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
-_MOST_PORT = 65_535
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -314,7 +313,7 @@ def _login(scope: Scope) -> str:
 def _name(host: str) -> str:
     """Returns the lower-case name in a Host header, without its port; "" for any other text."""
     found = _HOST.fullmatch(host.lower())
-    return "" if found is None or int(found["port"] or 0) > _MOST_PORT else found["ipv6"] or found["name"]
+    return "" if found is None or int(found["port"] or 0) > MOST_PORT else found["ipv6"] or found["name"]
 
 
 def _netloc(origin: str) -> str | None:

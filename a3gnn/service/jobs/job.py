@@ -17,9 +17,6 @@ Status = Literal["queued", "running", "finished", "stopped", "failed"]
 STATUSES: tuple[Status, ...] = ("queued", "running", "finished", "stopped", "failed")
 #: The argument of a study in the queue whose failed trials are to be forgotten. Its process does not get it.
 RETRY = "retry"
-#: Seconds between two looks at what changes without a word: the log, the process or the answer of a job. Guess: people
-#: do not notice them, and a look costs microseconds.
-LOOK_S = 0.2
 #: Fields that users see as the database has them.
 _SHOWN = ("id", "kind", "name", "graph", "study", "created", "started", "ended", "deleted")
 #: Statuses that a job leaves by itself.

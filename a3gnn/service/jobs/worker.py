@@ -17,17 +17,15 @@ from a3gnn.profiling.executor_choice import ExecutorChoice
 from a3gnn.service.graphs.shelf import GraphShelf
 from a3gnn.service.http.problems import ProblemDetails
 from a3gnn.service.jobs.home import Home
-from a3gnn.service.jobs.job import LOOK_S, RETRY, Job
+from a3gnn.service.jobs.job import RETRY, Job
 from a3gnn.service.jobs.job_process import Outcome, RunningJob
 from a3gnn.service.jobs.jobs import TRASH_S, Jobs, Trash
 from a3gnn.service.studies.study_files import summary
 from a3gnn.service.studies.told_trials import Suggestions
 from a3gnn.storage.atomic import write_text
-from a3gnn.tuning.study.budget import forget_stop
+from a3gnn.tuning.study.budget import LOOK_S, forget_stop
 from a3gnn.units import format_duration
 
-#: Seconds between two looks at the database, which other servers change. Guess.
-_QUEUE_S = 0.5
 #: Seconds between two looks at what has been in the trash for too long: a thousandth of that time.
 _PURGE_S = TRASH_S / 1000
 #: Most studies at once whose trials the client runs; each takes the memory of a process. Guess.
@@ -91,21 +89,18 @@ class QueueWorker(threading.Thread):
 
     def run(self) -> None:
         """Looks at processes and at the queue until `close` is called."""
-        looked = 0.0
         while not self._closing.is_set():
             try:
+                self._wake.clear()
                 self._reap()
-                if is_due := self._wake.is_set() or time.monotonic() > looked + _QUEUE_S:
-                    self._wake.clear()
-                    looked = time.monotonic()
-                    self._look()
+                self._look()
                 self._record_ends()
-                self._printed = "" if is_due else self._printed
+                self._printed = ""
             except Exception as error:  # such as a lost database or a full disk: the queue goes on once that is over
                 self._print(error)
                 self.failures += 1
-                self._closing.wait(_QUEUE_S)
-            self._wake.wait(LOOK_S if self._running else _QUEUE_S)
+                self._closing.wait(LOOK_S)
+            self._wake.wait(LOOK_S)
         self._leave()
 
     def _look(self) -> None:

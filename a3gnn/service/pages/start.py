@@ -35,13 +35,11 @@ from a3gnn.service.pages.study_form import (
     read_form,
 )
 from a3gnn.service.service import Service
-from a3gnn.service.studies.orders import Word
+from a3gnn.service.studies.orders import MOST_FIELDS, Word
 from a3gnn.tuning.beliefs.recommendation import CorpusCount
 from a3gnn.units import count, format_seconds, format_size
 
 router = APIRouter(tags=["pages"], responses=PROBLEMS)
-#: Most fields of the form.
-_MOST_FIELDS = 50
 
 
 @router.get("/start", include_in_schema=False)
@@ -63,7 +61,7 @@ async def start_by_form(service: Asked, request: Request) -> Response:
 
     The same form again, as by a double click, shows the same study; one with other values starts another.
     """
-    given = read_form(await form_of(request, _MOST_FIELDS))
+    given = read_form(await form_of(request, MOST_FIELDS))
     key = given.pop("idempotency-key", "")
     try:
         order = order_of({name: value for name, value in given.items() if name != "find"})
@@ -77,7 +75,7 @@ async def start_by_form(service: Asked, request: Request) -> Response:
 @router.post("/start/prediction", include_in_schema=False)
 async def predict_by_form(service: Asked, request: Request) -> Response:
     """Shows the form again, with what is predicted for its fields."""
-    given = read_form(await form_of(request, _MOST_FIELDS))
+    given = read_form(await form_of(request, MOST_FIELDS))
     found = await to_thread.run_sync(_predicted, service, given)
     return page_answer(await to_thread.run_sync(_form, service, given, {}, found))
 

@@ -30,8 +30,6 @@ from a3gnn.service.studies.study_files import FileCache
 from a3gnn.training.tuned import TunedConfig
 from a3gnn.units import count, format_duration, format_seconds, format_size
 
-#: Most points of a curve that a page draws. Guess: more than a screen has columns.
-_MOST_POINTS = 1500
 _kept = FileCache()
 router = APIRouter(prefix="/trainings", tags=["pages"], responses=PROBLEMS)
 #: Why a training ended, after the number of its epochs.
@@ -259,9 +257,8 @@ def _promised_curve(promise: TunedConfig) -> list[tuple[float, float]]:
 
 
 def _shown(points: list[tuple[float, float]], metric: Metric) -> list[tuple[float, float]]:
-    """Returns at most `_MOST_POINTS` of the points, the last one among them, with the shown metric."""
-    every = len(points) // _MOST_POINTS + 1
-    return [(round(seconds, 4), round(metric.number(quality), 6)) for seconds, quality in points[::-1][::every][::-1]]
+    """Returns the points with the shown metric."""
+    return [(round(seconds, 4), round(metric.number(quality), 6)) for seconds, quality in points]
 
 
 def _target(

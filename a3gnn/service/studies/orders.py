@@ -74,8 +74,8 @@ _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
 _REPR.maxdict = _REPR.maxlist = 4
 _REPR.maxlevel = 3
-#: Most fields of an object in a request: more than any has. Each costs time, even if it is refused.
-_MOST_FIELDS = 64
+#: Most fields of a form, or of an object in a request: more than any has. Each costs time, even if it is refused.
+MOST_FIELDS = 64
 
 
 def _as_json(found: Any) -> Any:
@@ -87,8 +87,8 @@ def _as_json(found: Any) -> Any:
 
 def _few(found: Any) -> Any:
     """Returns `found`, unless it is an object with too many fields: pydantic would check each before it counts them."""
-    if isinstance(found, dict) and len(found) > _MOST_FIELDS:
-        raise ValueError(f"must have at most {_MOST_FIELDS} fields")
+    if isinstance(found, dict) and len(found) > MOST_FIELDS:
+        raise ValueError(f"must have at most {MOST_FIELDS} fields")
     return found
 
 
@@ -138,13 +138,13 @@ class Question(_Order):
     fix: Annotated[
         dict[Word, Value],
         BeforeValidator(_few),
-        Field(max_length=_MOST_FIELDS, description="Knobs fixed at a value.", examples=[{"batch_size": 512}]),
+        Field(max_length=MOST_FIELDS, description="Knobs fixed at a value.", examples=[{"batch_size": 512}]),
     ] = {}
     ranges: Annotated[
         dict[Word, Annotated[list[Value], Field(min_length=2, max_length=2)]],
         BeforeValidator(_few),
         Field(
-            max_length=_MOST_FIELDS,
+            max_length=MOST_FIELDS,
             description="Knobs restricted to [low, high].",
             examples=[{"batch_size": [64, 512]}],
         ),

@@ -16,8 +16,8 @@ from a3gnn.process.child import as_program, described_status, end, take_stdout
 from a3gnn.service.http.problems import ProblemDetails, leaving
 from a3gnn.service.http.turns import Turns
 from a3gnn.service.jobs.home import Places
-from a3gnn.service.jobs.job import LOOK_S
 from a3gnn.threads import wait_policy
+from a3gnn.tuning.study.budget import LOOK_S
 
 #: Answers kept in memory. The same question on the same measurements has the same answer. Guess.
 _KEPT = 256

@@ -22,9 +22,6 @@ from a3gnn.tuning.study.trial import JudgedTrial, Trial
 from a3gnn_surrogate.known_curves import KnownDefault
 from a3gnn_surrogate.surrogate import Surrogate
 
-#: Seconds of a trial beside its training and timing, until one is measured: its process, the graph, the first
-#: mini-batches. Guess.
-_START_S = 2.0
 #: Rows sampled from a space that is too large to enumerate; a descent starts from the best of them. Guess.
 _SAMPLE_SIZE = 20_000
 #: `fit_surrogate` reuses slow parts while the corpus has this many rows per row of the tune. Guess.
@@ -47,10 +44,10 @@ class TrialCost(NamedTuple):
 
     @classmethod
     def of(cls, history: History) -> Self:
-        """Returns the cost of the successful trials of `history`, by their median; a guess before there is one."""
+        """Returns the cost of the successful trials of `history`, by their median; before, only a timing."""
         measured = history.measured()
         if not measured:
-            return cls(history.study.plan.timed_seconds + _START_S)
+            return cls(history.study.plan.timed_seconds)
         trained = sum(one.metrics.curve_train_seconds for one in measured)
         evaluated = sum(one.metrics.curve_eval_seconds for one in measured)
         around = (

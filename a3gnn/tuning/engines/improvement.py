@@ -28,7 +28,7 @@ STARTS = 2_048
 #: rate of x4 reached it on three (`python -m benchmarks.schedules`, docs/design/trials.md).
 FIRST: Mapping[str, object] = {"input_aggregation": "full", "compute_dtype": "bfloat16"}
 #: Subtracted from the value of rows that are not worth a trial, so that a climb can still pass through them.
-_NOT_WORTH = 1e9
+NOT_WORTH = 1e9
 
 
 class ExpectedImprovement:
@@ -154,9 +154,9 @@ def wanted(beliefs: Beliefs, goal: Goal, starts: Rows, seconds_left: float) -> R
     def value(rows: Rows) -> Floats:
         belief = beliefs.of(rows, goal.priority)
         worth = (log_gain(belief, best) >= least) & (belief.seconds <= seconds_left) & goal.allowed(rows)
-        return np.where(worth, log_value(belief, best), log_value(belief, best) - _NOT_WORTH)
+        return np.where(worth, log_value(belief, best), log_value(belief, best) - NOT_WORTH)
 
     rows, values = maximize(beliefs.space, value, starts)
-    rows = rows[values > -_NOT_WORTH / 2]
+    rows = rows[values > -NOT_WORTH / 2]
     _, first = np.unique(beliefs.learning_rows(rows), axis=0, return_index=True)
     return rows[np.sort(first)]

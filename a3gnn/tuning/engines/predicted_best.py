@@ -17,14 +17,11 @@ from a3gnn.seeding import derive
 from a3gnn.space import Rows
 from a3gnn.tuning.beliefs.expectations import smallest_memory
 from a3gnn.tuning.beliefs.outlook import Outlook
-from a3gnn.tuning.engines.improvement import STARTS
+from a3gnn.tuning.engines.improvement import NOT_WORTH, STARTS
 from a3gnn.tuning.engines.maximize import maximize
 from a3gnn.tuning.engines.proposed import proposed
 from a3gnn.tuning.engines.simplified import Judged, simplified
 from a3gnn.units import format_size
-
-#: Subtracted from the values of configurations that probably break a limit, which are in [0, 1].
-_INFEASIBLE = 1e9
 
 
 def predicted_best(outlook: Outlook) -> TrainConfig:
@@ -51,10 +48,10 @@ def predicted_best(outlook: Outlook) -> TrainConfig:
         prediction = outlook.predict_rows(rows)
         keeps = probability_of_keeping(outlook, rows, prediction) > 0
         least = np.min(list(_each(outlook, rows, prediction).values()), axis=0)
-        return np.where(keeps, outlook.objectives.score(prediction), least - _INFEASIBLE)
+        return np.where(keeps, outlook.objectives.score(prediction), least - NOT_WORTH)
 
     rows, values = maximize(space, value, np.concatenate(starts))
-    if values[0] <= 1 - _INFEASIBLE:
+    if values[0] <= 1 - NOT_WORTH:
         raise nothing_predicted(outlook, rows)
 
     def judge(rows: Rows) -> Judged:

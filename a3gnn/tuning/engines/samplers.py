@@ -20,13 +20,12 @@ from a3gnn.space import Rows, SearchSpace
 from a3gnn.tuning.beliefs.beliefs import Beliefs
 from a3gnn.tuning.beliefs.expectations import unmeasured
 from a3gnn.tuning.engines.baselines import drawn
+from a3gnn.tuning.engines.improvement import STARTS
 from a3gnn.tuning.study.trial import Proposal
 
 #: Configurations whose beliefs the sampler gets: the best by the beliefs, and random ones. More would take a Gaussian
 #: process seconds per trial.
 _BEST, _DRAWN = 32, 32
-#: Random rows to choose these from.
-_CANDIDATES = 2_048
 #: The constraint that a trial keeps if it did not fail; Optuna's samplers need the same constraints of all trials.
 _FAILED = "failed"
 
@@ -54,7 +53,7 @@ class SamplerEngine:
         """Returns the proposals; see `Engine.propose`."""
         space = beliefs.space
         seed = derive(self._seed, "sampler", len(beliefs.history.trials)) % 2**32
-        left = unmeasured(drawn(space, _CANDIDATES, seed), beliefs.tried)
+        left = unmeasured(drawn(space, STARTS, seed), beliefs.tried)
         if not len(left):
             return []
         parameters = Parameters(space)

@@ -43,8 +43,6 @@ _PRUNED = {
 }
 #: The user attribute that marks a study as an export; its value is the tune's folder.
 _MARK = "a3gnn_tune"
-#: Seconds between two progress messages. Guess.
-_PERIOD_S = 2.0
 
 
 class Exported(NamedTuple):
@@ -100,7 +98,7 @@ def export_to_optuna(
         try:
             storage = optuna.storages.RDBStorage(url)
             _make_room(storage, name, replace)
-            return _written(tune, storage, url, name, ConversionProgress(notify, _PERIOD_S))
+            return _written(tune, storage, url, name, ConversionProgress(notify))
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise UsageError(
                 f"{option('optuna')} must be the SQLAlchemy URL of a database such as sqlite:///optuna.db, whose "

@@ -17,8 +17,9 @@ from a3gnn.units import count, format_duration
 VERIFICATION_SHARE = 1 / 3
 #: Creating this file in the folder of a running tune, for instance with `touch`, ends the tune.
 STOP_FILE = "stop"
-#: Seconds between two checks for the file. Guess: a stop should take effect at once.
-_POLL_S = 0.2
+#: Seconds between two looks at what changes without a word: a file named stop, the log, the process or the answer of a
+#: job, the database that other servers change. Guess: people do not notice them.
+LOOK_S = 0.2
 #: Message of `StopAsked`.
 _ASKED = "a file named stop is in the tune's folder"
 
@@ -127,7 +128,7 @@ def stopped_by_file(folder: Path) -> Iterator[None]:
     done, raised = threading.Event(), threading.Event()
 
     def look() -> None:
-        while not done.wait(_POLL_S) and not raised.is_set():
+        while not done.wait(LOOK_S) and not raised.is_set():
             if stop_is_asked(folder):
                 signal.pthread_kill(main.ident or 0, signal.SIGUSR1)
 

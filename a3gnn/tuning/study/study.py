@@ -26,9 +26,8 @@ from a3gnn.task import Task
 
 #: The memory limit that allows the measured peak of the default configuration.
 DEFAULT_PEAK: Literal["default"] = "default"
-#: A trial's timeout: this share of a budget in seconds, within these bounds; the last value, in seconds, for a budget
-#: in trials. Guesses.
-_TRIAL_SHARE, _MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 1 / 3, 60.0, 1800.0, 600.0
+#: Bounds of a trial's timeout; the last value, in seconds, for a budget in trials. Guesses.
+_MIN_TIMEOUT_S, _MAX_TIMEOUT_S, _COUNTED_TIMEOUT_S = 60.0, 1800.0, 600.0
 #: The default's training may take the first share of a budget in seconds; and the second one if the requested epochs
 #: or target need it, or as long as its accuracy can still stop improving within that. It may take so many seconds at
 #: least. A budget in trials counts as so many seconds. Guesses: the baseline's seconds are missing elsewhere.
@@ -291,6 +290,7 @@ class Study:
 
 
 def _timeout_s(budget: float | int) -> float:
+    """Returns the seconds that a trial may take: as long as the default may train, within bounds."""
     if isinstance(budget, int):
         return _COUNTED_TIMEOUT_S
-    return min(max(budget * _TRIAL_SHARE, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
+    return min(max(budget * _PLATEAU_SHARE, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)

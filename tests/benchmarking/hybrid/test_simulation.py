@@ -12,8 +12,6 @@ from a3gnn.hybrid.assignment import Assignment, Threads
 from a3gnn.hybrid.control.managed import Managed
 from a3gnn.hybrid.devices.simulated_accelerator import operations
 from a3gnn.hybrid.schedule import (
-    NO_PREFETCHING,
-    ONE_STAGE_PREFETCHING,
     STAGES,
     TWO_STAGE_PREFETCHING,
     Schedule,
@@ -49,7 +47,7 @@ def test_a_tick_samples_one_loads_the_one_before_transfers_and_propagates_those_
 
 
 def test_without_prefetching_a_mini_batch_is_loaded_transferred_and_trained_before_the_next(training, assignment):
-    trace = dataclasses.replace(training, schedule=NO_PREFETCHING).run(Static(assignment, 8))
+    trace = dataclasses.replace(training, schedule=Schedule(1, 0, 0)).run(Static(assignment, 8))
     spans = {stage: at(trace, stage) for stage in STAGES}
     for batch in range(7):
         assert spans["loading"][batch][1] <= spans["transfer"][batch][0]
@@ -59,7 +57,7 @@ def test_without_prefetching_a_mini_batch_is_loaded_transferred_and_trained_befo
 
 @pytest.mark.parametrize(
     "schedule",
-    [NO_PREFETCHING, ONE_STAGE_PREFETCHING, TWO_STAGE_PREFETCHING, Schedule(0, 0, 0), Schedule(2, 3, 2)],
+    [Schedule(1, 0, 0), Schedule(1, 0, 1), TWO_STAGE_PREFETCHING, Schedule(0, 0, 0), Schedule(2, 3, 2)],
     ids=str,
 )
 def test_without_contention_groups_of_stages_overlap_and_stages_of_a_group_add_up(training, assignment, schedule):

@@ -11,10 +11,11 @@ from fastapi import APIRouter, Query, Response
 from a3gnn.service.http.answers import PROBLEMS, Asked, CompletedAnswer, Number, SuggestedAnswer, answers, json_answer
 from a3gnn.service.http.problems import conflict
 from a3gnn.service.jobs.home import JobFolder
-from a3gnn.service.jobs.job import LOOK_S, Job
+from a3gnn.service.jobs.job import Job
 from a3gnn.service.service import Service
 from a3gnn.service.studies.orders import TellOrder
 from a3gnn.service.studies.told_trials import Suggestions
+from a3gnn.tuning.study.budget import LOOK_S
 
 router = APIRouter(tags=["ask and tell"], responses=PROBLEMS)
 
