@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ def open_features(
     parts: NDArray[np.int32] | None = None,
     device: str = "cpu",
     *,
-    fanouts: Sequence[int] = (25, 10),
+    fanouts: Sequence[Any] = (25, 10),
     table: DenseFeatures | SparseFeatures | None = None,
 ) -> FeatureStore:
     """Returns the store of `graph`'s features, or of a `table`'s rows, with `config`'s tier and cache.

@@ -70,14 +70,14 @@ class Edges:
     ids: NDArray[Any] | None = None
     weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     num_cached: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    schema: Schema = None  # type: ignore[assignment]  # one type and one relation by default
+    schema: Schema = field(default_factory=lambda: Schema.untyped(0))  # without one, that of the rows
     times: EdgeTimes | None = None
 
     def __post_init__(self) -> None:
         for name in ("indptr", "indices", "ids", "weights", "num_cached"):
             array = getattr(self, name)
             object.__setattr__(self, name, None if array is None else readonly(array))
-        if self.schema is None:
+        if self.schema.num_rows != len(self.indptr) - 1:
             object.__setattr__(self, "schema", Schema.untyped(len(self.indptr) - 1))
 
     @classmethod

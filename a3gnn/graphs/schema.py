@@ -126,7 +126,8 @@ class Schema:
         kinds = np.searchsorted(self.layout[0, 1:], nodes, side="right")[places]
         first_node, first_row, first_relation = self.layout[:, kinds]
         width = self.layout[2, kinds + 1] - first_relation
-        return (first_row + (nodes[places] - first_node) * width + relations - first_relation).astype(np.int32)
+        rows = first_row + (nodes[places] - first_node) * width + relations - first_relation
+        return np.asarray(rows, dtype=np.int32)
 
     def row_table(self, nodes: NDArray[np.int32]) -> NDArray[np.int32]:
         """Returns the place in `nodes` and the relation of each of their rows, int32, shape (2, num_rows)."""

@@ -11,10 +11,12 @@ from a3gnn.checks import whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.edges import Edges
+from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.loader.pyg_attributes import DataAttributes
 from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import InputNodes
 from a3gnn.pipeline.pyg_edges import SubgraphType
+from a3gnn.sampling.sampler import Fanout
 from a3gnn.setting import Setting
 from a3gnn.task import Task
 from a3gnn.tuned_file import tuned_config
@@ -69,23 +71,54 @@ def loader_config(config: ConfigLike | None, batch_size: int | None, num_workers
     return LoaderConfig(config.replace(parallel_mode=mode, num_workers=int(num_workers)), task)
 
 
-def fanouts_of(num_neighbors: Any) -> tuple[int, ...]:
-    """Returns the fanouts, the seeds' hop first.
+def fanouts_of(num_neighbors: Any, schema: Schema) -> tuple[Fanout, ...]:
+    """Returns the fanouts of each hop, the seeds' first: a number, or one for each of the schema's relations.
 
     Raises:
-        UsageError: `num_neighbors` is not a list of integers >= 1 or -1.
+        UsageError: `num_neighbors` is not a list of integers >= 1 or -1, nor a mapping from every relation to such a
+            list, in which 0 samples nothing; or the lists differ in length.
     """
-    if isinstance(num_neighbors, Mapping):
-        raise UsageError(
-            "num_neighbors must be a list, one fanout per hop, got one per type of edge; "
-            "use PyG's NeighborLoader for heterogeneous graphs"
-        )
-    if not isinstance(num_neighbors, Sequence) or isinstance(num_neighbors, str) or not num_neighbors:
-        raise UsageError(f"num_neighbors must be a list, one fanout per hop, got {num_neighbors!r}; such as [25, 10]")
-    whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in num_neighbors)
-    if not whole or any(fanout < 1 and fanout != -1 for fanout in num_neighbors):
-        raise UsageError(f"num_neighbors must be integers >= 1, or -1 for all in-neighbors, got {num_neighbors!r}")
-    return tuple(map(int, num_neighbors))
+    if not isinstance(num_neighbors, Mapping):
+        return _hops(num_neighbors, "num_neighbors", 1)
+    if schema.is_untyped:
+        raise UsageError("num_neighbors must be a list where there are no types, got one list per type of edge")
+    given = {relation_of(key, schema): value for key, value in num_neighbors.items()}
+    missing = [relation for relation in schema.relations if relation not in given]
+    if missing:
+        raise UsageError(f"num_neighbors must have a list for every relation, {'__'.join(missing[0])} has none")
+    lists = [_hops(given[one], f"num_neighbors of {'__'.join(one)}", 0) for one in schema.relations]
+    if len({len(one) for one in lists}) > 1:
+        raise UsageError(f"the number of hops must be the same across all relations, got {sorted(map(len, lists))}")
+    return tuple(zip(*lists, strict=True))
+
+
+def relation_of(key: Any, schema: Schema) -> Relation:
+    """Returns the relation with PyG's `key`: a triple, a pair of types, or text such as a__to__b.
+
+    Raises:
+        UsageError: There is no such relation, or several.
+    """
+    parts = tuple(key.split("__")) if isinstance(key, str) else tuple(key)
+    match = [one for one in schema.relations if parts in (tuple(one), (one.source, one.target), (one.name,))]
+    if len(match) == 1:
+        return match[0]
+    known = ", ".join("__".join(one) for one in schema.relations)
+    raise UsageError(f"a relation must be one of {known}, got {key!r}" + ("; give all three names" if match else ""))
+
+
+def _hops(fanouts: Any, name: str, least: int) -> tuple[int, ...]:
+    if not isinstance(fanouts, Sequence) or isinstance(fanouts, str) or (not fanouts and least):
+        raise UsageError(f"{name} must be a list, one fanout per hop, got {fanouts!r}; such as [25, 10]")
+    whole = all(isinstance(fanout, Integral) and not isinstance(fanout, bool) for fanout in fanouts)
+    if not whole or any(fanout < least and fanout != -1 for fanout in fanouts):
+        raise UsageError(f"{name} must be integers >= {least}, or -1 for all in-neighbors, got {fanouts!r}")
+    return tuple(map(int, fanouts))
+
+
+def scaled(fanouts: Sequence[Fanout], config: TrainConfig) -> tuple[Fanout, ...]:
+    """Returns the fanouts by the configuration's knobs, which override those of all relations alike."""
+    knobs = (config.seed_fanout, *[config.deep_fanout] * len(fanouts))
+    return tuple(fanout if knob is None else knob for fanout, knob in zip(fanouts, knobs, strict=False))
 
 
 def _held(config: ConfigLike | None) -> LoaderConfig:
@@ -162,6 +195,8 @@ def edges_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs
             f"input_nodes must be distinct with partitions or a seed_order, got {len(inputs.nodes)} with repeats"
         )
     needs = {
+        "node types": not source.schema.is_untyped,
+        "times": source.edges.times is not None,
         "replace": asked.replace,
         "disjoint": asked.disjoint,
         "weight_attr": asked.weight_attr is not None,
@@ -179,6 +214,27 @@ def edges_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs
             f"sampling_device must be cpu for {name}, got {config.sampling_device}, which does not track edge ids"
         )
     return None
+
+
+def check_typed(source: Source, asked: LoaderArguments, config: TrainConfig, memory_limit: object) -> None:
+    """Checks that no argument or knob needs a graph without types and times if `source` has either.
+
+    Raises:
+        UsageError: One does.
+    """
+    if source.schema.is_untyped and source.edges.times is None:
+        return
+    values = {
+        "memory_limit": (memory_limit, None),
+        "adjs": (asked.adjs, False),
+        "share": (asked.share, None),
+        "seed_order": (config.seed_order, "random"),
+        "num_partitions": (config.num_partitions, 1),
+        "input_aggregation": (config.input_aggregation, "sampled"),
+    }
+    for name, (value, only) in values.items():
+        if value != only:
+            raise UsageError(f"{name} must be {only!r} for a graph with types or times, got {value!r}; leave it out")
 
 
 def _check_share(asked: LoaderArguments) -> None:

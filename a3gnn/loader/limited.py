@@ -19,6 +19,7 @@ from a3gnn.loader.memory_level import Level, MemoryLevel
 from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
 from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
 from a3gnn.loader.pyg_source import Source, source_of
+from a3gnn.loader.seeds import SeedFields
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline
 from a3gnn.process.memory_guard import host_bytes
@@ -105,7 +106,11 @@ class LimitedBatches:
     """
 
     def __init__(
-        self, limit_bytes: int, pipeline: Pipeline, as_data: Callable[[MiniBatch, Tensor], Any], model: nn.Module | None
+        self,
+        limit_bytes: int,
+        pipeline: Pipeline,
+        as_data: Callable[[MiniBatch, SeedFields], Any],
+        model: nn.Module | None,
     ) -> None:
         self._pipeline, self._as_data, self._model = pipeline, as_data, model
         self._modules = WeakSet[nn.Module]([] if model is None else [model])
@@ -135,7 +140,7 @@ class LimitedBatches:
             MemoryLimitError: The limit is below the memory in use.
         """
         share = exact_share(batch.subgraph, 0, 1, Reach(batch.subgraph.num_layers, degrees=True))
-        self._as_data(self._pipeline.read(batch, share), torch.zeros(1, dtype=torch.int64))
+        self._as_data(self._pipeline.read(batch, share), SeedFields(torch.zeros(1, dtype=torch.int64)))
         used = self._level.trimmed().used
         if used >= self.limit_bytes:
             raise MemoryLimitError(
@@ -143,8 +148,8 @@ class LimitedBatches:
                 f"{format_size(self.limit_bytes)}; {self._advice()}"
             )
 
-    def epoch(self, loaded: Iterable[tuple[MiniBatch, Tensor]], transform: Transform) -> Generator[Any, None, None]:
-        """Yields each deferred mini-batch of `loaded`, with the `input_id` of its seeds, in the form for the loop.
+    def epoch(self, loaded: Iterable[tuple[MiniBatch, SeedFields]], transform: Transform) -> Generator[Any, None, None]:
+        """Yields each deferred mini-batch of `loaded`, with what it has of its seeds, in the form for the loop.
 
         Args:
             loaded: The mini-batches.
@@ -155,8 +160,8 @@ class LimitedBatches:
         """
         with self._level.watched():
             try:
-                for batch, input_id in loaded:
-                    yield self.serve(batch, input_id, transform)
+                for batch, seeds in loaded:
+                    yield self.serve(batch, seeds.input_id, transform)
                     self._finish()
             finally:
                 self._under_way = self._whole = None
@@ -224,7 +229,7 @@ class LimitedBatches:
         return data
 
     def _read(self, loop: ShareLoop, part: Subgraph, input_id: Tensor) -> Any:
-        data = self._as_data(self._pipeline.read(loop.batch, part), input_id)
+        data = self._as_data(self._pipeline.read(loop.batch, part), SeedFields(input_id))
         data = data if loop.transform is None else loop.transform(data)
         try:
             known: Callable[[], Any] = ref(data)

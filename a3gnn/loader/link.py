@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -16,16 +16,16 @@ from torch_geometric.sampler import NegativeSampling
 from a3gnn.checks import flag, positive_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
-from a3gnn.graphs.edges import Edges
-from a3gnn.loader.arguments import LoaderArguments
+from a3gnn.loader.arguments import LoaderArguments, relation_of
 from a3gnn.loader.loader import Loader, Supported, arguments_in, check_supported
+from a3gnn.loader.pyg_attributes import relation_keys, store_of
 from a3gnn.loader.pyg_source import Source
-from a3gnn.loader.seeds import InputNodes, array_of, checked_input_id
+from a3gnn.loader.seeds import InputNodes, array_of, checked_input_id, checked_times
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.plan import PlannedBatch
-from a3gnn.sampling.negatives import Negatives
+from a3gnn.sampling.negatives import Candidates, Negatives
 from a3gnn.sampling.relabeling import forget, relabel
-from a3gnn.sampling.sampler import PositionMaps
+from a3gnn.sampling.sampler import Fanout, PositionMaps
 from a3gnn.storage.compiled import readonly
 
 if TYPE_CHECKING:
@@ -44,28 +44,45 @@ _OF_NODES = {
 _OWN = ("edge_label_index", "edge_label", "edge_label_time", "neg_sampling", "neg_sampling_ratio", "avoid_known")
 
 
-class LinkReport(NamedTuple):
-    """What a mini-batch reports of its pairs.
+class LinkFields(NamedTuple):
+    """What a mini-batch has of its pairs; a `SeedFields` for pairs.
 
     Attributes:
+        key: PyG's key of their store.
+        types: Types of the sources and the targets.
         input_id: The `input_id` of each given pair, int64.
-        written: Attributes of the mini-batch; None removes one.
+        written: Attributes of the stores of the pairs, the sources and the targets; None removes one.
         pairs: The place of the pair that each seed belongs to, int64; None if all seeds share one tree.
     """
 
+    key: Any
+    types: tuple[str, str]
     input_id: Tensor
-    written: dict[str, Tensor | None]
+    written: tuple[dict[str, Tensor | None], ...]
     pairs: Tensor | None
 
+    def put(self, data: Any, num_seeds: int) -> None:
+        """Writes the fields into the mini-batch `data`."""
+        store_of(data, self.key).input_id = self.input_id
+        for key, written in zip((self.key, *self.types), self.written, strict=True):
+            for name, value in written.items():
+                store_of(data, key)[name] = value
+        if self.pairs is not None:
+            for store in data.node_stores:
+                store.batch = self.pairs[store.batch]
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class InputPairs(InputNodes):
-    """The pairs of a loader in the caller's order: `nodes` are their sources, and have the `input_ids`.
+    """The pairs of a loader in the caller's order: `nodes` are their sources, and have `input_ids`, times and `until`.
 
     Attributes:
-        targets: Node ids, int32, shape (num_pairs,).
+        targets: Ids through all types, int32, shape (num_pairs,).
+        key: PyG's key of the store of the pairs.
+        types: Types of the sources and the targets.
+        first: The first id of each of these types.
         labels: A label for each pair, shape (num_pairs, ...); None if there are none.
-        negatives: Draws negatives; None draws none.
+        negatives: Draws negatives by ids within the types; None draws none.
         sampling: Amount and mode of negatives; None draws none.
         disjoint: Whether each end of a pair has a tree of its own.
         positions: Maps for relabeling.
@@ -74,20 +91,24 @@ class InputPairs(InputNodes):
     argument = "edge_label_index"
     are_distinct = by_place = True  # ends are made distinct for each mini-batch
     targets: NDArray[np.int32]
+    key: Any
+    types: tuple[str, str]
+    first: tuple[int, int]
     labels: Tensor | None
     negatives: Negatives | None
     sampling: NegativeSampling | None
     disjoint: bool
     positions: PositionMaps
 
-    def planned(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[PlannedBatch, LinkReport]:
-        """Returns mini-batch `index` of `epoch`, from the pairs at `places` and their negatives, and its report.
+    def planned(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[PlannedBatch, LinkFields]:  # type: ignore[override]
+        """Returns mini-batch `index` of `epoch`, from the pairs at `places` and their negatives, and its fields.
 
         Raises:
             UsageError: A negative has no free pair.
         """
         sides = self._ends(places, epoch, index)
         sizes, ends = [len(side) for side in sides], np.concatenate(sides)
+        of_pair = np.concatenate([np.arange(size) % len(places) for size in sizes])
         if self.disjoint:
             seeds, at = ends, np.arange(len(ends), dtype=np.int32)
         else:
@@ -96,41 +117,65 @@ class InputPairs(InputNodes):
             forget(seeds, position)
             self.positions.give_back(position)
         heads, tails = torch.from_numpy(at.astype(np.int64)).split(sizes)  # type: ignore[no-untyped-call]
-        pairs = torch.cat([torch.arange(size) % len(places) for size in sizes]) if self.disjoint else None
-        report = LinkReport(torch.from_numpy(self.input_ids[places]), self._written(places, heads, tails), pairs)
-        return PlannedBatch(index=index, part=0, seeds=seeds), report
+        if self.types[0] != self.types[1]:  # places count within each type, and sources come first
+            tails = tails - (heads.max() + 1)
+        until = None if self.until is None else self.until[places][of_pair]
+        batch = PlannedBatch(index=index, part=0, seeds=seeds, until=until)
+        written, ids = self._written(places, heads, tails), torch.from_numpy(self.input_ids[places])
+        pairs = torch.from_numpy(of_pair) if self.disjoint else None
+        return batch, LinkFields(self.key, self.types, ids, written, pairs)
 
     def _ends(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Returns sources and targets: of the pairs at `places`, then of their negatives."""
-        heads, tails = self.nodes[places], self.targets[places]
+        heads, tails, count = self.nodes[places], self.targets[places], len(places)
         if self.negatives is None or self.sampling is None:
             return heads, tails
-        if self.sampling.is_triplet():  # draw by draw, so that places modulo the pairs are the pairs
-            sources = heads[:0]
-            targets = self.negatives.targets(heads, self.sampling.amount, epoch, index).T.ravel()
-        else:
-            sources, targets = self.negatives.pairs(math.ceil(len(places) * self.sampling.amount), epoch, index)
-        if targets.min() < 0:
-            place = places[np.argmin(targets) % len(places)]
-            pair = int(self.nodes[place]), int(self.targets[place])
-            known = f"all targets of node {pair[0]}" if self.sampling.is_triplet() else "all pairs"
-            raise UsageError(
-                f"avoid_known needs a free negative for each pair, got {known} known or of weight 0, for pair {place} "
-                f"of edge_label_index, {pair}; leave such pairs out, or give avoid_known=False"
+        times = np.zeros(len(self.nodes)) if self.times is None else self.times.numpy()
+        if self.sampling.is_triplet():
+            of_pair = np.repeat(places, self.sampling.amount)
+            targets = self.negatives.targets(
+                self.nodes[of_pair] - np.int32(self.first[0]), times[of_pair], epoch, index
             )
+            drawn = np.stack([targets, targets])
+        else:
+            of_pair = places[np.arange(math.ceil(count * self.sampling.amount)) % count]
+            drawn = self.negatives.pairs(times[of_pair], epoch, index)
+        if drawn.min() < 0:
+            self._refuse(int(of_pair[(drawn < 0).any(axis=0)][0]))
+        sources, targets = drawn + np.array(self.first, dtype=np.int32)[:, None]
+        if self.sampling.is_triplet():  # draw by draw, so that places modulo the pairs are the pairs
+            return heads, np.concatenate([tails, targets.reshape(count, -1).T.ravel()])
         return np.concatenate([heads, sources]), np.concatenate([tails, targets])
 
-    def _written(self, places: NDArray[np.int64], heads: Tensor, tails: Tensor) -> dict[str, Tensor | None]:
+    def _refuse(self, place: int) -> NoReturn:
+        source, target = int(self.nodes[place]) - self.first[0], int(self.targets[place]) - self.first[1]
+        triplet = self.sampling is not None and self.sampling.is_triplet()
+        what = f"all targets of node {source}" if triplet else "all pairs"
+        raise UsageError(
+            f"a negative must be a free pair at its time, got {what} known, later or of weight 0, for pair {place} of "
+            f"edge_label_index, ({source}, {target}); leave such pairs out, or give avoid_known=False"
+        )
+
+    def _written(self, places: NDArray[np.int64], heads: Tensor, tails: Tensor) -> tuple[dict[str, Tensor | None], ...]:
         """Returns PyG's attributes of the pairs at `places`, whose ends have these places in the mini-batch."""
-        count, labels = len(places), None if self.labels is None else self.labels[torch.from_numpy(places)]
+        count, at = len(places), torch.from_numpy(places)
+        labels, times = (None if one is None else one[at] for one in (self.labels, self.times))
         if self.sampling is not None and self.sampling.is_triplet():
             negatives = tails[count:].view(-1, count).t().squeeze(-1)
-            written = {"src_index": heads, "dst_pos_index": tails[:count], "dst_neg_index": negatives}
-            return {**written, "edge_label_index": None, "edge_label_time": None}
+            return (
+                {"edge_label_index": None, "edge_label_time": None},
+                {"src_index": heads, "seed_time": times},
+                {"dst_pos_index": tails[:count], "dst_neg_index": negatives, "seed_time": times},
+            )
         if self.sampling is not None:
             labels = torch.ones(count) if labels is None else labels
             labels = torch.cat([labels, labels.new_zeros((len(heads) - count, *labels.shape[1:]))])
-        return {"edge_label_index": torch.stack([heads, tails]), "edge_label": labels, "edge_label_time": None}
+            times = None if times is None else times[torch.arange(len(heads)) % count]
+        return (
+            {"edge_label_index": torch.stack([heads, tails]), "edge_label": labels, "edge_label_time": times},
+            {},
+            {},
+        )
 
 
 class LinkNeighborLoader(Loader):
@@ -155,14 +200,16 @@ class LinkNeighborLoader(Loader):
     Args:
         data: As in `Loader`.
         num_neighbors: As in `Loader`; an empty list loads only the ends of the pairs.
-        edge_label_index: The pairs, sources and targets, integers, shape (2, num_pairs); None takes all edges.
+        edge_label_index: The pairs, sources and targets, integers, shape (2, num_pairs); None takes all edges. Where
+            there are types, a type of edges or (type, pairs).
         edge_label: A label for each pair, shape (num_pairs, ...). With binary negatives, negatives have the label 0,
             and those of pairs grow by 1 if their smallest is 0. Without it, binary negatives give float labels.
-        edge_label_time: Refused, as `time_attr` is.
+        edge_label_time: The time of each pair, with `time_attr`: both ends see edges up to it, and negatives exist then
+            if nodes have times.
         neg_sampling: binary draws both ends of negative pairs; triplet draws targets for each source. A dict, or PyG's
             `NegativeSampling`, has `mode`, `amount` (per pair), `src_weight` and `dst_weight` (per node).
         neg_sampling_ratio: PyG's older option, the amount of binary negatives.
-        time_attr: Refused: temporal sampling isn't supported.
+        time_attr: As in `Loader`; needs `edge_label_time`.
         avoid_known: Whether a negative is never a known pair: an edge of `data`, or a pair of `edge_label_index`, in
             the same direction. PyG's loader may draw them, which is the default.
         others: Other arguments of `Loader`, except `input_nodes`, `input_time`, `memory_limit` and `share`; `input_id`
@@ -211,41 +258,40 @@ class LinkNeighborLoader(Loader):
     def _inference_fault(self) -> str:
         return "pairs of nodes as seeds"
 
-    def _checked_fanouts(self, num_neighbors: Any, config: TrainConfig) -> tuple[int, ...]:
+    def _checked_fanouts(self, num_neighbors: Any, source: Source, config: TrainConfig) -> tuple[Fanout, ...]:
         for knob, only in (("num_partitions", 1), ("seed_order", "random")):
             if getattr(config, knob) != only:
                 raise UsageError(f"{knob} must be {only} for pairs of nodes, got {getattr(config, knob)}")
         if not isinstance(num_neighbors, Sequence) or len(num_neighbors):
-            return super()._checked_fanouts(num_neighbors, config)
+            return super()._checked_fanouts(num_neighbors, source, config)
         if config.input_aggregation == "full":
             raise UsageError("num_neighbors must have a hop with input_aggregation full, got []; use sampled")
         return ()
 
     def _checked_inputs(
-        self, input_nodes: Any, input_id: Any, source: Source, asked: LoaderArguments, seed: int
+        self, source: Source, inputs: Any, input_id: Any, times: Any, asked: LoaderArguments, seed: int
     ) -> InputPairs:
-        links, sampling = self._links, _sampling(self._links)
-        pairs, nodes = _pairs(links["edge_label_index"], source), source.graph.num_nodes
-        count, avoid = pairs.shape[1], flag("avoid_known", links["avoid_known"])
+        links, sampling, schema = self._links, _sampling(self._links), source.schema
+        key, types, pairs = _pairs(links["edge_label_index"], source)
+        count, first, times = pairs.shape[1], [schema.first_node(kind) for kind in types], links["edge_label_time"]
+        avoid, until = flag("avoid_known", links["avoid_known"]), None
+        if source.edges.times is not None:
+            until = source.edges.times.rank_at(checked_times("edge_label_time", times, count))
         return InputPairs(
-            nodes=pairs[0],
-            targets=pairs[1],
+            nodes=pairs[0] + np.int32(first[0]),
+            targets=pairs[1] + np.int32(first[1]),
             input_ids=np.arange(count) if input_id is None else checked_input_id(input_id, count, InputPairs.argument),
+            times=None if times is None else torch.as_tensor(times).detach().cpu(),
+            until=until,
+            key=key,
+            types=types,
+            first=(first[0], first[1]),
             labels=_labels(links["edge_label"], count, sampling),
-            negatives=None if sampling is None else _negatives(sampling, pairs, source, seed, avoid=avoid),
+            negatives=None if sampling is None else _negatives(sampling, key, types, pairs, source, seed, avoid=avoid),
             sampling=sampling,
             disjoint=asked.disjoint,
-            positions=PositionMaps(nodes),
+            positions=PositionMaps(source.graph.num_nodes),
         )
-
-    def _reported(self, batch: MiniBatch, report: LinkReport) -> Any:
-        data = super()._reported(batch, report.input_id)
-        del data.batch_size
-        if report.pairs is not None:
-            data.batch = report.pairs.to(data.batch.device)[data.batch]
-        for name, value in report.written.items():
-            data[name] = value if value is None else value.to(data.input_id.device)
-        return data
 
 
 def _sampling(links: Mapping[str, Any]) -> NegativeSampling | None:
@@ -274,30 +320,59 @@ def _sampling(links: Mapping[str, Any]) -> NegativeSampling | None:
     return sampling
 
 
-def _pairs(given: Any, source: Source) -> NDArray[np.int32]:
-    """Returns the pairs `given`, or all edges in their order in the data, int32, shape (2, num_pairs)."""
+def _pairs(given: Any, source: Source) -> tuple[Any, tuple[str, str], NDArray[np.int32]]:
+    """Returns PyG's key of the pairs `given`, the types of their ends, and the pairs as ids within these types."""
+    schema, types, relation = source.schema, ("", ""), 0
+    key: Any = ""
+    if not schema.is_untyped:
+        whole = isinstance(given, str) or (
+            isinstance(given, tuple | list) and all(isinstance(one, str) for one in given)
+        )
+        if not whole and not (isinstance(given, tuple | list) and len(given) == 2):
+            raise UsageError("edge_label_index must be a type of edges or (type, pairs) here, such as ('a', 'to', 'b')")
+        name, given = (given, None) if whole else given
+        try:
+            relation = schema.relations.index(relation_of(name, schema))
+            key = tuple(schema.relations[relation])
+        except UsageError:  # pairs may be of a relation without edges
+            key = (name[0], "to", name[1]) if len(name) == 2 else tuple(name)
+            if given is None or len(key) != 3 or not {key[0], key[2]} <= {*schema.types}:
+                raise
+        types = key[0], key[2]
     if given is None:
-        return _all_edges(source.edges)
+        edges = _all_edges(source, relation)
+        if not edges.size:
+            raise UsageError("edge_label_index must be given, because data has no edges here")
+        return key, types, edges
     rule = "must be sources and targets of at least one pair, integers of shape (2, num_pairs)"
     given = given.as_subclass(Tensor) if isinstance(given, Tensor) else given  # an EdgeIndex has no numpy()
     pairs = array_of("edge_label_index", given, rule)
     if pairs.ndim != 2 or len(pairs) != 2 or not pairs.size or not np.issubdtype(pairs.dtype, np.integer):
         raise UsageError(f"edge_label_index {rule}, got {pairs.dtype} of shape {pairs.shape}")
-    count, low, high = source.graph.num_nodes, int(pairs.min()), int(pairs.max())
-    if low < 0 or high >= count:
-        raise UsageError(f"edge_label_index must be ids in [0, {count}), got ids from {low} to {high}")
-    return np.ascontiguousarray(pairs, dtype=np.int32)
+    for kind, ids in zip(types, pairs, strict=True):
+        count = schema.num_nodes[schema.types.index(kind)]
+        if ids.min() < 0 or ids.max() >= count:
+            raise UsageError(f"edge_label_index must be ids in [0, {count}), got ids from {ids.min()} to {ids.max()}")
+    return key, types, np.ascontiguousarray(pairs, dtype=np.int32)
 
 
-def _all_edges(edges: Edges) -> NDArray[np.int32]:
-    if not len(edges.indices):
-        raise UsageError("edge_label_index must be given, because data has no edges here")
-    targets = np.repeat(np.arange(edges.num_nodes, dtype=np.int32), np.diff(edges.indptr))
-    pairs = np.stack([edges.indices, targets])
+def _all_edges(source: Source, relation: int) -> NDArray[np.int32]:
+    """Returns the edges of a relation in the order of the data, ids within the types, int32, shape (2, num_edges)."""
+    schema, edges = source.schema, source.edges
+    one = schema.relations[relation]
+    targets = np.arange(schema.num_nodes[schema.types.index(one.target)], dtype=np.int32)
+    rows = (
+        schema.rows(relation, targets) if len(edges.indptr) > 1 else targets[:0]
+    )  # edges of a graph by parts are remote
+    begins, sizes = edges.indptr[rows], edges.indptr[rows + 1] - edges.indptr[rows]
+    places = np.repeat(begins - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+    pairs = np.stack(
+        [edges.indices[places] - np.int32(schema.first_node(one.source)), np.repeat(targets[: len(sizes)], sizes)]
+    )
     if edges.ids is None or not len(edges.ids):
         return pairs
     ordered = np.empty_like(pairs)
-    ordered[:, edges.ids] = pairs
+    ordered[:, edges.ids[places]] = pairs
     return ordered
 
 
@@ -312,30 +387,41 @@ def _labels(given: Any, count: int, sampling: NegativeSampling | None) -> Tensor
 
 
 def _negatives(
-    sampling: NegativeSampling, pairs: NDArray[np.int32], source: Source, seed: int, *, avoid: bool
+    sampling: NegativeSampling,
+    key: Any,
+    types: tuple[str, str],
+    pairs: NDArray[np.int32],
+    source: Source,
+    seed: int,
+    *,
+    avoid: bool,
 ) -> Negatives:
-    """Returns the draw of negatives; with `avoid`, of none that is an edge of `source` or one of `pairs`."""
-    nodes, known = source.graph.num_nodes, np.empty(0, dtype=np.int64)
+    """Returns the draw of negatives; with `avoid`, of none that is one of `pairs` or an edge of their relation."""
+    schema, known, ends = source.schema, np.empty(0, dtype=np.int64), []
+    for kind, name in zip(types, ("src_weight", "dst_weight"), strict=True):
+        count, times = schema.num_nodes[schema.types.index(kind)], source.node_times.get(kind)
+        order = np.empty(0, dtype=np.int64) if times is None else np.argsort(times, kind="stable")
+        at = np.empty(0) if times is None else times[order]
+        totals = _totals(name, getattr(sampling, name), count, order)
+        ends.append(Candidates(count, totals, readonly(order.astype(np.int32)), at))
     if avoid and source.graph.is_parted:
         raise UsageError("avoid_known needs the edges on this machine, got a graph by parts; give avoid_known=False")
     if avoid:
-        ends = [pairs] if not len(source.edges.indices) else [pairs, _all_edges(source.edges)]
-        known = np.unique(np.concatenate([sources + targets.astype(np.int64) * nodes for sources, targets in ends]))
-    source_totals, target_totals = (
-        _totals(name, getattr(sampling, name), nodes) for name in ("src_weight", "dst_weight")
-    )
-    return Negatives(seed, (nodes, nodes), (source_totals, target_totals), known)
+        numbers = [i for i, one in enumerate(schema.relations) if relation_keys(schema)[i] == key]
+        lists = [pairs, *(_all_edges(source, one) for one in numbers)]
+        known = np.unique(np.concatenate([one[0] + one[1].astype(np.int64) * ends[0].count for one in lists]))
+    return Negatives(seed, (ends[0], ends[1]), known)
 
 
-def _totals(name: str, weight: Any, count: int) -> NDArray[np.float64]:
-    """Returns the cumulative weights of `count` nodes; empty if all weigh the same."""
+def _totals(name: str, weight: Any, count: int, order: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the cumulative weights of `count` nodes in `order`, or by id; empty if all weigh the same."""
     if weight is None:
         return readonly(np.empty(0))
     rule = f"must be {count} numbers >= 0, one per node, not all 0"
     weights = array_of(name, weight, rule)
     if weights.shape != (count,) or weights.dtype.kind not in "fiub":
         raise UsageError(f"{name} {rule}, got {weights.dtype} of shape {weights.shape}")
-    totals = np.cumsum(weights, dtype=np.float64)
+    totals = np.cumsum(weights[order] if len(order) else weights, dtype=np.float64)
     if not (weights >= 0).all() or not 0 < totals[-1] < np.inf:
         raise UsageError(f"{name} {rule}, got a sum of {totals[-1]} and a least one of {weights.min()}")
     return readonly(totals)

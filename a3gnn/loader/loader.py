@@ -26,25 +26,33 @@ from a3gnn.checks import checked_limit, flag, whole_number
 from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.graphs.as_graph import is_data
-from a3gnn.loader.arguments import ConfigLike, LoaderArguments, check_together, edges_of, fanouts_of, loader_config
+from a3gnn.loader.arguments import (
+    ConfigLike,
+    LoaderArguments,
+    check_together,
+    check_typed,
+    edges_of,
+    fanouts_of,
+    loader_config,
+    scaled,
+)
 from a3gnn.loader.full_table import table_for
 from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
 from a3gnn.loader.pyg_batch import PygBatches
 from a3gnn.loader.pyg_source import Source, data_of, has_moved, shared_x, source_of
-from a3gnn.loader.seeds import InputNodes, SeedPlan
+from a3gnn.loader.seeds import InputNodes, SeedFields, SeedPlan
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.pyg_edges import subgraph_type_of
+from a3gnn.sampling.sampler import Fanout
 from a3gnn.sampling.share import Shares
-from a3gnn.task import Task
 from a3gnn.threads import affinity
 
 if TYPE_CHECKING:
     from a3gnn.graphs.as_graph import GraphLike
 
 
-_NO_TIMES = "a3gnn does not support times; use PyG's NeighborLoader for temporal graphs"
 # These configure PyG's edges and processes and don't change a mini-batch. As in PyG, the loader always uses its own
 # dataset and collate_fn.
 _HINTS = (
@@ -69,9 +77,6 @@ class Supported(NamedTuple):
 
 
 _UNSUPPORTED = {
-    "input_time": Supported(None, _NO_TIMES),
-    "temporal_strategy": Supported("uniform", _NO_TIMES),
-    "time_attr": Supported(None, _NO_TIMES),
     "transform_sampler_output": Supported(None, "use transform, which takes the whole mini-batch"),
     "neighbor_sampler": Supported(None, "a3gnn has its own sampler; use PyG's NeighborLoader for another"),
     "generator": Supported(None, "give seed, an integer, instead"),
@@ -167,11 +172,12 @@ class SeedLoader(NeighborLoader):  # type: ignore[misc]  # PyG's classes have no
 class Loader(SeedLoader):
     """Iterates over mini-batches with the arguments of PyG's `NeighborLoader`; each `iter` starts the next epoch.
 
-    A mini-batch of a `Data` has the same class. It contains node attributes selected by n_id, edge attributes selected
-    by e_id, and graph attributes unchanged. It also has edge_index (or adj_t), n_id, e_id, batch_size and input_id. A
-    directional subgraph adds num_sampled_nodes and num_sampled_edges (for `trim_to_layer`). The first `batch_size`
-    nodes are the seeds. A mini-batch of an a3gnn graph has x and y, and no e_id. x of float16 or bfloat16 is converted
-    to float32, which PyG's layers take.
+    A mini-batch of a `Data` or `HeteroData` has the same class. It contains node attributes selected by n_id, edge
+    attributes selected by e_id, and graph attributes unchanged. It also has edge_index (or adj_t), n_id, e_id,
+    batch_size and input_id. A directional subgraph adds num_sampled_nodes and num_sampled_edges (for `trim_to_layer`).
+    The first `batch_size` nodes are the seeds. Where there are types, each type of nodes and edges has its own; types
+    without nodes and relations without edges are there, too. A mini-batch of an a3gnn graph has x and y, and no e_id. x
+    of float16 or bfloat16 is converted to float32, which PyG's layers take.
 
     Arguments take precedence over `config`, which sets the other knobs, such as cache and tier. Fanouts are the
     exception: `seed_fanout` and `deep_fanout` of `config` override `num_neighbors`, as they override a task's fanouts.
@@ -188,16 +194,22 @@ class Loader(SeedLoader):
         ...     loss = criterion(out, batch.y[: batch.batch_size])
 
     Args:
-        data: A PyG `Data`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of `Graph.load`.
-        num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all.
-        input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes.
-        input_time: Refused, as are `temporal_strategy` and `time_attr`: temporal sampling isn't supported.
+        data: A PyG `Data` or `HeteroData`, a pair of PyG's `FeatureStore` and `GraphStore`, a graph, or an argument of
+            `Graph.load`.
+        num_neighbors: In-neighbors sampled per node, one number per hop, the seeds' hop first; -1 takes all. Where
+            there are types, each relation takes as many; a mapping gives each relation's own list.
+        input_nodes: Seeds: node ids, or a bool mask over the nodes; None takes all nodes. Where there are types, a type
+            or (type, nodes).
+        input_time: The time of each seed, with `time_attr`; by default that of its node.
         replace: Whether an in-neighbor may be drawn more than once.
         subgraph_type: directional has the sampled edges; bidirectional adds their reverses; induced has all edges
             between the sampled nodes.
         disjoint: Whether each seed has its own nodes; `batch` then maps each node to its seed.
-        temporal_strategy: See `input_time`.
-        time_attr: See `input_time`.
+        temporal_strategy: uniform draws among all edges that a seed may see; last among the latest. Equal times rank
+            by their place in the list of edges.
+        time_attr: Attribute of nodes or edges with their times, numbers. Each seed then has its own nodes, as with
+            `disjoint`, and sees edges up to its own time, that time included, as in PyG. With times of nodes, an edge
+            has its source's. Relations from types without times are not bounded.
         weight_attr: Edge attribute with sampling weights, numbers >= 0.
         transform: Called with each `Data`; its result replaces the `Data`.
         transform_sampler_output: Refused; `transform` takes the whole mini-batch.
@@ -276,7 +288,6 @@ class Loader(SeedLoader):
         **others: Any,  # PyG's further arguments, which `check_arguments` refuses or ignores by name
     ) -> None:
         given = arguments_in(locals())
-        others |= {"input_time": input_time, "temporal_strategy": temporal_strategy, "time_attr": time_attr}
         others |= {"transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
         check_arguments(others, type(self))
         seed = whole_number("seed", seed, 0)
@@ -284,7 +295,7 @@ class Loader(SeedLoader):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
         asked = LoaderArguments(
             replace=flag("replace", replace),
-            disjoint=flag("disjoint", disjoint),
+            disjoint=flag("disjoint", disjoint) or time_attr is not None,
             subgraph_type=subgraph_type_of(subgraph_type, directed),
             weight_attr=weight_attr,
             adjs=flag("adjs", adjs),
@@ -298,16 +309,21 @@ class Loader(SeedLoader):
         held = loader_config(config, batch_size, num_workers)
         config = held.config
         check_together(asked, config, batch_size)
-        fanouts = self._checked_fanouts(num_neighbors, config)
-        source = source_of(data, weight_attr, custom_cls)
+        if temporal_strategy not in ("uniform", "last"):
+            raise unknown_name("temporal_strategy", temporal_strategy, ("uniform", "last"))
+        if temporal_strategy == "last" and time_attr is None:
+            raise UsageError("temporal_strategy 'last' needs time_attr, which names the times")
+        source = source_of(data, weight_attr, custom_cls, time_attr)
+        fanouts = self._checked_fanouts(num_neighbors, source, config)
+        check_typed(source, asked, config, memory_limit)
         if limit is not None:
             source, config = placed(source, config, limit, is_own=isinstance(data, str | os.PathLike))
             held = held._replace(config=config)
         table = table_for(data, source, asked, held, device)
         if limit is not None:
             check_table(table, model)
-        self._inputs = self._checked_inputs(input_nodes, input_id, source, asked, seed)
-        super().__init__(len(self._inputs), asked, config)
+        self._inputs = self._checked_inputs(source, input_nodes, input_id, input_time, asked, seed)
+        super().__init__(len(self._inputs.nodes), asked, config)
         self.data, self.input_nodes, self.transform = data, input_nodes, transform
         self._pipeline = Pipeline(
             source.graph,
@@ -325,6 +341,7 @@ class Loader(SeedLoader):
                 edges=edges_of(source, asked, config, self._inputs),
                 replace=asked.replace,
                 disjoint=asked.disjoint,
+                last=temporal_strategy == "last",
                 shares=None if share is None else Shares.equal(*share),
                 deferred=limit is not None,
             ),
@@ -391,10 +408,10 @@ class Loader(SeedLoader):
         places, number = self._plan.checked(index), self._calls
         self._calls += 1
         with closing(self._load(_CALLS, [places], number)) as loaded:
-            batch, report = next(loaded)
+            batch, seeds = next(loaded)
             if self.limited is None:
-                return self._served(batch, report)
-            return self.limited.serve(batch, report, self.transform)
+                return self._served(batch, seeds)
+            return self.limited.serve(batch, seeds.input_id, self.transform)
 
     collate_fn = __call__
 
@@ -456,13 +473,13 @@ class Loader(SeedLoader):
         self._follow_x()
         with closing(self._loaded()) as loaded:
             if self.limited is None:
-                for batch, report in loaded:
-                    yield self._served(batch, report)
+                for batch, seeds in loaded:
+                    yield self._served(batch, seeds)
             else:
                 yield from self.limited.epoch(loaded, self.transform)
 
-    def _loaded(self) -> Generator[tuple[MiniBatch, Any], None, None]:
-        """Yields the mini-batches of the next epoch, each with the report of its seeds (`InputNodes.planned`)."""
+    def _loaded(self) -> Generator[tuple[MiniBatch, SeedFields], None, None]:
+        """Yields the mini-batches of the next epoch, and what each has of its seeds."""
         self._follow_x()
         epoch = self._epoch
         self._epoch += 1
@@ -472,23 +489,23 @@ class Loader(SeedLoader):
             return
         with closing(self._pipeline.epoch(epoch)) as batches:  # type: ignore[type-var]
             for batch in islice(batches, len(self)):
-                yield batch, self._inputs.ids_of(batch.subgraph.n_id[: batch.num_seeds])
+                yield batch, self._inputs.fields_of(batch.subgraph.n_id[: batch.num_seeds])
 
     def _load(
         self, epoch: int, each: Iterable[NDArray[np.int64]], first: int = 0
-    ) -> Generator[tuple[MiniBatch, Any], None, None]:
-        """Yields the mini-batch of the seeds at each of the places, with their report; numbers begin with `first`."""
-        reports: deque[Any] = deque()
+    ) -> Generator[tuple[MiniBatch, SeedFields], None, None]:
+        """Yields the mini-batch of the seeds at each of the places, and what it has of them, numbered from `first`."""
+        fields: deque[SeedFields] = deque()
 
         def planned() -> Iterator[PlannedBatch]:  # drawn as workers begin, so few mini-batches are planned at a time
             for index, places in enumerate(each, first):
-                batch, report = self._inputs.planned(places, epoch, index)
-                reports.append(report)
+                batch, seeds = self._inputs.planned(places, epoch, index)
+                fields.append(seeds)
                 yield batch
 
         with closing(self._pipeline.load(epoch, planned())) as batches:  # type: ignore[type-var]
             for batch in batches:
-                yield batch, reports.popleft()
+                yield batch, fields.popleft()
 
     def _follow_x(self) -> None:
         """Rebuilds the pipeline if torch has moved the memory of its features."""
@@ -504,21 +521,17 @@ class Loader(SeedLoader):
             limited.warm_up(next(batches))
         return limited
 
-    def _served(self, batch: MiniBatch, report: Any) -> Any:
-        data = self._reported(batch, report)
+    def _served(self, batch: MiniBatch, seeds: SeedFields) -> Any:
+        data = self._as_data(batch, seeds)
         return data if self.transform is None else self.transform(data)
 
-    def _checked_fanouts(self, num_neighbors: Any, config: TrainConfig) -> tuple[int, ...]:
-        return config.fanouts(Task(fanouts=fanouts_of(num_neighbors)))
+    def _checked_fanouts(self, num_neighbors: Any, source: Source, config: TrainConfig) -> tuple[Fanout, ...]:
+        return scaled(fanouts_of(num_neighbors, source.schema), config)
 
     def _checked_inputs(
-        self, input_nodes: Any, input_id: Any, source: Source, asked: LoaderArguments, seed: int
+        self, source: Source, inputs: Any, input_id: Any, times: Any, asked: LoaderArguments, seed: int
     ) -> InputNodes:
-        return InputNodes.of(input_nodes, source.graph.num_nodes, input_id)
-
-    def _reported(self, batch: MiniBatch, report: Any) -> Any:
-        """Returns the mini-batch as a `Data`, with the report of its seeds."""
-        return self._as_data(batch, report)
+        return InputNodes.of_source(source, inputs, input_id, times)
 
 
 def arguments_in(names: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,20 +12,21 @@ from torch import Tensor
 
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.graph import Graph
+from a3gnn.graphs.schema import Schema
 from a3gnn.pipeline.pyg_edges import BatchEdges
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data, FeatureStore
+    from torch_geometric.data import Data, FeatureStore, HeteroData
 
 #: The sampled structure, and PyG's node count.
 STRUCTURE = ("edge_index", "adj_t", "num_nodes")
 
 
 class Attributes(Protocol):
-    """Makes a `Data` of the sampled nodes and edges, without the attributes that sampling itself adds."""
+    """Makes a mini-batch of the sampled nodes and edges, without the attributes that sampling itself adds."""
 
-    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
-        """Returns a `Data` of the nodes `n_id` and `edges`."""
+    def __call__(self, n_id: Sequence[Tensor], edges: Sequence[BatchEdges]) -> Data | HeteroData:
+        """Returns a mini-batch of the nodes `n_id` of each type, and the `edges` of each relation."""
 
 
 class _Column(NamedTuple):
@@ -46,57 +48,89 @@ class GraphAttributes:
     def __init__(self, graph: Graph) -> None:
         self._labels = _Column(torch.from_numpy(np.array(graph.labels)), 0)
 
-    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
+    def __call__(self, n_id: Sequence[Tensor], edges: Sequence[BatchEdges]) -> Data:
         """Returns a `Data` with edge_index and y."""
         from torch_geometric.data import Data
 
-        y = self._labels.of(n_id)
-        return Data(edge_index=edges.edge_index, y=y if y.is_floating_point() else y.long())
+        y = self._labels.of(n_id[0])
+        return Data(edge_index=edges[0].edge_index, y=y if y.is_floating_point() else y.long())
 
 
-class DataAttributes:
-    """Attributes of a `Data`: node attributes by `n_id`, edge attributes by `e_id`, graph attributes unchanged.
+class StoreColumns:
+    """The columns of one of PyG's stores: of a `Data`, or of a type of nodes or edges.
 
     Args:
-        data: Mini-batches have its class.
-        adjacency: Its `adj_t`, if any.
+        data: The data of the store.
+        store: The store. PyG caches its answers in it, and they would be saved with the user's data, so give a copy.
         without: Names of attributes to leave out.
     """
 
-    def __init__(self, data: Data, adjacency: TransposedAdjacency | None, without: tuple[str, ...] = ()) -> None:
-        asked = copy(data)  # PyG caches the answers in its argument, and they would be saved with `data`
-        names = [name for name in asked.keys() if name not in (*STRUCTURE, *without)]  # noqa: SIM118
-        of_nodes = [name for name in names if asked.is_node_attr(name)]
-        of_edges = [name for name in names if name not in of_nodes and asked.is_edge_attr(name)]
-        self._of_nodes = {name: _column(data, name) for name in of_nodes}
-        self._of_edges = {name: _column(data, name) for name in of_edges}
-        self._adjacency = adjacency
-        self._counts_nodes = "num_nodes" in data
-        self._has_edge_index = "edge_index" in data or adjacency is None
-        self._of_graph = copy(data)
-        for name in {*of_nodes, *of_edges, *STRUCTURE, *without} & {*data.keys()}:
-            del self._of_graph[name]
+    def __init__(self, data: Any, store: Any, without: tuple[str, ...] = ()) -> None:
+        self.adjacency = TransposedAdjacency(store["adj_t"]) if store.get("adj_t") is not None else None
+        names = [name for name in store.keys() if name not in (*STRUCTURE, *without)]  # noqa: SIM118
+        of_nodes = [name for name in names if store.is_node_attr(name)]
+        of_edges = [name for name in names if name not in of_nodes and store.is_edge_attr(name)]
+        self._of_nodes = {name: _column(data, store, name) for name in of_nodes}
+        self.of_edges = {name: _column(data, store, name) for name in of_edges}
+        self._counts_nodes = "num_nodes" in store
+        self._has_edge_index = "edge_index" in store or self.adjacency is None
+        self.names = {*of_nodes, *of_edges, *STRUCTURE, *without} & {*store.keys()}
 
-    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
-        """Returns a `Data` of the same class; each tensor is on its attribute's device."""
-        data = copy(self._of_graph)
+    def put_nodes(self, out: Any, n_id: Tensor) -> None:
+        """Writes the attributes of the nodes `n_id` to `out`; each tensor is on its attribute's device."""
         for name, column in self._of_nodes.items():
-            data[name] = _for_layers(name, column.of(n_id))
+            out[name] = _for_layers(name, column.of(n_id))
         if self._counts_nodes:
-            data.num_nodes = len(n_id)
+            out["num_nodes"] = len(n_id)
+
+    def put_edges(self, out: Any, edges: BatchEdges, size: tuple[int, int]) -> None:
+        """Writes `edges` between `size` sources and targets to `out`; without ids they have no attributes."""
         if self._has_edge_index:
-            data.edge_index = edges.edge_index
-        for name, column in self._of_edges.items():
-            assert edges.e_id is not None  # without ids the loader refuses edge attributes
-            data[name] = column.of(edges.e_id)
-        if self._adjacency is not None:
-            data.adj_t = self._adjacency.of(edges, len(n_id))
+            out["edge_index"] = edges.edge_index
+        if edges.e_id is not None:
+            for name, column in self.of_edges.items():
+                out[name] = column.of(edges.e_id)
+        if self.adjacency is not None:
+            out["adj_t"] = self.adjacency.of(edges, size)
+
+
+class DataAttributes:
+    """Attributes of a `Data` or `HeteroData`: nodes' by `n_id`, edges' by `e_id`, the graph's unchanged.
+
+    Args:
+        data: Mini-batches have its class.
+        schema: Its types and relations.
+        without: Names of attributes to leave out.
+    """
+
+    def __init__(self, data: Data | HeteroData, schema: Schema, without: tuple[str, ...] = ()) -> None:
+        self._schema, asked, self._of_graph = schema, copy(data), copy(data)
+        kinds: list[Any] = [*schema.types, *relation_keys(schema)]
+        self._columns = {kind: StoreColumns(data, store_of(asked, kind), without) for kind in dict.fromkeys(kinds)}
+        for kind, columns in self._columns.items():
+            for name in columns.names:
+                del store_of(self._of_graph, kind)[name]
+
+    def __call__(self, n_id: Sequence[Tensor], edges: Sequence[BatchEdges]) -> Data | HeteroData:
+        """Returns a mini-batch of the same class; each tensor is on its attribute's device."""
+        data, schema = copy(self._of_graph), self._schema
+        counts = {kind: len(ids) for kind, ids in zip(schema.types, n_id, strict=True)}
+        for kind, ids in zip(schema.types, n_id, strict=True):
+            self._columns[kind].put_nodes(store_of(data, kind), ids)
+        for relation, key, one in zip(schema.relations, relation_keys(schema), edges, strict=True):
+            self._columns[key].put_edges(store_of(data, key), one, (counts[relation.source], counts[relation.target]))
         return data
+
+    @property
+    def adjacencies(self) -> list[TransposedAdjacency | None]:
+        """The `adj_t` of each relation."""
+        return [self._columns[key].adjacency for key in relation_keys(self._schema)]
 
     @property
     def of_edges(self) -> list[str]:
         """Names of attributes that need edge ids."""
-        return sorted([*self._of_edges, *(["adj_t"] if self._adjacency is not None else [])])
+        columns = [self._columns[key] for key in relation_keys(self._schema)]
+        return sorted({name for one in columns for name in (*one.of_edges, *(["adj_t"] if one.adjacency else []))})
 
 
 class StoreAttributes:
@@ -104,31 +138,47 @@ class StoreAttributes:
 
     Args:
         features: The store.
+        schema: The types and relations of the graph store.
         made_of: The class of mini-batches, called without arguments.
     """
 
-    def __init__(self, features: FeatureStore, made_of: Any) -> None:
-        self._features = features
-        self._made_of = made_of
+    def __init__(self, features: FeatureStore, schema: Schema, made_of: Any) -> None:
+        self._features, self._schema, self._made_of = features, schema, made_of
 
-    def __call__(self, n_id: Tensor, edges: BatchEdges) -> Data:
-        """Returns a `Data` with edge_index, num_nodes and the store's tensors."""
-        data: Data = self._made_of()
-        data.edge_index = edges.edge_index
+    def __call__(self, n_id: Sequence[Tensor], edges: Sequence[BatchEdges]) -> Data | HeteroData:
+        """Returns a mini-batch with edge_index, num_nodes and the store's tensors."""
+        data, schema = self._made_of(), self._schema
+        of_type = dict(zip(schema.types, n_id, strict=True))
         wanted = [copy(attribute) for attribute in self._features.get_all_tensor_attrs()]
+        wanted = [attribute for attribute in wanted if (attribute.group_name or "") in of_type]
         for attribute in wanted:
-            attribute.index = n_id
-        data.num_nodes = len(n_id)
+            kind = attribute.group_name or ""
+            attribute.index = of_type[kind]
+            store_of(data, kind).num_nodes = len(of_type[kind])
         for attribute, tensor in zip(wanted, self._features.multi_get_tensor(wanted), strict=True):
-            data[attribute.attr_name] = _for_layers(attribute.attr_name, tensor)
+            store = store_of(data, attribute.group_name or "")
+            store[attribute.attr_name] = _for_layers(attribute.attr_name, tensor)
+        # Last, because PyG takes the name of a type for a relation of the same name while there is no such type.
+        for key, one in zip(relation_keys(schema), edges, strict=True):
+            store_of(data, key).edge_index = one.edge_index
         return data
+
+
+def relation_keys(schema: Schema) -> list[Any]:
+    """Returns PyG's key of the store of each relation; without types, the one store has all."""
+    return [""] if schema.is_untyped else [tuple(relation) for relation in schema.relations]
+
+
+def store_of(data: Any, kind: Any) -> Any:
+    """Returns the store of a type of nodes or edges; `data` itself where there are no types."""
+    return data if kind == "" else data[kind]
 
 
 class TransposedAdjacency:
     """A sparse matrix whose rows are targets: torch's, in any layout, or a `SparseTensor` of torch-sparse.
 
     Args:
-        adj_t: Shape (num_nodes, num_nodes).
+        adj_t: Shape (num_targets, num_sources).
 
     Attributes:
         sources: int64, shape (num_edges,), by target.
@@ -150,18 +200,18 @@ class TransposedAdjacency:
             raise GraphError(f"adj_t must be a sparse tensor, got {self._kind.__name__}; T.ToSparseTensor() makes one")
         self.targets = torch.arange(len(indptr) - 1, device=indptr.device).repeat_interleave(indptr.diff())
 
-    def of(self, edges: BatchEdges, num_nodes: int) -> Any:
-        """Returns `edges` and their values in the type and layout of `adj_t`, shape (num_nodes, num_nodes)."""
+    def of(self, edges: BatchEdges, size: tuple[int, int]) -> Any:
+        """Returns `edges` between `size` sources and targets, with values, in the type and layout of `adj_t`."""
         sources, targets = edges.edge_index.long()
         values = self._values
         if values is not None and edges.e_id is not None:
             values = values[edges.e_id.to(values.device)]
         if self._layout is None:
-            sizes = (num_nodes, num_nodes)
+            sizes = (size[1], size[0])
             return self._kind(row=targets, col=sources, value=values, sparse_sizes=sizes, is_sorted=True)
-        indptr = torch.zeros(num_nodes + 1, dtype=torch.int64, device=targets.device)
-        indptr[1:] = targets.bincount(minlength=num_nodes).cumsum(0)
-        matrix = torch.sparse_csr_tensor(indptr, sources, values, (num_nodes, num_nodes), check_invariants=False)
+        indptr = torch.zeros(size[1] + 1, dtype=torch.int64, device=targets.device)
+        indptr[1:] = targets.bincount(minlength=size[1]).cumsum(0)
+        matrix = torch.sparse_csr_tensor(indptr, sources, values, (size[1], size[0]), check_invariants=False)
         return matrix if self._layout == torch.sparse_csr else matrix.to_sparse(layout=self._layout)
 
 
@@ -171,13 +221,13 @@ def _for_layers(name: str, values: Any) -> Any:
     return values.float() if halves else values
 
 
-def _column(data: Data, name: str) -> _Column:
+def _column(data: Any, store: Any, name: str) -> _Column:
     """Returns the node or edge attribute `name`.
 
     Raises:
         UsageError: Tensors can't hold its values, such as text, dates or None.
     """
-    value = data[name]
+    value = store[name]
     try:
         values = value if isinstance(value, Tensor | np.ndarray) else torch.as_tensor(value)
         if isinstance(values, np.ndarray):
@@ -188,4 +238,5 @@ def _column(data: Data, name: str) -> _Column:
             f"{name} must hold numbers, because it has a value per node or edge, got {kind} ({error}); encode it as "
             f"numbers, or delete data.{name}"
         ) from error
-    return _Column(values, data.__cat_dim__(name, values))
+    of_type = () if isinstance(store, type(data)) else (store,)
+    return _Column(values, data.__cat_dim__(name, values, *of_type))

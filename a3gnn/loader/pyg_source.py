@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from a3gnn.errors import GraphError, UsageError
 from a3gnn.graphs.as_graph import is_data
 from a3gnn.graphs.assemble import canonical
-from a3gnn.graphs.edges import Edges
+from a3gnn.graphs.edges import EdgeList, Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of
+from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.validate import check_edge_shape, check_edges
 from a3gnn.loader.pyg_attributes import (
     Attributes,
@@ -27,11 +29,13 @@ from a3gnn.loader.pyg_attributes import (
     GraphAttributes,
     StoreAttributes,
     TransposedAdjacency,
+    relation_keys,
 )
+from a3gnn.loader.times import NodeTimes, edge_times, node_times
 from a3gnn.parts.opening import graph_of
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data, FeatureStore, GraphStore
+    from torch_geometric.data import Data, FeatureStore, GraphStore, HeteroData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,12 +43,13 @@ class Source:
     """The sampled edges and the served attributes.
 
     Attributes:
-        graph: The nodes, and each edge once. It has features if `reads_x`.
+        graph: The nodes, and each edge once; where there are types, the nodes alone. It has features if `reads_x`.
         edges: All edges with their ids; for an a3gnn graph, its edges; empty for a graph in parts.
         attributes: Makes a mini-batch's `Data`, without x if `reads_x`.
         reads_x: Whether `x` is read as features through tiers and caches; if not, it is an attribute.
         like: An empty tensor with the dtype and the device of `edge_index`.
         has_edge_ids: Whether mini-batches have e_id.
+        node_times: The time of each node, by type, where nodes have times.
     """
 
     graph: Graph
@@ -53,15 +58,24 @@ class Source:
     reads_x: bool
     like: torch.Tensor
     has_edge_ids: bool
+    node_times: NodeTimes = field(default_factory=dict)
+
+    @property
+    def schema(self) -> Schema:
+        """The types and relations; one of each for an a3gnn graph."""
+        return Schema.untyped(self.graph.num_nodes) if not self.has_edge_ids else self.edges.schema
 
 
-def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None) -> Source:
+def source_of(
+    data: Any, weight_attr: str | None = None, custom_cls: Any = None, time_attr: str | None = None
+) -> Source:
     """Returns the source that `data` is, names or holds.
 
     Args:
-        data: A PyG `Data`, a pair of a `FeatureStore` and a `GraphStore`, or what `graph_of` takes.
-        weight_attr: The attribute of a `Data`'s edges with sampling weights.
-        custom_cls: The class of the mini-batches of a pair of stores; `Data` by default.
+        data: A PyG `Data` or `HeteroData`, a pair of a `FeatureStore` and a `GraphStore`, or what `graph_of` takes.
+        weight_attr: The attribute of the data's edges with sampling weights.
+        custom_cls: The class of the mini-batches of a pair of stores; PyG's by default.
+        time_attr: The attribute of nodes or of edges with their times.
 
     Raises:
         UsageError: `data` has another type, or an argument doesn't fit its type.
@@ -72,20 +86,19 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
             "custom_cls must be left out unless data is a pair of stores: other mini-batches have the class of data"
         )
     if is_data(data):
-        return _of_data(data, weight_attr)
+        return _of_data(data, weight_attr, time_attr)
+    if is_hetero(data):
+        return _of_hetero(data, weight_attr, time_attr)
     if weight_attr is not None:
         raise UsageError(
-            f"weight_attr must be left out unless data is a PyG Data, got {weight_attr!r}: only its edges have "
-            "attributes"
+            f"weight_attr must be left out unless data is a PyG Data or HeteroData, got {weight_attr!r}: only its "
+            "edges have attributes"
         )
     if _are_stores(data):
         features, edges_of = data
-        return _of_stores(features, edges_of, custom_cls)
-    if _is_pyg(data, "HeteroData"):
-        raise UsageError(
-            "data must be a path or spec, an a3gnn Graph or a PyG Data, got HeteroData. Use PyG's NeighborLoader "
-            "for heterogeneous graphs, or convert it with data.to_homogeneous()"
-        )
+        return _of_stores(features, edges_of, custom_cls, time_attr)
+    if time_attr is not None:
+        raise UsageError(f"time_attr must be left out for a graph of a3gnn's, got {time_attr!r}; it has no times")
     graph = graph_of(data, lambda line: warnings.warn(line, stacklevel=2))
     rows = graph.indptr, graph.indices
     if graph.is_parted:  # its edges are remote; `Pipeline` refuses uses of them
@@ -96,7 +109,7 @@ def source_of(data: Any, weight_attr: str | None = None, custom_cls: Any = None)
 
 def data_of(data: Any, source: Source) -> Any:
     """Returns an argument from which `source_of` rebuilds this source, even after `data` has lost attributes."""
-    if is_data(data):
+    if is_data(data) or is_hetero(data):
         return copy(data)
     return source.graph if isinstance(data, str | os.PathLike) and not source.graph.is_parted else data
 
@@ -117,48 +130,108 @@ def has_moved(x: torch.Tensor, graph: Graph) -> bool:
     return shared and x.data_ptr() != graph.features.array.ctypes.data
 
 
-def _of_data(data: Data, weight_attr: str | None) -> Source:
+def is_hetero(data: Any) -> bool:
+    """Returns whether `data` is a PyG `HeteroData`."""
+    return _is_pyg(data, "HeteroData")
+
+
+def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Source:
     """Returns the source for `data`; labels and masks may hold any values, because only their lengths are checked."""
-    adjacency = TransposedAdjacency(data.adj_t) if data.get("adj_t") is not None else None
-    edge_index, like = _edge_index(data, adjacency)
-    num_nodes = data.num_nodes
-    if num_nodes is None:
+    if data.num_nodes is None:
         raise GraphError(f"a PyG Data must have num_nodes, got only {data.keys()}; set data.num_nodes")
+    schema, features = Schema.untyped(data.num_nodes), _features(data.get("x"), data.num_nodes)
+    attributes = DataAttributes(data, schema, () if features is None else ("x",))
+    edge_index, like = _edge_index(data, attributes.adjacencies[0])
     check_rows(data, edge_index.shape[-1])
     check_labels_and_masks(data, edge_index.shape[-1])
+    if edge_index.size or edge_index.shape != (2, 0):
+        check_edges(edge_index, data.num_nodes)
     weights = None if weight_attr is None else _weights(data, weight_attr)
-    edges = _checked_edges(edge_index, num_nodes, weights)
-    features = _features(data.get("x"), num_nodes)
-    without = () if features is None else ("x",)
-    attributes = DataAttributes(data, adjacency, without)
-    return Source(_graph(edges, features), edges, attributes, features is not None, like, has_edge_ids=True)
+    of_nodes = {} if time_attr is None else node_times(data, schema, time_attr)
+    times = None if time_attr is None else edge_times(data, schema, time_attr, [edge_index], of_nodes)[0]
+    edges = Edges.of_relations(schema, [EdgeList(edge_index[0], edge_index[1], weights, times)])
+    return Source(_graph(edges, features), edges, attributes, features is not None, like, True, of_nodes)
 
 
-def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any) -> Source:
-    from torch_geometric.data import Data
+def _of_hetero(data: HeteroData, weight_attr: str | None, time_attr: str | None) -> Source:
+    """Returns the source for `data`, all of whose attributes stay attributes."""
+    counts = {kind: _count(data[kind].num_nodes, kind) for kind in data.node_types}
+    schema = Schema.of(counts, [Relation(*kind) for kind in data.edge_types])
+    attributes, stores = DataAttributes(data, schema), [data[key] for key in relation_keys(schema)]
+    read = [_edge_index(one, known) for one, known in zip(stores, attributes.adjacencies, strict=True)]
+    lists = [edge_index for edge_index, _ in read]
+    for relation, edge_index in zip(schema.relations, lists, strict=True):
+        _check_relation(relation, edge_index, counts)
+    weights: list[Any] = [None] * len(lists)
+    if weight_attr is not None:
+        weights = [_host(store[weight_attr]) if weight_attr in store else None for store in stores]
+        if all(one is None for one in weights):
+            raise UsageError(f"weight_attr must name an attribute of edges, got {weight_attr!r}; no relation has it")
+    of_nodes = {} if time_attr is None else node_times(data, schema, time_attr)
+    times = [None] * len(lists) if time_attr is None else edge_times(data, schema, time_attr, lists, of_nodes)
+    edges = Edges.of_relations(
+        schema, [EdgeList(*ends, *more) for ends, *more in zip(lists, weights, times, strict=True)]
+    )
+    likes = [like for _, like in read]
+    narrow = bool(likes) and all(like.dtype == torch.int32 for like in likes)
+    like = likes[0].new_empty(0, dtype=torch.int32 if narrow else torch.int64) if likes else torch.empty(0).long()
+    return Source(_graph(edges), edges, attributes, False, like, True, of_nodes)
+
+
+def _count(count: int | None, kind: str) -> int:
+    if count is None:
+        raise GraphError(f"each type must have num_nodes, {kind!r} has none; set data[{kind!r}].num_nodes")
+    return int(count)
+
+
+def _check_relation(relation: Relation, edge_index: NDArray[Any], counts: Mapping[str, int]) -> None:
+    """Checks that the ends of a relation's edges are ids within their types."""
+    for end, kind, ids in zip(("sources", "targets"), (relation.source, relation.target), edge_index, strict=True):
+        if ids.size and (ids.min() < 0 or ids.max() >= counts[kind]):
+            raise GraphError(
+                f"{end} of {'__'.join(relation)} must be in [0, {counts[kind]}) (nodes of {kind!r}), got {ids.min()} "
+                f"to {ids.max()}; ids count within each type, from 0"
+            )
+
+
+def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any, time_attr: str | None) -> Source:
+    from torch_geometric.data import Data, HeteroData
 
     kinds = graph.get_all_edge_attrs()
-    types = {kind.edge_type for kind in kinds}
-    if types != {None}:
-        raise UsageError(
-            f"a GraphStore must hold edges of the type None, got {sorted(map(str, types))}; use PyG's NeighborLoader "
-            "for heterogeneous graphs"
-        )
-    if kinds[0].size is None or None in kinds[0].size:
-        raise GraphError(
-            f"a GraphStore must know its number of nodes, got size {kinds[0].size}; pass size to put_edge_index"
-        )
-    sources, indptr, order = graph.csc()
+    keys = list(dict.fromkeys(kind.edge_type for kind in kinds))
+    typed = keys != [None]
+    counts: dict[str, int] = {}
+    for kind in kinds:
+        if kind.size is None or None in kind.size:
+            raise GraphError(
+                f"a GraphStore must know its number of nodes, got size {kind.size}; pass size to put_edge_index"
+            )
+        for end, size in zip((kind.edge_type[0], kind.edge_type[2]) if typed else ("", ""), kind.size, strict=True):
+            counts[end] = max(counts.get(end, 0), size)
+    schema = Schema.of(counts, [Relation(*key) for key in keys]) if typed else Schema.untyped(counts[""])
+    # By relation: sources, pointers and the order of the store.
+    parts: list[Any] = list(graph.csc()) if typed else [{"": part} for part in graph.csc()]
+    found = [_listed(*(part.get(key) for part in parts)) for key in relation_keys(schema)]
+    lists = [_host(edge_index) for edge_index in found]
+    for relation, edge_index in zip(schema.relations, lists, strict=True):
+        _check_relation(relation, edge_index, counts) if typed else check_edges(edge_index, counts[""])
+    of_nodes = {} if time_attr is None else node_times(features, schema, time_attr)
+    times = [None] * len(lists) if time_attr is None else edge_times(features, schema, time_attr, lists, of_nodes)
+    edges = Edges.of_relations(
+        schema, [EdgeList(one[0], one[1], times=of_one) for one, of_one in zip(lists, times, strict=True)]
+    )
+    attributes = StoreAttributes(features, schema, custom_cls or (HeteroData if typed else Data))
+    return Source(_graph(edges), edges, attributes, False, _like(found[0]), has_edge_ids=True, node_times=of_nodes)
+
+
+def _listed(sources: torch.Tensor, indptr: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:
+    """Returns the edges of a store's CSC as a list, shape (2, num_edges), in the order of the store."""
     targets = torch.arange(len(indptr) - 1).repeat_interleave(indptr.diff())
     edge_index = torch.stack([sources, targets.to(sources)])
-    if order is not None:  # ids count edges in the order of the store
-        edge_index = torch.empty_like(edge_index).index_copy_(1, order, edge_index)
-    edges = _checked_edges(_host(edge_index), max(kinds[0].size), None)
-    attributes = StoreAttributes(features, Data if custom_cls is None else custom_cls)
-    return Source(_graph(edges, None), edges, attributes, False, _like(edge_index), has_edge_ids=True)
+    return edge_index if order is None else torch.empty_like(edge_index).index_copy_(1, order, edge_index)
 
 
-def _edge_index(data: Data, adjacency: TransposedAdjacency | None) -> tuple[NDArray[Any], torch.Tensor]:
+def _edge_index(data: Any, adjacency: TransposedAdjacency | None) -> tuple[NDArray[Any], torch.Tensor]:
     """Returns the sources and targets of `data`, shape (2, num_edges), and an empty tensor of their type and device."""
     if adjacency is not None:
         edge_index = torch.stack([adjacency.sources, adjacency.targets])
@@ -179,12 +252,6 @@ def _like(edge_index: torch.Tensor) -> torch.Tensor:
 
 def _host(tensor: Any) -> NDArray[Any]:
     return tensor.detach().cpu().numpy() if isinstance(tensor, torch.Tensor) else np.asarray(tensor)
-
-
-def _checked_edges(edge_index: NDArray[Any], num_nodes: int, weights: NDArray[Any] | None) -> Edges:
-    if edge_index.size or edge_index.shape != (2, 0):
-        check_edges(edge_index, num_nodes)
-    return Edges.of(edge_index[0], edge_index[1], num_nodes, weights)
 
 
 def _weights(data: Data, name: str) -> NDArray[Any]:
@@ -216,12 +283,17 @@ def _is_finite(x: NDArray[np.floating]) -> bool:
     return all(bool(np.isfinite(x[first : first + rows]).all()) for first in range(0, len(x), rows))
 
 
-def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None) -> Graph:
-    """Returns the graph of `edges`, without labels and training nodes."""
+def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None = None) -> Graph:
+    """Returns the graph of `edges`, without labels and training nodes; its nodes alone where there are types or times.
+
+    Only a graph without either has its edges in the order of such a graph, and mini-batches are drawn from `edges`.
+    """
     nobody = np.empty(0, dtype=np.int32)
     unlabeled = np.broadcast_to(np.int64(-1), edges.num_nodes)
     features = DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)) if features is None else features
-    return Graph("pyg", *edges.distinct(), features, unlabeled, nobody, nobody, nobody, num_classes=0)
+    plain = edges.schema.is_untyped and edges.times is None
+    rows = edges.distinct() if plain else (np.zeros(edges.num_nodes + 1, dtype=np.int64), nobody)
+    return Graph("pyg", *rows, features, unlabeled, nobody, nobody, nobody, num_classes=0)
 
 
 def _are_stores(data: Any) -> bool:

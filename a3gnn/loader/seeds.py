@@ -6,14 +6,40 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.loader.pyg_attributes import store_of
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
+
+if TYPE_CHECKING:
+    from a3gnn.loader.pyg_source import Source
+
+
+class SeedFields(NamedTuple):
+    """What a mini-batch has of its seeds, besides the ids of its nodes.
+
+    Attributes:
+        input_id: int64, shape (num_seeds,).
+        time: The time of each seed; None if it was not given.
+        kind: The type of the seeds.
+    """
+
+    input_id: torch.Tensor
+    time: torch.Tensor | None = None
+    kind: str = ""
+
+    def put(self, data: Any, num_seeds: int) -> None:
+        """Writes the fields into the mini-batch `data`, where the seeds' type is."""
+        store = store_of(data, self.kind)
+        store.input_id = self.input_id
+        store.batch_size = num_seeds
+        if self.time is not None:
+            store.seed_time = self.time
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +50,17 @@ class InputNodes:
         argument: The loader's argument that gives them.
         nodes: Node ids, int32, shape (num_seeds,).
         input_ids: The `input_id` of each seed, int64, shape (num_seeds,).
+        kind: Their type.
+        times: The time of each seed, as given; None without times, or where nodes have their own.
+        until: The rank of the last time that each seed sees, int32, shape (num_seeds,); None without times.
     """
 
     argument: ClassVar[str] = "input_nodes"
     nodes: NDArray[np.int32]
     input_ids: NDArray[np.int64]
+    kind: str = ""
+    times: torch.Tensor | None = None
+    until: NDArray[np.int32] | None = None
 
     @classmethod
     def of(cls, nodes: Any, num_nodes: int, input_id: Any = None, name: str = "input_nodes") -> Self:
@@ -50,29 +82,57 @@ class InputNodes:
         names = np.arange(len(ids)) if counted else ids.astype(np.int64)
         return cls(ids, names if input_id is None else checked_input_id(input_id, len(ids), name))
 
-    def __len__(self) -> int:
-        return len(self.nodes)
+    @classmethod
+    def of_source(cls, source: Source, nodes: Any, input_id: Any = None, times: Any = None) -> Self:
+        """Returns the seeds among the nodes of `source`; where there are types, `nodes` is a type or (type, nodes).
+
+        Args:
+            source: Types, and times of nodes and edges.
+            nodes: As in `of`, within the type.
+            input_id: As in `of`.
+            times: The time of each seed; by default that of its node. Only edges with times need them.
+
+        Raises:
+            UsageError: See `of`; or the type is unknown, or times are missing or too many.
+        """
+        schema, kind = source.schema, ""
+        if not schema.is_untyped:
+            kind, nodes = nodes if isinstance(nodes, tuple | list) and len(nodes) == 2 else (nodes, None)
+            if kind not in schema.types:
+                known = ", ".join(map(repr, schema.types))
+                raise UsageError(f"input_nodes must be a type or (type, nodes), one of {known}, got {kind!r}")
+        first, count = schema.first_node(kind), schema.num_nodes[schema.types.index(kind)]
+        inputs = cls.of(nodes, count, input_id)
+        until = _until(source, kind, inputs.nodes, times)
+        given = None if times is None else torch.as_tensor(times)
+        return cls(inputs.nodes + np.int32(first), inputs.input_ids, kind, given, until)
 
     @cached_property
     def are_distinct(self) -> bool:
         """Whether no seed is repeated."""
         return len(np.unique(self.nodes)) == len(self.nodes)
 
-    def planned(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[PlannedBatch, Any]:
-        """Returns mini-batch `index` of `epoch`, from the seeds at `places`, and their report: `input_id`, int64."""
-        return PlannedBatch(index=index, part=0, seeds=self.nodes[places]), torch.from_numpy(self.input_ids[places])
-
-    def ids_of(self, seeds: NDArray[np.int32]) -> torch.Tensor:
-        """Returns the `input_id` of `seeds`, int64; needs distinct ones."""
-        if self._by_node is None:
-            return torch.from_numpy(seeds.astype(np.int64))
-        order, ascending = self._by_node
-        return torch.from_numpy(self.input_ids[order[np.searchsorted(ascending, seeds)]])
-
     @property
     def by_place(self) -> bool:
         """Whether mini-batches are planned by places, not by `Pipeline.plan`."""
-        return not self.are_distinct
+        return not self.are_distinct or self.until is not None
+
+    def planned(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[PlannedBatch, SeedFields]:
+        """Returns mini-batch `index` of `epoch`, from the seeds at `places`, and what it has of them."""
+        until = None if self.until is None else self.until[places]
+        return PlannedBatch(index=index, part=0, seeds=self.nodes[places], until=until), self.fields_at(places)
+
+    def fields_at(self, places: NDArray[np.int64]) -> SeedFields:
+        """Returns what a mini-batch has of the seeds at `places`."""
+        time = None if self.times is None else self.times[torch.from_numpy(places)]
+        return SeedFields(torch.from_numpy(self.input_ids[places]), time, self.kind)
+
+    def fields_of(self, seeds: NDArray[np.int32]) -> SeedFields:
+        """Returns what a mini-batch has of `seeds`, which must be distinct."""
+        if self._by_node is None:
+            return SeedFields(torch.from_numpy(seeds.astype(np.int64)), None, self.kind)
+        order, ascending = self._by_node
+        return self.fields_at(order[np.searchsorted(ascending, seeds)])
 
     @cached_property
     def _by_node(self) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
@@ -116,7 +176,7 @@ class SeedPlan:
         if self._order is not None:
             return iter([self.checked(batch) for batch in self._order])
         size, seed, shuffle = self._epoch
-        places = np.arange(len(self._inputs), dtype=np.int32)
+        places = np.arange(len(self._inputs.nodes), dtype=np.int32)
         return (batch.seeds.astype(np.int64) for batch in epoch_plan(places, size, seed, epoch, shuffle=shuffle))
 
     def checked(self, index: Any) -> NDArray[np.int64]:
@@ -125,7 +185,7 @@ class SeedPlan:
         Raises:
             UsageError: It isn't a list of integers, is empty, or is out of range.
         """
-        count = len(self._inputs)
+        count = len(self._inputs.nodes)
         places = index.cpu().numpy() if isinstance(index, torch.Tensor) else np.asarray(index)
         rule = f"a mini-batch must be a list of at least one place in [0, {count}) among {self._inputs.argument}"
         if places.ndim != 1 or not len(places) or not np.issubdtype(places.dtype, np.integer):
@@ -133,6 +193,34 @@ class SeedPlan:
         if int(places.min()) < -count or int(places.max()) >= count:
             raise UsageError(f"{rule}, got {places.min()} to {places.max()}")
         return places.astype(np.int64) % count
+
+
+def _until(source: Source, kind: str, nodes: NDArray[np.int32], times: Any) -> NDArray[np.int32] | None:
+    """Returns the rank of the last time that each seed sees, or None where edges have no times."""
+    if source.edges.times is None:
+        if times is not None:
+            raise UsageError("input_time needs times of nodes or edges to compare with; give time_attr, too")
+        return None
+    if times is None and kind not in source.node_times:
+        raise UsageError(
+            f"input_time must be given: {kind or 'the'} nodes have no times of their own; give one per seed"
+        )
+    own = source.node_times[kind][nodes] if times is None else checked_times("input_time", times, len(nodes))
+    return source.edges.times.rank_at(own)
+
+
+def checked_times(name: str, times: Any, count: int) -> NDArray[Any]:
+    """Returns `times`, the argument `name`, as an array of `count` numbers.
+
+    Raises:
+        UsageError: They are something else, or one is missing.
+    """
+    own = array_of(name, times, "must be numbers")
+    if own.shape != (count,) or own.dtype.kind not in "iuf":
+        raise UsageError(f"{name} must be {count} numbers, one per seed or pair, got {own.dtype} of {own.shape}")
+    if own.dtype.kind == "f" and np.isnan(own).any():
+        raise UsageError(f"{name} must be known, {int(np.isnan(own).sum())} of {len(own)} are NaN")
+    return own
 
 
 def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:

@@ -23,7 +23,7 @@ from a3gnn.parts.part_kernels import put_rows
 from a3gnn.sampling.hops import HopSampler, NeighborDraw
 from a3gnn.sampling.relabeling import forget, relabel
 from a3gnn.sampling.sample_kernels import grown
-from a3gnn.sampling.sampler import too_many_edges
+from a3gnn.sampling.sampler import Fanout, too_many_edges
 from a3gnn.storage.compiled import readonly
 
 
@@ -41,7 +41,7 @@ class PartedSampler(HopSampler):
         UsageError: An argument is out of range.
     """
 
-    def __init__(self, graph: PartedGraph, fanouts: Sequence[int], *, seed: int) -> None:
+    def __init__(self, graph: PartedGraph, fanouts: Sequence[Fanout], *, seed: int) -> None:
         super().__init__(graph.num_nodes, fanouts, seed=seed)
         self._graph = graph
 

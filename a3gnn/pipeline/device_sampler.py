@@ -16,7 +16,7 @@ from a3gnn.graphs.edges import Edges
 from a3gnn.sampling import random
 from a3gnn.sampling.hops import HopSampler, NeighborDraw
 from a3gnn.sampling.random import hop_key
-from a3gnn.sampling.sampler import by_cache, too_many_edges
+from a3gnn.sampling.sampler import Fanout, by_cache, too_many_edges
 
 _LOW_32 = 0xFFFFFFFF
 
@@ -38,7 +38,7 @@ class DeviceSampler(HopSampler):
     def __init__(
         self,
         edges: Edges,
-        fanouts: Sequence[int],
+        fanouts: Sequence[Fanout],
         *,
         seed: int,
         bias_rate: float = 1.0,

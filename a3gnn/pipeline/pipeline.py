@@ -36,7 +36,7 @@ from a3gnn.pipeline.isolation import Isolation
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
 from a3gnn.pipeline.stages import BufferPool, DeferredStages, SampledBatch, Stages
-from a3gnn.sampling.sampler import Sampler
+from a3gnn.sampling.sampler import Fanout, Sampler
 from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.threads import pool
@@ -122,7 +122,7 @@ class Pipeline:
         self,
         graph: Graph,
         config: TrainConfig,
-        fanouts: Sequence[int],
+        fanouts: Sequence[Fanout],
         options: PipelineOptions,
     ) -> None:
         shares, table = options.shares, options.table
@@ -278,7 +278,7 @@ class Pipeline:
         self,
         graph: Graph,
         adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-        fanouts: Sequence[int],
+        fanouts: Sequence[Fanout],
         device: str,
     ) -> tuple[FeatureStore, AnySampler]:
         """Returns the feature store and the sampler; for a graph in parts, both query its servers.
@@ -324,7 +324,7 @@ class Pipeline:
 
 
 def open_sampler(
-    edges: Edges, fanouts: Sequence[int], config: TrainConfig, options: PipelineOptions, cached: NDArray[np.int32]
+    edges: Edges, fanouts: Sequence[Fanout], config: TrainConfig, options: PipelineOptions, cached: NDArray[np.int32]
 ) -> AnySampler:
     """Returns a sampler of `edges`, on the host if they are `options.edges`, else on `config.sampling_device`.
 

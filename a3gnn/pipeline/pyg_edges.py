@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch import Tensor
 from a3gnn.errors import UsageError, unknown_name
 from a3gnn.features.tensors import csr
 from a3gnn.graphs.edge_list_kernels import write_edge_index
+from a3gnn.graphs.schema import Relation
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import Subgraph
@@ -109,6 +112,36 @@ def both_ways(edges: BatchEdges, num_nodes: int) -> BatchEdges:
     pairs = torch.from_numpy(np.stack([distinct % num_nodes, distinct // num_nodes]))
     e_id = None if edges.e_id is None else edges.e_id[torch.from_numpy(first % max(len(sources), 1))]
     return BatchEdges(pairs.to(edges.edge_index), e_id)
+
+
+def relations_both_ways(edges: Sequence[BatchEdges], relations: Sequence[Relation]) -> list[BatchEdges]:
+    """Returns the edges of each relation and the reverses of those of its reverse relation, without ids, as PyG does.
+
+    The reverse of a relation is `rev_NAME`; without one, the relation itself within one type, or the only relation back
+    between two types. A relation with no or several ways back stays as it is, with a warning.
+    """
+    result, place = list(edges), {relation: number for number, relation in enumerate(relations)}
+    for number, relation in enumerate(relations):
+        if relation.name.startswith("rev_"):
+            continue
+        named = Relation(relation.target, f"rev_{relation.name}", relation.source)
+        back = [one for one in relations if (one.source, one.target) == (relation.target, relation.source)]
+        if named not in place and relation.source != relation.target and len(back) != 1:
+            warnings.warn(
+                f"subgraph_type bidirectional leaves {'__'.join(relation)} as it is: a relation back must be named "
+                f"{named.name!r} or be the only one, got {len(back)}",
+                stacklevel=2,
+            )
+            continue
+        other = place[named] if named in place else number if relation.source == relation.target else place[back[0]]
+        reverse = edges[other].edge_index.flip(0)
+        pairs = torch.unique(torch.cat([edges[number].edge_index, reverse], dim=1), dim=1)
+        pairs = pairs[:, pairs[1].argsort(stable=True)]
+        result[number] = BatchEdges(pairs, None)
+        if named in place:
+            back_pairs = pairs.flip(0)
+            result[other] = BatchEdges(back_pairs[:, back_pairs[1].argsort(stable=True)], None)
+    return result
 
 
 def all_between(n_id: NDArray[np.int32], sampler: Sampler, like: Tensor) -> BatchEdges:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from a3gnn.sampling.relabeling import forget, relabel
 from a3gnn.sampling.sample_kernels import MAX_EDGES, grown
-from a3gnn.sampling.sampler import PositionMaps, check_arguments, checked_seeds, repeated_seeds
+from a3gnn.sampling.sampler import Fanout, PositionMaps, check_arguments, checked_seeds, repeated_seeds
 from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -40,9 +40,10 @@ class HopSampler(ABC):
         UsageError: An argument is out of range.
     """
 
-    def __init__(self, num_nodes: int, fanouts: Sequence[int], *, seed: int, bias_rate: float = 1.0) -> None:
+    def __init__(self, num_nodes: int, fanouts: Sequence[Fanout], *, seed: int, bias_rate: float = 1.0) -> None:
         check_arguments(fanouts, bias_rate, seed)
-        self.fanouts, self.bias_rate = tuple(map(int, fanouts)), float(bias_rate)
+        self.fanouts = tuple(int(fanout) for fanout in fanouts if not isinstance(fanout, tuple))
+        self.bias_rate = float(bias_rate)
         self._seed, self._num_nodes, self._positions = int(seed), num_nodes, PositionMaps(num_nodes)
 
     @abstractmethod

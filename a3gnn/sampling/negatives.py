@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,92 +15,135 @@ from a3gnn.storage.compiled import njit, readonly
 _TRIES = 20
 
 
+class Candidates(NamedTuple):
+    """The nodes that can be one end of a negative.
+
+    Attributes:
+        size: Their number, below 2**32; ids are in [0, size).
+        totals: Cumulative weights, float64, shape (size,), in the order of `nodes`; empty if all weigh the same.
+        nodes: Ids in the order of time, int32, shape (size,); empty without times.
+        times: The times of `nodes`, ascending.
+    """
+
+    size: int
+    totals: NDArray[np.float64]
+    nodes: NDArray[np.int32]
+    times: NDArray[Any]
+
+    def until(self, times: NDArray[Any]) -> NDArray[np.int64]:
+        """Returns how many of them, in order, exist at each of `times`."""
+        return np.searchsorted(self.times, times, side="right") if len(self.nodes) else np.full(len(times), self.size)
+
+    def first(self, limit: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Returns the ids and weights of the first `limit`."""
+        nodes = self.nodes[:limit] if len(self.nodes) else np.arange(limit, dtype=np.int32)
+        return nodes, np.diff(self.totals[:limit], prepend=0.0) if len(self.totals) else np.ones(limit)
+
+
 @dataclass(frozen=True, eq=False)
 class Negatives:
     """Draws pairs independently, with repetition.
 
     Attributes:
         seed: Keys the random numbers, with the epoch, the mini-batch, the side and the pair's number.
-        counts: Nodes that can be a source, and a target; below 2**32.
-        totals: Cumulative weights of the sources, and of the targets, float64; empty if all weigh the same.
-        known: Pairs that are never drawn, as `source + target * counts[0]`, int64, ascending and distinct.
+        ends: Candidates for sources and for targets.
+        known: Pairs that are never drawn, as `source + target * ends[0].size`, int64, ascending and distinct.
     """
 
     seed: int
-    counts: tuple[int, int]
-    totals: tuple[NDArray[np.float64], NDArray[np.float64]]
+    ends: tuple[Candidates, Candidates]
     known: NDArray[np.int64]
 
-    def pairs(self, count: int, epoch: int, batch: int) -> NDArray[np.int32]:
-        """Returns `count` sources and targets, int32, shape (2, count); -1 if all pairs are known."""
-        return self._drawn(np.empty((2, count), dtype=np.int32), epoch, batch, sides=(0, 1))
+    def pairs(self, times: NDArray[Any], epoch: int, batch: int) -> NDArray[np.int32]:
+        """Returns a source and a target that exist at each of `times`, int32, shape (2, num_times); -1 for none."""
+        return self._drawn(np.empty((2, len(times)), dtype=np.int32), times, epoch, batch, sides=(0, 1))
 
-    def targets(self, sources: NDArray[np.int32], amount: int, epoch: int, batch: int) -> NDArray[np.int32]:
-        """Returns targets for each of `sources`, int32, shape (num_sources, amount); -1 if all are known."""
-        ends = np.stack([np.repeat(sources, amount)] * 2)
-        targets: NDArray[np.int32] = self._drawn(ends, epoch, batch, sides=(1,))[1].reshape(-1, amount)
-        return targets
+    def targets(self, sources: NDArray[np.int32], times: NDArray[Any], epoch: int, batch: int) -> NDArray[np.int32]:
+        """Returns a target for each of `sources`, which exists at its time, int32; -1 if there is none."""
+        drawn: NDArray[np.int32] = self._drawn(np.stack([sources, sources]), times, epoch, batch, sides=(1,))[1]
+        return drawn
 
-    def _drawn(self, ends: NDArray[np.int32], epoch: int, batch: int, sides: tuple[int, ...]) -> NDArray[np.int32]:
-        """Returns `ends`, sources and targets, with those of `sides` drawn."""
+    def _drawn(
+        self, pairs: NDArray[np.int32], times: NDArray[Any], epoch: int, batch: int, sides: tuple[int, ...]
+    ) -> NDArray[np.int32]:
+        """Returns `pairs`, sources and targets, with those of `sides` drawn."""
         words = np.uint64(self.seed), np.uint64(epoch), np.uint64(batch)
         keys = [np.uint64(hop_key(*words, np.uint64((1 << 31) + side))) for side in range(2)]  # no hop has these
-        left = np.arange(ends.shape[1])
+        limits, left = [end.until(times) for end in self.ends], np.arange(pairs.shape[1])
         for attempt in range(_TRIES):
             for side in sides:
-                ends[side, left] = draw_nodes(keys[side], left, attempt, self.counts[side], self.totals[side])
-            left = left[self._are_known(*ends[:, left])]
+                end = self.ends[side]
+                pairs[side, left] = draw_nodes(keys[side], left, attempt, limits[side][left], end.totals, end.nodes)
+            left = left[(pairs[:, left] >= 0).all(axis=0) & self._are_known(*pairs[:, left])]
             if not len(left):
-                return ends
+                return pairs
         for j in left.tolist():
-            if 0 in sides:
-                ends[1, j] = _draw_one(keys[1], j, self._free)
-            nodes = np.arange(self.counts[sides[0]], dtype=np.int32)
-            pairs = [nodes, nodes]
-            pairs[1 - sides[0]] = np.full_like(nodes, ends[1 - sides[0], j])
-            weights = np.where(self._are_known(*pairs), 0.0, self._weights(sides[0]))
-            ends[sides[0], j] = _draw_one(keys[sides[0]], j, np.cumsum(weights))
-        return ends
+            side, limit = sides[0], [int(one[j]) for one in limits]
+            if side == 0:
+                pairs[1, j] = _draw_one(keys[1], j, self._free(*limit), self.ends[1].nodes)
+            nodes, weights = self.ends[side].first(limit[side])
+            both = [nodes, nodes]
+            both[1 - side] = np.full_like(nodes, pairs[1 - side, j])
+            totals = np.cumsum(np.where(self._are_known(*both), 0.0, weights))
+            pairs[side, j] = _draw_one(keys[side], j, totals, self.ends[side].nodes)
+        return pairs
 
     def _are_known(self, sources: NDArray[np.int32], targets: NDArray[np.int32]) -> NDArray[np.bool_]:
         if not len(self.known):
             return np.zeros(len(sources), dtype=np.bool_)
-        pairs = sources + targets.astype(np.int64) * self.counts[0]
-        return np.equal(self.known[np.searchsorted(self.known[:-1], pairs)], pairs)
+        pairs = sources + targets.astype(np.int64) * self.ends[0].size
+        known: NDArray[np.bool_] = self.known[np.searchsorted(self.known[:-1], pairs)] == pairs
+        return known
 
-    def _weights(self, side: int) -> NDArray[np.float64]:
-        totals = self.totals[side]
-        return np.diff(totals, prepend=0.0) if len(totals) else np.ones(self.counts[side])
-
-    @cached_property
-    def _free(self) -> NDArray[np.float64]:
-        """The cumulative weight of each target's free pairs."""
-        weights, (targets, sources) = self._weights(0), np.divmod(self.known, self.counts[0])
-        total, known = weights.sum(), np.bincount(targets, weights[sources], self.counts[1])
-        free = np.count_nonzero(weights) - np.bincount(targets, weights[sources] > 0, self.counts[1])
+    def _free(self, sources: int, targets: int) -> NDArray[np.float64]:
+        """Returns the cumulative weight of the free pairs of the first `targets` targets with the first sources."""
+        weights, (nodes, of_nodes) = np.zeros(self.ends[0].size), self.ends[0].first(sources)
+        weights[nodes] = of_nodes
+        known_targets, known_sources = np.divmod(self.known, len(weights))
+        total, known = weights.sum(), weights[known_sources]
+        weight = total - np.bincount(known_targets, known, self.ends[1].size)
+        free = np.count_nonzero(weights) - np.bincount(known_targets, known > 0, self.ends[1].size)
         # Rounding may leave a weight where no source is free, or none where one is.
-        left = np.where(free > 0, np.maximum(total - known, np.finfo(np.float64).eps * total), 0.0)
-        return np.cumsum(left * self._weights(1))
+        weight = np.where(free > 0, np.maximum(weight, np.finfo(np.float64).eps * total), 0.0)
+        nodes, of_nodes = self.ends[1].first(targets)
+        return np.cumsum(weight[nodes] * of_nodes)
 
 
-def _draw_one(key: np.uint64, pair: int, totals: NDArray[np.float64]) -> int:
-    """Returns a node by the cumulative weights `totals`, for a pair whose attempts have failed; -1 if all are 0."""
-    return int(draw_nodes(key, np.array([pair]), _TRIES, len(totals), readonly(totals))[0]) if totals[-1] > 0 else -1
+def _draw_one(key: np.uint64, pair: int, totals: NDArray[np.float64], nodes: NDArray[np.int32]) -> int:
+    """Returns one of `nodes` by their cumulative weights `totals`, for a pair whose attempts have failed, or -1."""
+    return int(draw_nodes(key, np.array([pair]), _TRIES, np.array([len(totals)]), readonly(totals), nodes)[0])
 
 
 @njit(cache=True, nogil=True)
 def draw_nodes(
-    key: np.uint64, pairs: NDArray[np.int64], attempt: int, count: int, totals: NDArray[np.float64]
+    key: np.uint64,
+    pairs: NDArray[np.int64],
+    attempt: int,
+    limits: NDArray[np.int64],
+    totals: NDArray[np.float64],
+    nodes: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """Returns a node in [0, count) for each of `pairs`, int32: uniform, or by the cumulative weights `totals`.
+    """Returns one of the first candidates for each of `pairs`, int32; -1 if there is none or all of them weigh 0.
 
     Pair j has draw j of `key`, and its further attempts have the draws of a stream of their own.
+
+    Args:
+        key: Keys the draws.
+        pairs: Numbers of the pairs.
+        attempt: From 0.
+        limits: How many of the candidates each pair can have.
+        totals: Of `Candidates`.
+        nodes: Of `Candidates`.
     """
-    nodes = np.empty(len(pairs), dtype=np.int32)
+    drawn = np.full(len(pairs), -1, dtype=np.int32)
     for i in range(len(pairs)):
         stream, counter = (key, pairs[i]) if attempt == 0 else (fold(key, np.uint64(pairs[i])), attempt)
+        if limits[i] == 0 or (len(totals) > 0 and totals[limits[i] - 1] == 0.0):
+            continue
         if len(totals) == 0:
-            nodes[i] = below(stream, counter, count)
+            place = below(stream, counter, limits[i])
         else:
-            nodes[i] = np.searchsorted(totals, uniform(stream, counter) * totals[-1], side="right")
-    return nodes
+            total = totals[limits[i] - 1]
+            place = np.searchsorted(totals[: limits[i]], uniform(stream, counter) * total, side="right")
+        drawn[i] = nodes[place] if len(nodes) > 0 else place
+    return drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from a3gnn.graphs.edges import Edges
 from a3gnn.sampling.sample_kernels import MAX_EDGES, induced_edges, sample
 from a3gnn.sampling.subgraph import Subgraph
 from a3gnn.storage.compiled import readonly
+
+#: In-neighbors of a hop: for every relation, or a number for each of the schema's relations; -1 takes all.
+Fanout: TypeAlias = int | tuple[int, ...]
 
 
 class PositionMaps:
@@ -72,7 +76,7 @@ class Sampler:
     def __init__(
         self,
         edges: Edges,
-        fanouts: Sequence[int | Sequence[int]],
+        fanouts: Sequence[Fanout],
         *,
         seed: int,
         bias_rate: float = 1.0,
@@ -81,7 +85,7 @@ class Sampler:
         disjoint: bool = False,
         last: bool = False,
     ) -> None:
-        check_arguments([one for one in fanouts if not isinstance(one, Sequence)], bias_rate, seed)
+        check_arguments([one for one in fanouts if not isinstance(one, tuple)], bias_rate, seed)
         if bias_rate > 1 and (replace or len(edges.weights) or edges.times is not None):
             others = "weights or replacement" if edges.times is None else "times"
             raise UsageError(f"bias_rate must be 1 with {others}, got {bias_rate}; 1 leaves caches alone")
@@ -161,7 +165,7 @@ class Sampler:
 _UNTIMED = readonly(np.zeros(1, dtype=np.bool_))
 
 
-def _by_relation(fanouts: Sequence[int | Sequence[int]], relations: int) -> NDArray[np.int64]:
+def _by_relation(fanouts: Sequence[Fanout], relations: int) -> NDArray[np.int64]:
     """Returns the fanouts of each hop and relation, int64, shape (hops, relations)."""
     table = np.empty((len(fanouts), relations), dtype=np.int64)
     for hop, fanout in enumerate(fanouts):
@@ -193,14 +197,14 @@ def by_cache(edges: Edges, bias_rate: float, cached: NDArray[np.bool_] | None) -
     return edges if mask is None or bias_rate <= 1 or not mask.any() else edges.by_cache(mask)
 
 
-def check_arguments(fanouts: Sequence[int], bias_rate: float, seed: int) -> None:
+def check_arguments(fanouts: Sequence[Fanout], bias_rate: float, seed: int) -> None:
     """Checks the arguments of samplers on every device.
 
     Raises:
         UsageError: An argument is out of range.
     """
-    whole = all(isinstance(fanout, int | np.integer) and not isinstance(fanout, bool) for fanout in fanouts)
-    if not whole or any(fanout < 1 and fanout != -1 for fanout in fanouts):
+    numbers = [one for one in fanouts if isinstance(one, int | np.integer) and not isinstance(one, bool)]
+    if len(numbers) < len(fanouts) or any(fanout < 1 and fanout != -1 for fanout in numbers):
         raise UsageError(f"fanouts must be positive integers (or -1 for all), one per hop, got {tuple(fanouts)}")
     if not (math.isfinite(bias_rate) and bias_rate >= 1):
         raise UsageError(f"bias_rate must be finite and >= 1, got {bias_rate}; 1 samples uniformly")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.sampler import NegativeSampling
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
@@ -310,7 +310,7 @@ def test_a_negative_is_never_a_known_pair_however_few_are_free(seed: int) -> Non
     pairs = edges[:, :: max(1, edges.shape[1] // 6)]
     loader = LinkNeighborLoader(data, [1], pairs, neg_sampling={"mode": "binary", "amount": 40}, avoid_known=True)
     if not free:
-        with pytest.raises(UsageError, match="avoid_known needs a free negative for each pair, got all pairs known"):
+        with pytest.raises(UsageError, match="a negative must be a free pair at its time, got all pairs known"):
             next(iter(loader))
     else:
         assert set(pairs_of(next(iter(loader)))[pairs.shape[1] :]) <= free
@@ -319,7 +319,7 @@ def test_a_negative_is_never_a_known_pair_however_few_are_free(seed: int) -> Non
         if any(u == source for u, _ in free):
             assert {(u, w) for u, _, w in triplets_of(triplets([place]))} <= free
         else:
-            message = rf"got all targets of node {source} known .* for pair {place} of .*, \({source}, {target}\)"
+            message = rf"got all targets of node {source} known, .* for pair {place} of .*, \({source}, {target}\)"
             with pytest.raises(UsageError, match=message):
                 triplets([place])
 
@@ -342,7 +342,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"edge_label_index": torch.zeros(2, 3)}, "integers of shape"),
     ({"edge_label_index": torch.zeros(2, 0, dtype=torch.long)}, "at least one pair"),
     (
-        {"edge_label_index": [[0], [NODES]]},
+        {"edge_label_index": [[0, 1], [0, NODES]]},
         rf"edge_label_index must be ids in \[0, {NODES}\), got ids from 0 to {NODES}",
     ),
     ({"edge_label": torch.ones(3)}, f"edge_label must have one entry per pair, {EDGES}, got shape"),
@@ -388,3 +388,80 @@ def test_what_needs_nodes_or_edges_is_refused() -> None:
         _ = loader.node_sampler.num_neighbors
     with pytest.raises(UsageError, match=rf"place in \[0, {EDGES}\) among edge_label_index, got 0 to {EDGES}"):
         loader([0, EDGES])
+
+
+def typed_data() -> HeteroData:
+    draw = torch.Generator().manual_seed(5)
+    data = HeteroData()
+    data["user"].x, data["item"].x = torch.arange(20), torch.arange(100, 130)
+    data["user"].time, data["item"].time = torch.arange(20), torch.arange(30)
+    for kind, counts, edges in ((("user", "item"), (20, 30), 120), (("item", "user"), (30, 20), 90)):
+        ends = [torch.randint(count, (edges,), generator=draw) for count in counts]
+        data[kind].edge_index = torch.stack(ends)
+    return data
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+@pytest.mark.parametrize("sampling", [None, "binary", {"mode": "triplet", "amount": 2}])
+@pytest.mark.parametrize("given", [False, True])
+def test_places_and_negatives_count_within_each_type(given: bool, sampling: Any, disjoint: bool) -> None:
+    data, key = typed_data(), ("user", "to", "item")
+    pairs = data[key].edge_index[:, :50] if given else data[key].edge_index
+    names: Any = (("user", "item"), pairs) if given else "user__to__item"
+    loader = LinkNeighborLoader(
+        data, [3, 2], names, neg_sampling=sampling, batch_size=16, disjoint=disjoint, avoid_known=sampling is not None
+    )
+    known = set(map(tuple, data[key].edge_index.t().tolist()))
+    for batch in loader:
+        users, items = batch["user"].x, batch["item"].x - 100
+        store, count = batch[key], len(batch[key].input_id)
+        expected = pairs[:, store.input_id].t().tolist()
+        assert "batch_size" not in batch["user"]
+        if isinstance(sampling, dict):
+            sources, targets = users[batch["user"].src_index], items[batch["item"].dst_pos_index]
+            drawn = [(u, w) for u, row in zip(sources, items[batch["item"].dst_neg_index], strict=True) for w in row]
+            assert "edge_label_index" not in store
+        else:
+            sources, targets = users[store.edge_label_index[0]], items[store.edge_label_index[1]]
+            drawn = list(zip(sources[count:], targets[count:], strict=True))
+            assert len(drawn) == (0 if sampling is None else count)
+        assert torch.stack([sources[:count], targets[:count]]).t().tolist() == expected
+        assert not {(int(u), int(v)) for u, v in drawn} & known
+        if disjoint:
+            for kind in data.edge_types:
+                ends = batch[kind].edge_index
+                assert torch.equal(batch[kind[0]].batch[ends[0]], batch[kind[2]].batch[ends[1]])
+
+
+@pytest.mark.parametrize("sampling", ["binary", {"mode": "triplet", "amount": 3}])
+def test_nothing_in_a_pairs_trees_is_later_than_the_pair(sampling: Any) -> None:
+    data = typed_data()
+    pairs, times = torch.tensor([[0, 1, 2, 3], [0, 2, 1, 4]]).repeat(1, 5), torch.arange(20) + 4
+    arguments: dict[str, Any] = {"edge_label_index": (("user", "item"), pairs), "time_attr": "time"}
+    for avoid in (False, True):
+        loader = LinkNeighborLoader(
+            data, [4, 3], **arguments, edge_label_time=times, neg_sampling=sampling, batch_size=6, avoid_known=avoid
+        )
+        for batch in loader:
+            of_pairs = times[batch["user", "to", "item"].input_id]
+            for kind in data.node_types:
+                assert (batch[kind].time <= of_pairs[batch[kind].batch]).all()
+            if sampling == "binary":
+                assert torch.equal(batch["user", "to", "item"].edge_label_time, of_pairs.repeat(2))
+            else:
+                assert torch.equal(batch["user"].seed_time, of_pairs)
+    early = torch.full((20,), -1)
+    with pytest.raises(UsageError, match="a negative must be a free pair at its time"):
+        next(iter(LinkNeighborLoader(data, [4], **arguments, edge_label_time=early, neg_sampling=sampling)))
+
+
+def test_types_that_are_not_there_are_refused() -> None:
+    data = typed_data()
+    for names, message in (
+        (None, "edge_label_index must be a type of edges"),
+        (("user", "shop"), "a relation must be"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            LinkNeighborLoader(data, [2], names)
+    with pytest.raises(UsageError, match=r"edge_label_index must be ids in \[0, 30\), got ids from 0 to 30"):
+        LinkNeighborLoader(data, [2], (("user", "item"), torch.tensor([[0, 1], [0, 30]])))

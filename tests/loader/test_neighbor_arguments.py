@@ -9,9 +9,6 @@ from a3gnn.loader.loader import Loader
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("temporal_strategy", "last"),
-        ("time_attr", "time"),
-        ("input_time", torch.zeros(3)),
         ("transform_sampler_output", str),
         ("neighbor_sampler", object()),
         ("generator", torch.Generator()),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Data
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 from a3gnn.errors import GraphError, UsageError
@@ -180,22 +180,10 @@ def test_stores_are_asked_for_what_was_sampled(layout: str) -> None:
         assert torch.equal(batch.n_id[batch.edge_index], listed[:, batch.e_id])
 
 
-def test_stores_of_several_types_are_refused() -> None:
-    features, graph = MyFeatureStore(), MyGraphStore()
-    graph.put_edge_index(tuple(EDGES), edge_type=("a", "to", "a"), layout="coo", size=(3, 3))
-    with pytest.raises(UsageError, match=r"edges of the type None.*NeighborLoader"):
-        Loader((features, graph), [2], torch.arange(3))
-
-
-@pytest.mark.parametrize("other", [HeteroData(), (1, 2), None])
+@pytest.mark.parametrize("other", [(1, 2), None])
 def test_other_kinds_of_data_are_refused(other: object) -> None:
     with pytest.raises(UsageError, match="data must be a path or spec, an a3gnn Graph or a PyG Data"):
         Loader(other, [4])
-
-
-def test_heterogeneous_data_is_sent_to_pyg() -> None:
-    with pytest.raises(UsageError, match="PyG's NeighborLoader"):
-        Loader(HeteroData(), [4])
 
 
 @pytest.mark.parametrize(

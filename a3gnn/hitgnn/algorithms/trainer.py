@@ -26,6 +26,7 @@ from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, open_sampler
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.ranks.peers import Member
+from a3gnn.sampling.sampler import Fanout
 from a3gnn.sampling.share import cut
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.task import Task
@@ -79,7 +80,7 @@ class RankPipeline(Pipeline):
         self,
         graph: Graph,
         adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-        fanouts: Sequence[int],
+        fanouts: Sequence[Fanout],
         device: str,
     ) -> tuple[FeatureStore, AnySampler]:
         none_cached = np.empty(0, dtype=np.int32)

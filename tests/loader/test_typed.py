@@ -1,0 +1,307 @@
+"""`Loader` on graphs with types and times: mini-batches beside the data that they come from, arguments, and errors."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import GraphConv, HeteroConv, SAGEConv, to_hetero
+from torch_geometric.testing import MyFeatureStore, MyGraphStore
+
+from a3gnn import Loader
+from a3gnn.errors import GraphError, UsageError
+
+COUNTS = {"paper": 60, "author": 40, "term": 5, "lonely": 3}
+RELATIONS = {
+    ("author", "writes", "paper"): 150,
+    ("paper", "rev_writes", "author"): 150,
+    ("paper", "cites", "paper"): 120,
+    ("paper", "has", "term"): 90,
+    ("term", "unused", "author"): 0,
+}
+
+
+@pytest.fixture
+def data() -> HeteroData:
+    draw, data = torch.Generator().manual_seed(0), HeteroData()
+    for kind, count in COUNTS.items():
+        if kind != "lonely":
+            data[kind].x = torch.arange(count * 2, dtype=torch.float32).reshape(count, 2)
+        data[kind].num_nodes = count
+    for (source, name, target), edges in RELATIONS.items():
+        ends = [torch.randint(COUNTS[kind], (edges,), generator=draw) for kind in (source, target)]
+        data[source, name, target].edge_index = torch.stack(ends)
+        data[source, name, target].edge_attr = torch.arange(edges)
+        data[source, name, target].weight = torch.rand(edges, generator=draw)
+        data[source, name, target].when = torch.randint(20, (edges,), generator=draw)
+    data["paper"].year = torch.randint(10, (COUNTS["paper"],), generator=draw)
+    data["paper"].y = torch.arange(COUNTS["paper"]) % 4
+    data.name = "a graph"
+    return data
+
+
+def check(batch: HeteroData, data: HeteroData) -> None:
+    """Checks that each edge and row of a mini-batch is the data's."""
+    assert batch.node_types == data.node_types
+    assert batch.edge_types == data.edge_types
+    assert batch.name == data.name
+    for kind in data.node_types:
+        store = batch[kind]
+        assert store.num_nodes == len(store.n_id)
+        for name in data[kind].node_attrs():
+            assert torch.equal(store[name], data[kind][name][store.n_id])
+    for kind in data.edge_types:
+        store = batch[kind]
+        ends = torch.stack([batch[kind[0]].n_id[store.edge_index[0]], batch[kind[2]].n_id[store.edge_index[1]]])
+        assert torch.equal(ends, data[kind].edge_index[:, store.e_id])
+        for name in ("edge_attr", "weight", "when"):
+            assert torch.equal(store[name], data[kind][name][store.e_id])
+
+
+def trees_of(batch: HeteroData, kind: tuple[str, str, str]) -> torch.Tensor:
+    """Returns the tree of each edge, after a check that no edge connects two."""
+    heads, tails = batch[kind].edge_index
+    assert torch.equal(batch[kind[0]].batch[heads], batch[kind[2]].batch[tails])
+    return batch[kind[2]].batch[tails]
+
+
+@pytest.mark.parametrize("subgraph_type", ["directional", "induced"])
+@pytest.mark.parametrize("more", [{}, {"replace": True}, {"disjoint": True}, {"weight_attr": "weight"}])
+def test_mini_batches_have_the_rows_and_edges_of_the_data(
+    data: HeteroData, subgraph_type: str, more: dict[str, Any]
+) -> None:
+    if subgraph_type == "induced" and "disjoint" in more:
+        pytest.skip("refused, as in PyG")
+    loader = Loader(data, [3, 2], "paper", batch_size=16, shuffle=True, subgraph_type=subgraph_type, **more)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 4
+    assert sorted(torch.cat([batch["paper"].input_id for batch in batches]).tolist()) == list(range(60))
+    for batch in batches:
+        check(batch, data)
+        seeds = batch["paper"].batch_size
+        assert torch.equal(batch["paper"].n_id[:seeds], batch["paper"].input_id)
+        assert ("batch" in batch["paper"]) == ("disjoint" in more)
+
+
+def test_all_edges_within_the_hops_are_there(data: HeteroData) -> None:
+    batch = next(iter(Loader(data, [-1], ("paper", torch.tensor([7, 3])), batch_size=2)))
+    assert batch["paper"].n_id[:2].tolist() == [7, 3]
+    for kind in data.edge_types:
+        targets = data[kind].edge_index[1]
+        into = torch.isin(targets, torch.tensor([7, 3])) if kind[2] == "paper" else torch.zeros_like(targets).bool()
+        assert sorted(batch[kind].e_id.tolist()) == into.nonzero().flatten().tolist()
+
+
+def test_types_without_nodes_and_relations_without_edges_are_there(data: HeteroData) -> None:
+    batch = next(iter(Loader(data, [2, 2], ("author", [0]), batch_size=1)))
+    assert batch["term"].x.shape == (0, 2)
+    assert batch["lonely"].num_nodes == 0
+    assert batch["paper", "has", "term"].edge_index.shape == (2, 0)
+    assert batch["term", "unused", "author"].edge_attr.shape == (0,)
+    convs = {kind: SAGEConv((-1, -1), 4) for kind in data.edge_types if "term" not in kind}
+    assert HeteroConv(convs)(batch.x_dict, batch.edge_index_dict)["author"].shape == (batch["author"].num_nodes, 4)
+
+
+def test_a_model_by_to_hetero_equals_itself_on_the_whole_graph(data: HeteroData) -> None:
+    for kind in [("paper", "has", "term"), ("term", "unused", "author")]:
+        del data[kind]
+    for kind in ("term", "lonely"):
+        del data[kind]
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1, self.conv2 = GraphConv(2, 8), GraphConv(8, 3)
+
+        def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+            return self.conv2(self.conv1(x, edges).relu(), edges)
+
+    model = to_hetero(Net(), data.metadata())
+    whole = model(data.x_dict, data.edge_index_dict)["paper"]
+    batch = next(iter(Loader(data, [-1, -1], ("paper", [5, 2, 9]), batch_size=3)))
+    out = model(batch.x_dict, batch.edge_index_dict)["paper"]
+    assert torch.allclose(out[:3], whole[[5, 2, 9]], atol=1e-3, rtol=1e-4)
+
+
+def content(batch: HeteroData) -> list[Any]:
+    return [
+        [batch[kind].n_id.tolist() for kind in batch.node_types],
+        [(batch[kind].edge_index.tolist(), batch[kind].e_id.tolist()) for kind in batch.edge_types],
+        batch["paper"].input_id.tolist(),
+    ]
+
+
+def test_mini_batches_do_not_depend_on_workers_copies_or_modes(data: HeteroData) -> None:
+    how = {"input_nodes": "paper", "batch_size": 8, "shuffle": True, "seed": 5}
+    first = [content(batch) for batch in Loader(data, [3, 2], **how)]
+    for more in ({"num_workers": 2}, {"config": {"parallel_mode": "mode2", "num_workers": 1}}):
+        assert [content(batch) for batch in Loader(data, [3, 2], **how, **more)] == first
+    loader = pickle.loads(pickle.dumps(Loader(data, [3, 2], **how)))
+    assert [content(batch) for batch in loader] == first
+    assert [content(batch) for batch in loader] != first  # the next epoch
+    assert content(loader([4, 1]))[2] == [4, 1]
+
+
+def test_a_relation_more_moves_no_other_draw_of_the_seeds(data: HeteroData) -> None:
+    before = next(iter(Loader(data, [2], "paper", batch_size=20)))
+    data["lonely", "new", "paper"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 2]])
+    after = next(iter(Loader(data, [2], "paper", batch_size=20)))
+    for kind in before.edge_types:
+        assert torch.equal(before[kind].e_id, after[kind].e_id)
+    assert after["lonely", "new", "paper"].e_id.tolist() == [0, 1, 2]
+
+
+def test_fanouts_by_relation(data: HeteroData) -> None:
+    fanouts: dict[Any, list[int]] = {kind: [0, 0] for kind in data.edge_types}
+    fanouts["author", "writes", "paper"] = [2, 0]
+    fanouts["paper", "rev_writes", "author"] = [0, -1]
+    batch = next(iter(Loader(data, fanouts, ("paper", [1, 2, 3]), batch_size=3)))
+    assert all(count <= 6 for count in batch["author", "writes", "paper"].num_sampled_edges)
+    assert batch["author", "writes", "paper"].num_sampled_edges[1] == 0
+    assert batch["paper", "cites", "paper"].edge_index.shape == (2, 0)
+    authors = set(batch["author"].n_id.tolist())
+    expected = sum(int(target) in authors for target in data["paper", "rev_writes", "author"].edge_index[1])
+    assert batch["paper", "rev_writes", "author"].edge_index.shape[1] == expected
+    named = {"__".join(kind): value for kind, value in fanouts.items()}
+    assert content(next(iter(Loader(data, named, ("paper", [1, 2, 3]), batch_size=3)))) == content(batch)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "last"])
+@pytest.mark.parametrize("replace", [False, True])
+def test_no_edge_is_later_than_its_seed(data: HeteroData, strategy: str, replace: bool) -> None:
+    times = torch.randint(25, (60,), generator=torch.Generator().manual_seed(1)) - 2
+    how = {"temporal_strategy": strategy, "replace": replace, "shuffle": True, "batch_size": 16}
+    loader = Loader(data, [3, 2], "paper", times, time_attr="when", **how)
+    edges = 0
+    for batch in loader:
+        check(batch, data)
+        assert torch.equal(batch["paper"].seed_time, times[batch["paper"].input_id])
+        for kind in data.edge_types:
+            tree = trees_of(batch, kind)
+            assert (batch[kind].when <= batch["paper"].seed_time[tree]).all()
+            edges += len(tree)
+    assert edges > 100
+
+
+def test_no_node_is_later_than_its_seed_and_seeds_have_their_own_times(data: HeteroData) -> None:
+    for batch in Loader(data, [-1, -1], "paper", time_attr="year", batch_size=16):
+        check(batch, data)
+        papers = batch["paper"]
+        later = papers.year[papers.batch_size :] > papers.year[papers.batch[papers.batch_size :]]
+        assert not later.any()
+        assert "seed_time" not in papers
+
+
+def test_times_of_a_graph_without_types() -> None:
+    draw = torch.Generator().manual_seed(0)
+    data = Data(x=torch.arange(50.0).unsqueeze(1), edge_index=torch.randint(50, (2, 400), generator=draw))
+    data.time = torch.rand(400, generator=draw)
+    times = torch.rand(50, generator=draw)
+    for batch in Loader(data, [-1, 3], input_time=times, time_attr="time", batch_size=10):
+        tree = batch.batch[batch.edge_index[1]]
+        assert (batch.time <= batch.seed_time[tree]).all()
+        assert torch.equal(batch.n_id[batch.edge_index], data.edge_index[:, batch.e_id])
+        seen = (data.edge_index[1] == batch.n_id[0]) & (data.time <= batch.seed_time[0])
+        first = batch.edge_index[1] == 0
+        assert sorted(batch.e_id[first].tolist()) == seen.nonzero().flatten().tolist()
+
+
+def test_both_ways_between_two_types(data: HeteroData) -> None:
+    del data["term", "unused", "author"]
+    with pytest.warns(UserWarning, match="leaves paper__has__term as it is: a relation back must be named 'rev_has'"):
+        batch = next(iter(Loader(data, [2, 2], "paper", batch_size=16, subgraph_type="bidirectional")))
+    there, back = batch["author", "writes", "paper"], batch["paper", "rev_writes", "author"]
+    pairs = {tuple(pair) for pair in there.edge_index.t().tolist()}
+    assert pairs == {tuple(pair) for pair in back.edge_index.flip(0).t().tolist()}
+    assert "e_id" not in there
+    assert "edge_attr" not in back
+    cites = {tuple(pair) for pair in batch["paper", "cites", "paper"].edge_index.t().tolist()}
+    assert cites == {(target, source) for source, target in cites}
+
+
+def test_stores_of_several_types(data: HeteroData) -> None:
+    features, graph = MyFeatureStore(), MyGraphStore()
+    for kind in ("paper", "author", "term"):
+        features.put_tensor(data[kind].x, group_name=kind, attr_name="x", index=None)
+    for kind in data.edge_types:
+        size = (COUNTS[kind[0]], COUNTS[kind[2]])
+        graph.put_edge_index(tuple(data[kind].edge_index), edge_type=kind, layout="coo", size=size)
+    batch = next(iter(Loader((features, graph), [-1, -1], ("paper", range(10)), batch_size=10)))
+    for kind in ("paper", "author", "term"):
+        assert torch.equal(batch[kind].x, data[kind].x[batch[kind].n_id])
+    for kind in data.edge_types:
+        heads, tails = batch[kind].edge_index
+        ends = torch.stack([batch[kind[0]].n_id[heads], batch[kind[2]].n_id[tails]])
+        assert torch.equal(ends, data[kind].edge_index[:, batch[kind].e_id])
+
+
+def unknown_type(data: HeteroData) -> None:
+    data["paper", "by", "robot"].edge_index = torch.zeros((2, 1), dtype=torch.int64)
+
+
+def other_ids(data: HeteroData) -> None:
+    data["author", "writes", "paper"].edge_index[1, 0] = 60
+
+
+def missing_time(data: HeteroData) -> None:
+    data["paper", "cites", "paper"].when = torch.full((120,), float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "error", "message"),
+    [
+        (unknown_type, {}, GraphError, "paper__by__robot names 'robot'; the types are paper, author"),
+        (other_ids, {}, GraphError, r"targets of author__writes__paper must be in \[0, 60\).*got 0 to 60"),
+        (None, {"input_nodes": "book"}, UsageError, "one of 'paper', 'author', 'term', 'lonely', got 'book'"),
+        (None, {"input_nodes": None}, UsageError, "input_nodes must be a type"),
+        (None, {"input_nodes": ("author", [40])}, UsageError, r"must be ids in \[0, 40\)"),
+        (None, {"num_neighbors": {("paper", "cites", "paper"): [2]}}, UsageError, "for every relation, .* has none"),
+        (None, {"num_neighbors": {"nothing": [2]}}, UsageError, "a relation must be one of .*got 'nothing'"),
+        (None, {"weight_attr": "none"}, UsageError, "no relation has it"),
+        (None, {"time_attr": "none"}, UsageError, "bounds nothing"),
+        (None, {"time_attr": "when"}, UsageError, "input_time must be given"),
+        (missing_time, {"time_attr": "when", "input_time": torch.zeros(60)}, UsageError, "times must be known, 120 of"),
+        (None, {"time_attr": "when", "input_time": torch.zeros(3)}, UsageError, "60 numbers, one per seed"),
+        (None, {"input_time": torch.zeros(60)}, UsageError, "give time_attr, too"),
+        (None, {"temporal_strategy": "last"}, UsageError, "needs time_attr"),
+        (None, {"temporal_strategy": "lats", "time_attr": "when"}, UsageError, "did you mean 'last'"),
+        (None, {"memory_limit": "64GiB"}, UsageError, "memory_limit must be None for a graph with types"),
+        (None, {"adjs": True}, UsageError, "adjs must be False for a graph with types"),
+        (None, {"share": (0, 2)}, UsageError, "share must be None for a graph with types"),
+        (None, {"config": {"cache_bytes": 1000}}, UsageError, "cache_bytes must be 0 here"),
+        (None, {"config": {"num_partitions": 2}}, UsageError, "num_partitions must be 1 for a graph"),
+        (None, {"config": {"seed_order": "proximity"}, "shuffle": True}, UsageError, "seed_order must be 'random'"),
+    ],
+)
+def test_what_can_not_be_is_refused(
+    data: HeteroData,
+    change: Callable[[HeteroData], None] | None,
+    more: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    if change is not None:
+        change(data)
+    with pytest.raises(error, match=message):
+        Loader(data, **{"num_neighbors": [2], "input_nodes": "paper", **more})
+
+
+def test_other_lengths_of_fanouts_are_a_value_error(data: HeteroData) -> None:
+    fanouts = {kind: [1, 1] for kind in data.edge_types} | {("paper", "cites", "paper"): [1]}
+    with pytest.raises(ValueError, match="hops must be the same across all"):
+        Loader(data, fanouts, "paper")
+
+
+def test_memory_maps_and_half_precision(data: HeteroData, tmp_path: Any) -> None:
+    rows = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(60, 3))
+    rows[:] = np.arange(180).reshape(60, 3)
+    data["paper"].x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    data["author"].x = data["author"].x.half()
+    batch = next(iter(Loader(data, [2, 2], "paper", batch_size=16)))
+    assert np.array_equal(batch["paper"].x.numpy(), rows[batch["paper"].n_id.numpy()])
+    assert batch["author"].x.dtype == torch.float32
