@@ -409,7 +409,7 @@ def _negatives(
     if avoid:
         numbers = [i for i, one in enumerate(schema.relations) if relation_keys(schema)[i] == key]
         lists = [pairs, *(_all_edges(source, one) for one in numbers)]
-        known = np.unique(np.concatenate([one[0] + one[1].astype(np.int64) * ends[0].count for one in lists]))
+        known = np.unique(np.concatenate([one[0] + one[1].astype(np.int64) * ends[0].size for one in lists]))
     return Negatives(seed, (ends[0], ends[1]), known)
 
 
