@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from a3gnn.apply.train import train
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
+    from a3gnn.graphs.link_split import check_link_split, link_split
     from a3gnn.loader.link import LinkNeighborLoader
     from a3gnn.loader.loader import Loader
     from a3gnn.page.views import write_report
@@ -38,6 +39,8 @@ __all__ = [
     "TrainConfig",
     "TunedConfig",
     "accelerate",
+    "check_link_split",
+    "link_split",
     "pick",
     "predict",
     "recommend",
@@ -56,6 +59,8 @@ _MODULE_OF = {
     "TrainConfig": "a3gnn.config",
     "TunedConfig": "a3gnn.training.tuned",
     "accelerate": "a3gnn.acceleration.accelerate",
+    "check_link_split": "a3gnn.graphs.link_split",
+    "link_split": "a3gnn.graphs.link_split",
     "pick": "a3gnn.tuning.outcome.pick",
     "predict": "a3gnn.apply.predict",
     "recommend": "a3gnn.tuning.recommend",

@@ -40,6 +40,12 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.write_report",
     ),
     "Your graph": ("a3gnn.Graph", "a3gnn.graphs.convert.convert"),
+    "Your links": (
+        "a3gnn.link_split",
+        "a3gnn.graphs.link_split.LinkSplit",
+        "a3gnn.graphs.link_split.LinkPart",
+        "a3gnn.check_link_split",
+    ),
     "Your own loop": (
         "a3gnn.Loader",
         "a3gnn.LinkNeighborLoader",

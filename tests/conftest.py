@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.hardware import Hardware, MachineProfile
 from a3gnn.launch import QUICK_VARIABLE
 from a3gnn.limits import Limits
+from a3gnn.machine import probe
 from a3gnn.machine.host import host_with
 from a3gnn.measurement import MEASUREMENT_VERSION, Failure, Measurement, Metrics, StageSeconds
 from a3gnn.models.layers.block import LayerBlock
@@ -74,8 +76,9 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     They share a lock file of their own: what else runs on this machine keeps no test waiting.
     """
     folder = tmp_path_factory.mktemp("cache")
-    # Whichever worker first fits a surrogate to the shipped measurements does so for all.
-    (folder / "surrogates").symlink_to(made_once(tmp_path_factory, "surrogates", lambda empty: None))
+    # Whichever worker first fits a surrogate to the shipped measurements, or probes the machine, does so for all.
+    for name in ("surrogates", "hardware"):
+        (folder / name).symlink_to(made_once(tmp_path_factory, name, lambda empty: None))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("A3GNN_CACHE", str(folder))
         patch.setenv("A3GNN_MACHINE_LOCK", str(folder / "machine.lock"))
@@ -96,10 +99,11 @@ def quick_trials() -> Iterator[None]:
     """Tunes in processes that tests start measure as little as they can (`a3gnn.launch`).
 
     This process has imported a3gnn before, so that tunes in it have whole trials and verifications: most of them by
-    formulas.
+    formulas. What a probe of the machine found is checked by neither: beside other tests it seems to change.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(QUICK_VARIABLE, "1")
+        patch.setattr(probe, "QUICK", True)
         yield
 
 
@@ -193,6 +197,15 @@ def data_folder() -> Path:
     folder = Path(os.environ.get("A3GNN_DATA") or repository.parent / "shared" / "data")
     if not folder.is_dir():
         pytest.skip(f"no real graphs: {folder} is not a folder; set A3GNN_DATA to one")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def typed_folder(data_folder: Path) -> Path:
+    """The folder of real typed graphs beside that of other real graphs; tests that need it are skipped without."""
+    folder = data_folder.with_name("data-typed")
+    if not folder.is_dir():
+        pytest.skip(f"no real typed graphs: {folder} is not a folder")
     return folder
 
 
@@ -332,10 +345,14 @@ _NUMBERS = count()
 
 
 @pytest.fixture
-def package(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
-    """A package of the user's, in a folder that Python imports from."""
+def package(packages: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
+    """A package of the user's, in a folder that Python imports from.
+
+    Its models are examined in processes of `worker`: a server of processes takes seconds to start.
+    """
     name = f"mine{next(_NUMBERS)}"
     monkeypatch.syspath_prepend(packages)
+    monkeypatch.setattr("a3gnn.training.examine.Worker", lambda: nullcontext(worker))
     yield Package(name, packages / name)
     for module in [one for one in sys.modules if one.partition(".")[0] == name]:
         del sys.modules[module]

@@ -104,8 +104,10 @@ class Edges:
         if not is_by_target(keys, rows):
             ids = places_by_target(keys, rows, max(schema.num_rows, int(keys.max()) + 1))
             sources, weights = sources[ids], weights[ids] if len(weights) else weights
-            times = None if times is None else times._replace(ranks=readonly(times.ranks[ids]))
+            times = None if times is None else times._replace(ranks=times.ranks[ids])
         ids = _within_lists(ids, [len(one.sources) for one in lists])
+        if times is not None:
+            times = times._replace(ranks=readonly(times.ranks))
         return cls(indptr, sources.astype(np.int32), ids, weights, schema=schema, times=times)
 
     @property

@@ -130,20 +130,19 @@ class InputPairs(InputNodes):
         heads, tails, count = self.nodes[places], self.targets[places], len(places)
         if self.negatives is None or self.sampling is None:
             return heads, tails
-        times = np.zeros(len(self.nodes)) if self.times is None else self.times.numpy()
-        if self.sampling.is_triplet():
-            of_pair = np.repeat(places, self.sampling.amount)
-            targets = self.negatives.targets(
-                self.nodes[of_pair] - np.int32(self.first[0]), times[of_pair], epoch, index
-            )
+        triplet = self.sampling.is_triplet()
+        more = math.ceil(count * self.sampling.amount)
+        of_pair = np.repeat(places, self.sampling.amount) if triplet else places[np.arange(more) % count]
+        times = of_pair if self.times is None else self.times.numpy()[of_pair]
+        if triplet:
+            targets = self.negatives.targets(self.nodes[of_pair] - np.int32(self.first[0]), times, epoch, index)
             drawn = np.stack([targets, targets])
         else:
-            of_pair = places[np.arange(math.ceil(count * self.sampling.amount)) % count]
-            drawn = self.negatives.pairs(times[of_pair], epoch, index)
+            drawn = self.negatives.pairs(times, epoch, index)
         if drawn.min() < 0:
             self._refuse(int(of_pair[(drawn < 0).any(axis=0)][0]))
         sources, targets = drawn + np.array(self.first, dtype=np.int32)[:, None]
-        if self.sampling.is_triplet():  # draw by draw, so that places modulo the pairs are the pairs
+        if triplet:  # draw by draw, so that places modulo the pairs are the pairs
             return heads, np.concatenate([tails, targets.reshape(count, -1).T.ravel()])
         return np.concatenate([heads, sources]), np.concatenate([tails, targets])
 

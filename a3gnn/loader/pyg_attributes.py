@@ -11,13 +11,18 @@ import torch
 from torch import Tensor
 
 from a3gnn.errors import GraphError, UsageError
+from a3gnn.features.row_kernels import locate
+from a3gnn.features.row_table import RowTable, gather, row_like
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.schema import Schema
 from a3gnn.pipeline.pyg_edges import BatchEdges
+from a3gnn.pipeline.stages import BufferPool
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore, HeteroData
 
+# Buffers that a column keeps for later mini-batches: the one in use and the next. Guess.
+_SPARE = 2
 #: The sampled structure, and PyG's node count.
 STRUCTURE = ("edge_index", "adj_t", "num_nodes")
 
@@ -40,6 +45,26 @@ class _Column(NamedTuple):
             return torch.from_numpy(np.take(self.values, ids.numpy(), axis=self.dim))
         taken: Tensor = self.values.index_select(self.dim, ids.to(self.values.device))
         return taken
+
+
+class _Rows:
+    """Rows of float32 on the host, gathered by the compiled kernel into memory of earlier mini-batches.
+
+    Args:
+        values: A contiguous matrix that needs no gradient. Torch may move its memory, so each call asks where it is.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self._values, self._width = values, values.shape[1]
+        self._buffers = BufferPool(self._width, spare=_SPARE)
+
+    def of(self, ids: Tensor) -> Tensor:
+        """Returns the rows `ids`, int32 or int64, in range."""
+        memory, out = self._values.numpy(), self._buffers.lend(len(ids))
+        addresses = np.empty(len(ids), dtype=np.int64)
+        locate(memory.ctypes.data, memory.strides[0], ids.int().numpy(), addresses)
+        gather(RowTable(addresses, row_like(memory), (memory,)), out.numpy())
+        return out
 
 
 class GraphAttributes:
@@ -70,7 +95,7 @@ class StoreColumns:
         names = [name for name in store.keys() if name not in (*STRUCTURE, *without)]  # noqa: SIM118
         of_nodes = [name for name in names if store.is_node_attr(name)]
         of_edges = [name for name in names if name not in of_nodes and store.is_edge_attr(name)]
-        self._of_nodes = {name: _column(data, store, name) for name in of_nodes}
+        self._of_nodes = {name: _gathered(_column(data, store, name)) for name in of_nodes}
         self.of_edges = {name: _column(data, store, name) for name in of_edges}
         self._counts_nodes = "num_nodes" in store
         self._has_edge_index = "edge_index" in store or self.adjacency is None
@@ -158,7 +183,6 @@ class StoreAttributes:
         for attribute, tensor in zip(wanted, self._features.multi_get_tensor(wanted), strict=True):
             store = store_of(data, attribute.group_name or "")
             store[attribute.attr_name] = _for_layers(attribute.attr_name, tensor)
-        # Last, because PyG takes the name of a type for a relation of the same name while there is no such type.
         for key, one in zip(relation_keys(schema), edges, strict=True):
             store_of(data, key).edge_index = one.edge_index
         return data
@@ -171,7 +195,10 @@ def relation_keys(schema: Schema) -> list[Any]:
 
 def store_of(data: Any, kind: Any) -> Any:
     """Returns the store of a type of nodes or edges; `data` itself where there are no types."""
-    return data if kind == "" else data[kind]
+    if kind == "":
+        return data
+    # `data[kind]` takes the name of a type for a relation of the same name while there is no such type.
+    return data.get_node_store(kind) if isinstance(kind, str) else data.get_edge_store(*kind)
 
 
 class TransposedAdjacency:
@@ -219,6 +246,15 @@ def _for_layers(name: str, values: Any) -> Any:
     """Returns the attribute's values; casts a 16-bit x to float32, the layers' dtype, without loss of precision."""
     halves = name == "x" and isinstance(values, Tensor) and values.dtype in (torch.float16, torch.bfloat16)
     return values.float() if halves else values
+
+
+def _gathered(column: _Column) -> _Column | _Rows:
+    """Returns the column as rows that the compiled kernel gathers, if it can."""
+    values = column.values
+    plain = type(values) is Tensor and values.layout is torch.strided and values.device.type == "cpu"
+    if not plain or values.dtype != torch.float32 or values.ndim != 2 or column.dim != 0:
+        return column
+    return _Rows(values) if values.is_contiguous() and not values.requires_grad and values.shape[1] else column
 
 
 def _column(data: Any, store: Any, name: str) -> _Column:

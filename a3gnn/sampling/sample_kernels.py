@@ -195,12 +195,13 @@ def pick_rows(
     A row with at most `fanout` in-neighbors gives all of them, unless `draw` replaces.
     """
     replace, salts, (begin, degree, cached) = draw.replace, rows.salts, bounds
-    indices, weights, typed = csr.indices, csr.weights, len(rows.relations) > 0
+    indices, weights, nodes, relations = csr.indices, csr.weights, rows.nodes, rows.relations
+    fanouts, keys, typed = draw.fanouts, draw.keys, len(relations) > 0
     plain, salted = len(weights) == 0 and not replace, len(salts) > 1 or salts[0] > 0
-    fanout, key = (0, np.uint64(0)) if typed else (draw.fanouts[0], draw.keys[0])
+    fanout, key = (0, np.uint64(0)) if typed else (fanouts[0], keys[0])
     for i in range(low, high):
         if typed:
-            fanout, key = draw.fanouts[rows.relations[i]], draw.keys[rows.relations[i]]
+            fanout, key = fanouts[relations[i]], keys[relations[i]]
         whole = fanout < 0 or degree[i] == 0 or (degree[i] <= fanout and not replace)
         indptr[i + 1] = indptr[i] + (degree[i] if whole else fanout)
         picks = edges[indptr[i] - indptr[0] : indptr[i + 1] - indptr[0]]
@@ -209,7 +210,7 @@ def pick_rows(
                 picks[j] = j
                 prefetch(indices, begin[i] + j)
             continue
-        stream = fold(key, np.uint64(rows.nodes[i]))
+        stream = fold(key, np.uint64(nodes[i]))
         if salted and salts[i % len(salts)] > 0:
             stream = fold(stream, np.uint64(salts[i % len(salts)]))
         if plain:

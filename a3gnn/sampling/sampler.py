@@ -123,7 +123,7 @@ class Sampler:
             edges.indices,
             edges.num_cached,
             edges.weights,
-            none if edges.times is None else edges.times.ranks,
+            _NO_TIMES if edges.times is None else edges.times.ranks,
             edges.schema.layout,
             edges.schema.words,
             _UNTIMED if edges.times is None else edges.times.timed,
@@ -161,8 +161,8 @@ class Sampler:
         return indptr, sources, _ids(edges, places)
 
 
-#: Relations without times are not looked up.
-_UNTIMED = readonly(np.zeros(1, dtype=np.bool_))
+# Relations and edges without times, which kernels don't look up. Read-only, as those with times: kernels compile once.
+_UNTIMED, _NO_TIMES = readonly(np.zeros(1, dtype=np.bool_)), readonly(np.empty(0, dtype=np.int32))
 
 
 def _by_relation(fanouts: Sequence[Fanout], relations: int) -> NDArray[np.int64]:

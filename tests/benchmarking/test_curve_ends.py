@@ -44,6 +44,7 @@ def test_a_case_knows_only_its_first_part() -> None:
     assert not cases([Sample("a", whole)], 0.15)
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_the_shipped_curves_are_judged() -> None:
     curves = samples(shipped_measurements())
     assert len({sample.graph for sample in curves}) > 20

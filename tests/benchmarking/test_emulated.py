@@ -191,7 +191,9 @@ def test_what_reaches_the_target_too_late_is_not_chosen_for_throughput(case: Cas
     assert (eligible(found["memory"], true) & late).any(), "a priority for memory may be late"
 
 
-@pytest.mark.parametrize("priority", ["time", "throughput", "memory"])
+@pytest.mark.parametrize(
+    "priority", ["time", *(pytest.param(one, marks=pytest.mark.weekly) for one in ("throughput", "memory"))]
+)
 def test_a_choice_among_measured_configurations_gains_if_a_measured_key_does(
     case: Case, priority: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_a_design_is_decided_by_its_seed_and_a_larger_one_begins_with_it(setting
     assert [group[:2] for group in larger[:4]] == found
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_a_space_with_few_settings_gives_what_it_has(setting: Setting) -> None:
     space = SearchSpace.of(setting)
     for knob in space.knobs:

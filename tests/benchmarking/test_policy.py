@@ -68,6 +68,7 @@ def test_only_rows_that_keep_the_limits_count(grid: Setting, analytic: Surrogate
     assert judged(case, "throughput", rows[~kept]).gain == -np.inf
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_the_table_has_every_priority_and_way(
     grid: Setting, analytic: Surrogate, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

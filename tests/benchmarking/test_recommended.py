@@ -40,6 +40,7 @@ def test_what_breaks_a_limit_has_no_score(truth: Truth) -> None:
     np.testing.assert_array_equal(np.isfinite(scores), truth.peaks <= limit)
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_shares_are_of_the_best_that_keeps_the_limits(default: MeasuredDefault, rows: list[Measurement]) -> None:
     fitted = Surrogate(seed=0).fit(rows)
     found = list(recommended(default, fitted, "memory"))

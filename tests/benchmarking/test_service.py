@@ -28,6 +28,7 @@ def test_the_tunes_have_the_default_alone_to_measure(tmp_path: Path, measurement
     assert [space.decode(row).canonical() for row in space.enumerate()] == [TrainConfig().canonical()]
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_memory_is_read_while_readers_ask(tmp_path: Path) -> None:
     fill(tmp_path, 2, 3)
     with serving(tmp_path, at_once=0) as server:

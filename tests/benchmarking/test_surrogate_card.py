@@ -13,6 +13,7 @@ from a3gnn_surrogate.rows import by_setting
 from benchmarks.surrogate_card import FirstRows, errors_by_graph, lines
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_errors_are_of_each_graph_and_compared_with_the_most_rows(rows: list[Measurement]) -> None:
     graphs = {row.setting.graph.fingerprint for row in rows}
     found = {count: errors_by_graph(held_out(rows, SPLITS[2], FirstRows(count))) for count in (3, 100)}

@@ -27,6 +27,7 @@ def engine(small_folder_graph: Graph) -> Iterator[Engine]:
         yield started
 
 
+@pytest.mark.weekly  # a benchmark's, which a person runs
 def test_a_row_is_measured_in_turns(engine: Engine) -> None:
     row = next(row for row in ROWS if row.key == "train-sage")
     engines: dict[str, Engine | str] = {"a3gnn": engine, "dgl": "not installed", "pyg": "not installed"}

@@ -143,6 +143,7 @@ def test_doctor_names_versions_and_devices() -> None:
     assert "cores" in text
 
 
+@pytest.mark.weekly  # tests/docs/test_commands.py runs those of README.md
 @pytest.mark.slow
 def test_tune_front_and_train_from_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "run"
@@ -197,7 +198,7 @@ def test_an_interrupted_tune_resumes(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert (out / "probes.jsonl").read_text().startswith(kept)
     assert (out / "tuned.json").exists()
-    again = process(*command, "2", "--resume")
+    again = a3gnn(*command, "2", "--resume")
     assert again.returncode == 0
     assert "is finished" in again.stderr
     assert not any(line.startswith("baseline ") for line in again.stderr.splitlines())  # no trial

@@ -58,7 +58,7 @@ def test_a_tuned_configuration_is_trained_on_the_tunes_split(
 ) -> None:
     out, split = tmp_path / "tune", ["--split", SPLIT, "--split-seed", "3"]
     task = ["--hidden", "16", "--fanouts", "4,4", "--accuracy-epochs", "1", "--max-accuracy-drop", "100"]
-    command = ["tune", "--dataset", file, *split, *task, "--budget", "10s", "--out", out]
+    command = ["tune", "--dataset", file, *split, *task, "--budget", "1", "--out", out]
     subprocess.run([sys.executable, "-m", "a3gnn", *command], check=True)
     graph = json.loads((out / "tuned.json").read_text(encoding="utf-8"))["graph"]
     assert graph["spec"] == f"split:{SPLIT}:3:{file}"

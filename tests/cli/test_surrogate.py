@@ -13,17 +13,19 @@ from a3gnn.measurement import MEASUREMENT_VERSION
 from a3gnn.profiling.store import jsonl
 from a3gnn.profiling.store.jsonl import shipped_measurements
 from a3gnn.profiling.store.store import ProfileStore
+from a3gnn_surrogate import residual
 from a3gnn_surrogate.evaluate import ModelCard
 
 
 @pytest.fixture
 def few(monkeypatch):
-    """Six rows each of two graphs in place of all shipped ones, so that fitting takes seconds; and one of a third."""
+    """Six rows each of two graphs in place of all shipped ones, and few trees: fits are quick. And a row of a third."""
     groups = {}
     for row in shipped_measurements():
         groups.setdefault(row.setting.graph.name, []).append(row)
     first, second, third = list(groups.values())[:3]
     monkeypatch.setattr(jsonl, "shipped_measurements", lambda: [*first[:6], *second[:6]])
+    monkeypatch.setattr(residual, "_NUM_TREES", (0, 20))
     return dataclasses.replace(third[0], version=MEASUREMENT_VERSION)
 
 

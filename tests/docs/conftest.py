@@ -22,7 +22,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
         save(Graph.load("synthetic:nodes=600,degree=8,classes=4,features=16"), folder / "graph.npz")
         for command in SHARED:
-            run(substituted(command, SUBSTITUTIONS).replace("--budget 2s", "--budget 8s"), folder)  # some trials
+            run(substituted(command, SUBSTITUTIONS).replace("--budget 2s", "--budget 5s"), folder)  # some trials
 
     return made_once(tmp_path_factory, "docs", make)
 

@@ -29,6 +29,7 @@ convert("graph.npz", "fast/huge")
 ids = np.arange(100, dtype=np.int32)
 """,
     "docs/howto/loader.md": _DATA,
+    "docs/howto/link_split.md": _DATA,
     "docs/howto/own_loop.md": _DATA
     + """\
 def train_epoch(loader):

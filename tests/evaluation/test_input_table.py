@@ -267,7 +267,11 @@ def test_a_damaged_sparse_table_is_refused(graphs, tmp_path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    "spec", ["nodes=60000,features=512", "nodes=120000,features=2000,density=0.02"], ids=["dense", "sparse"]
+    "spec",
+    [
+        pytest.param("nodes=60000,features=512", id="dense"),
+        pytest.param("nodes=120000,features=2000,density=0.02", id="sparse", marks=pytest.mark.weekly),
+    ],
 )
 def test_a_table_is_written_in_memory_far_below_its_size(spec: str, tmp_path) -> None:
     # The high-water mark of anonymous memory counts no pages of files, which the system takes back when it wants.

@@ -66,7 +66,7 @@ _INTEGERS = st.sampled_from(["i1", "u1", "i4", "i8", ">i8", "u8"])
 _ORDERS = st.sampled_from(["C", "F"])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=nasty_arrays(), memory_bytes=st.integers(1, 2000), compressed=st.booleans())
 def test_an_npz_file_gives_the_same_bytes(
     drawn: Arrays, memory_bytes: int, compressed: bool, tmp_path_factory: pytest.TempPathFactory

@@ -13,14 +13,16 @@ _ALONE = "A3GNN_TEST_ALONE"
 
 def alone(test: Callable[..., None]) -> Callable[..., None]:
     """Runs `test` in a process of its own."""
-    path = Path(test.__code__.co_filename)
+    folder = Path(test.__code__.co_filename).parent
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         if _ALONE in os.environ:
             test(*args, **kwargs)
             return
-        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", f"{path}::{test.__name__}"]
+        node = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")  # with its parameters
+        own = str(folder / node.rpartition("/")[2])
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", own]
         ended = subprocess.run(command, env=os.environ | {_ALONE: "1"}, capture_output=True, text=True)
         assert ended.returncode == 0, ended.stdout[-4000:]
 

@@ -216,7 +216,7 @@ def test_memory_beside_the_shares_is_told_once(data: Data) -> None:
 
 
 @alone
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.weekly)])
 def test_what_can_not_be_done_is_said_with_the_limit_that_would_do(known: bool, data: Data) -> None:
     model = GraphSAGE(16, 2048, num_layers=3, out_channels=4).double()  # its gradients take 65 MiB, whatever the share
     limit = above(40 * MIB)
@@ -253,6 +253,7 @@ def test_batch_norms_keep_mini_batches_whole(data: Data) -> None:
 @pytest.mark.filterwarnings("ignore:the loop took")
 def test_batch_norms_run_at_the_limit_that_an_error_names(data: Data) -> None:
     model = GraphSAGE(16, 128, num_layers=2, out_channels=4, norm="batch_norm").double()
+    next(iter(loader_of(data, None)))  # loads kernels, whose size is none of the limit's business
     limited = loader_of(data, above(6 * MIB), model=model, num_neighbors=[10, 10])
     with pytest.raises(MemoryLimitError, match="memory_limit must be at least"):
         train(model, limited)
@@ -353,7 +354,7 @@ def test_a_mini_batch_is_freed_at_once(data: Data) -> None:
             for share in batch.shares():
                 assert share.num_nodes
         del batch, share
-        assert sum(type(one) is Data for one in gc.get_objects()) == count
+        assert sum(type(one) is Data for one in gc.get_objects()) <= count
     finally:
         gc.enable()
 

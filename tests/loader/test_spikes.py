@@ -21,7 +21,7 @@ def test_a_spike_is_forgotten_once_it_is_gone(after: str) -> None:
     assert spiked <= plain + 5
 
 
-@pytest.mark.parametrize("loop", ["shares", "whole"])
+@pytest.mark.parametrize("loop", ["shares", pytest.param("whole", marks=pytest.mark.weekly)])
 def test_a_leak_is_named(loop: str) -> None:
     found = run("leak", loop)
     assert "Memory in use grew from" in found

@@ -12,6 +12,7 @@ import pytest
 
 from a3gnn.config import TrainConfig
 from a3gnn.hardware import Hardware, MachineProfile
+from a3gnn.machine import probe
 from a3gnn.machine.host import cache_sizes, instruction_sets
 from a3gnn.machine.probe import device_context_bytes, kept_at, kept_hardware, moved, newer, probe_hardware, within_peaks
 from a3gnn.measurement import Measurement, Metrics
@@ -20,6 +21,12 @@ from a3gnn.threads.affinity import available_cores
 from tests.lines import everything
 
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was probed is checked here, as it is for users."""
+    monkeypatch.setattr(probe, "QUICK", False)
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +95,26 @@ def test_constants_are_kept_and_idle_memory_is_measured_again(
     assert json.loads(path.read_text()) == json.loads(json.dumps(again.to_dict()))
 
 
-def test_constants_that_have_moved_are_probed_again_and_said(probed: Hardware, worker: Worker, cache: Path) -> None:
+def test_constants_that_have_moved_are_probed_again_and_said(
+    probed: Hardware, worker: Worker, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fields = probed.to_dict()
     # A thousandth: however much other work slows the check, it finds far more.
     kept = fields["limits"] | {"copy_bytes_per_s": probed.profile.copy_bytes_per_s / 1000, "thread_efficiency": 0.125}
     kept_at(probed, cache).write_text(json.dumps(fields | {"limits": kept}))
     lines: list[str] = []
+    with monkeypatch.context() as quick:
+        quick.setattr(probe, "QUICK", True)
+        unchecked = probe_hardware(cache=cache, worker=worker, notify=everything(lines)).profile
+    assert (unchecked.copy_bytes_per_s, unchecked.thread_efficiency) == (kept["copy_bytes_per_s"], 0.125)
+    assert not lines
     again = probe_hardware(cache=cache, worker=worker, notify=everything(lines))
     assert again.profile.copy_bytes_per_s > 2 * kept["copy_bytes_per_s"]
     told = next(line for line in lines if "it has changed" in line)
     assert "copy_bytes_per_s changed by a factor of" in told
 
 
+@pytest.mark.weekly  # a damaged file is none above
 def test_a_file_that_can_not_be_read_is_probed_again(probed: Hardware, worker: Worker, tmp_path: Path) -> None:
     path = kept_at(probed, tmp_path)
     path.parent.mkdir()

@@ -271,7 +271,7 @@ def test_the_file_of_another_pick_is_what_a3gnn_pick_writes(open_page, finished)
     assert downloaded(page) == expected
 
 
-@pytest.mark.parametrize("folder", ["finished", "running"])
+@pytest.mark.parametrize("folder", ["finished", pytest.param("running", marks=pytest.mark.weekly)])
 def test_it_picks_as_the_product_does(open_page, folder, request) -> None:
     folder = request.getfixturevalue(folder)
     page, chance = open_page(folder), random.Random(0)

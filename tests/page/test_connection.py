@@ -55,9 +55,13 @@ def logged_in(server: Server, open_page) -> Callable[[str], Any]:  # noqa: F811
     return run
 
 
-@pytest.fixture(params=["study", "training", "list"])
+#: One test in the set goes through all kinds of pages, others through one: what is told comes from the same script.
+EACH_WEEKLY = ["study", *(pytest.param(kind, marks=pytest.mark.weekly) for kind in ("training", "list"))]
+
+
+@pytest.fixture
 def live(request: pytest.FixtureRequest, server: Server, study: RemoteStudy) -> str:
-    """The path of each kind of page that follows its server, of a job that waits."""
+    """The path of a kind of page that follows its server, of a job that waits."""
     if request.param == "study":
         return f"/studies/{study.id}/page"
     if request.param == "list":
@@ -88,8 +92,9 @@ def test_many_open_pages_leave_connections_to_others(server: Server, logged_in) 
         one.wait_for_selector("body[data-ready]")
     wait_for(lambda: readers(server) > 0)
     assert readers(server) == 1
-    for one, study in zip(pages, studies, strict=True):  # the pages without the stream follow, too
+    for study in studies:
         study.stop()
+    for one in pages:  # those without the stream follow, too
         one.locator("#status", has_text="stopped").wait_for()
 
 
@@ -109,6 +114,7 @@ def test_the_stream_goes_to_another_page_when_its_own_is_closed(server: Server, 
     wait_for(lambda: readers(server) == 1)
 
 
+@pytest.mark.parametrize("live", EACH_WEEKLY, indirect=True)
 def test_a_hidden_page_asks_nothing_and_catches_up_when_it_is_shown(server: Server, live: str, logged_in) -> None:
     page, asked = logged_in(live), []
     page.wait_for_load_state("networkidle" if live == "/" else "domcontentloaded")
@@ -131,6 +137,7 @@ def stop(server: Server, live: str) -> None:
     assert server.ask("POST", f"{path}/stop", None, {"Authorization": f"Bearer {TOKEN}"}).status == 200
 
 
+@pytest.mark.parametrize("live", ["study", "training", "list"], indirect=True)
 def test_a_page_says_that_its_session_has_ended_and_recovers(server: Server, live: str, logged_in) -> None:
     page = logged_in(live)
     assert page.locator("#connection").count() == 0
@@ -150,6 +157,7 @@ def test_a_page_says_that_its_session_has_ended_and_recovers(server: Server, liv
     assert not page.evaluate("document.body.hasAttribute('data-stale')")
 
 
+@pytest.mark.parametrize("live", EACH_WEEKLY, indirect=True)
 def test_a_page_says_that_its_server_is_away_and_recovers(server: Server, live: str, logged_in) -> None:
     page = logged_in(live)
     server.end()
@@ -161,6 +169,7 @@ def test_a_page_says_that_its_server_is_away_and_recovers(server: Server, live: 
     page.locator("main, header", has_text="stopped").first.wait_for()
 
 
+@pytest.mark.parametrize("live", EACH_WEEKLY, indirect=True)
 def test_a_page_says_that_its_server_hangs(server: Server, live: str, logged_in) -> None:
     page = logged_in(live)
     server.process.send_signal(signal.SIGSTOP)

@@ -205,7 +205,7 @@ def npz(tiny_graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_whole_story(
     quick_server: Server, npz: Path, open_page, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Upload, start, watch, stop, resume, compare, pick, train, download, delete and undo: as a person does it."""
+    """Upload, start, watch, stop, resume, pick, train, download, delete and undo: as a person does it."""
     monkeypatch.chdir(tmp_path)
     page = open_page(f"{quick_server.url}/start", width)
     page.set_default_timeout(120_000)
@@ -252,18 +252,6 @@ def test_the_whole_story(
     press("Stop with the best so far")
     is_shown("#status", "^stopped")
 
-    other = Client(quick_server.url).start(GRAPH, trainer="client", budget=8, name="another")
-    tell(other, 3)
-    other.stop()
-    page.get_by_role("link", name="Studies", exact=True).click()
-    for one in (other, study):
-        page.get_by_role("checkbox", name=f"Compare study {one.id},").check()
-    press("Compare")
-    for name in (f"story at {width}", "another"):
-        page.get_by_role("heading", name=name).wait_for()
-    is_shown("main", "Figures")
-
-    page.goto(address(quick_server, study))
     page.select_option("#pick-priority", "memory")
     own = study.pick(priority="memory")
     for language, written in (("command", f"picked-study-{study.id}.json"), ("curl", f"study-{study.id}-picked.json")):

@@ -13,6 +13,7 @@ from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from a3gnn.sampling.sampler import Sampler
 from a3gnn.threads import affinity, pool
 from tests.pipeline.batches import content
+from tests.threads.begun import begun_from_here
 
 FANOUTS = (5, 4)
 ALLOCATIONS = (Allocation(1, 1, 1), Allocation(2, 1, 1, pooled=True), Allocation(2, 3, 2))
@@ -26,12 +27,10 @@ def every_core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def all_is_restored(every_core: None) -> Iterator[None]:
-    before = (affinity.cores(), pool.size(), torch.get_num_threads(), threading.active_count())
+    begun, before = begun_from_here(), (affinity.cores(), pool.size(), torch.get_num_threads())
     yield
-    # The team's helpers stay.
-    helpers = sum(thread.name.startswith("a3gnn-pool") for thread in threading.enumerate())
-    assert (affinity.cores(), pool.size(), torch.get_num_threads()) == before[:3]
-    assert threading.active_count() <= before[3] + helpers
+    assert (affinity.cores(), pool.size(), torch.get_num_threads()) == before
+    assert not [name for name in begun() if not name.startswith("a3gnn-pool")]  # the team's helpers stay
 
 
 def pipeline_of(

@@ -17,15 +17,16 @@ from a3gnn.config import PARALLEL_MODES, TrainConfig
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
 from a3gnn.pipeline import isolation as profile
+from tests.threads.begun import begun_from_here
 
 SCRIPT = Path(__file__).parent / "suspended.py"
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
+    begun = begun_from_here()
     yield
-    assert threading.active_count() == before
+    assert not begun()
 
 
 def test_a_process_ends_with_epochs_under_way(small_folder_graph: Graph, tmp_path: Path) -> None:
@@ -49,14 +50,14 @@ def test_a_process_ends_with_epochs_under_way(small_folder_graph: Graph, tmp_pat
 def test_an_epoch_that_is_forgotten_ends_its_threads(mode: str, overlapped: bool, small_graph: Graph) -> None:
     loader = Loader(small_graph, (5, 4), config=TrainConfig(batch_size=16, parallel_mode=mode, num_workers=3))
     loader._pipeline._overlap.overlapped = overlapped
-    before = threading.active_count()
+    begun = begun_from_here()
     batches = iter(loader)
     for _ in range(4):
         next(batches)
-    assert (threading.active_count() > before) == (mode != "sequential")
+    assert bool(begun()) == (mode != "sequential")
     del batches
     gc.collect()
-    assert threading.active_count() == before
+    assert not begun()
 
 
 def test_a_thread_that_cannot_start_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,3 @@
-import threading
 import traceback
 
 import numpy as np
@@ -13,15 +12,16 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.partition import partition
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
 from tests.pipeline.batches import content
+from tests.threads.begun import begun_from_here
 
 FANOUTS = (5, 4)
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    before = threading.active_count()
+    begun = begun_from_here()
     yield
-    assert threading.active_count() == before
+    assert not begun()
 
 
 def epoch_content(
@@ -203,14 +203,14 @@ def test_a_failing_store_reaches_the_caller_with_its_traceback(mode: str, small_
 @pytest.mark.parametrize("mode", PARALLEL_MODES)
 def test_leaving_an_epoch_early_ends_its_threads(mode: str, small_graph: Graph) -> None:
     config = config_of(small_graph, parallel_mode=mode, num_workers=3)
-    before = threading.active_count()
+    begun = begun_from_here()
     with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=0)) as pipeline:
         for _ in pipeline.epoch(0):
             break
-        assert threading.active_count() == before
+        assert not begun()
         held = pipeline.epoch(0)
         next(held)
-    assert threading.active_count() == before
+    assert not begun()
     assert list(held) == []
 
 
@@ -224,10 +224,10 @@ def test_an_interrupt_in_the_training_step_ends_the_threads(mode: str, small_gra
                 raise KeyboardInterrupt
 
     with Pipeline(small_graph, config, FANOUTS, PipelineOptions(seed=0)) as pipeline:
-        before = threading.active_count()
+        begun = begun_from_here()
         with pytest.raises(KeyboardInterrupt):
             train(pipeline)
-        assert threading.active_count() == before
+        assert not begun()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

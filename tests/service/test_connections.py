@@ -93,6 +93,7 @@ def test_event_readers_leave_connections_to_others(limited: LimitedServer) -> No
         link.close()
 
 
+@pytest.mark.weekly  # it waits for 20 s; test_attacks has the login, which has 5 s
 @pytest.mark.slow
 def test_a_request_whose_head_or_body_does_not_come_ends(limited: LimitedServer) -> None:
     head = f"POST /graphs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {JSON['Content-Type']}\r\nContent-Length: 99\r\n"

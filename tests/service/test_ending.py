@@ -16,7 +16,8 @@ psutil = pytest.importorskip("psutil", reason="psutil is not installed")
 pytestmark = pytest.mark.slow
 #: Names the processes of a server, and those that they start.
 MARK = "A3GNN_TEST_OF_ENDING"
-LONG = "synthetic:nodes=4000000,degree=20,features=4"
+#: Takes minutes.
+LONG = "synthetic:nodes=4000000,degree=100,features=4"
 
 
 def processes(mark: str) -> list[str]:
@@ -57,7 +58,7 @@ def begin(server: Server, what: str) -> str:
     if what == "prediction":
         ask_aside(server, "POST", "/recommend", {"graph": graph["id"]}, JSON)
         return "recommender"
-    server.ask("POST", "/studies", {"graph": graph["id"], **QUICK, "budget": 100}, JSON)
+    server.ask("POST", "/studies", {"graph": graph["id"], **QUICK, "budget": 10_000}, JSON)
     return "fork_server"
 
 
@@ -65,8 +66,7 @@ def begin(server: Server, what: str) -> str:
     ("what", "number"),
     [
         *((what, signal.SIGKILL) for what in ("graph", "prediction", "study")),
-        ("study", signal.SIGTERM),  # which ends a graph's process below
-        pytest.param("prediction", signal.SIGTERM, marks=pytest.mark.weekly),
+        *(pytest.param(what, signal.SIGTERM, marks=pytest.mark.weekly) for what in ("study", "prediction")),
     ],
 )
 def test_nothing_outlives_a_server(tmp_path: Path, what: str, number: int) -> None:
@@ -75,17 +75,16 @@ def test_nothing_outlives_a_server(tmp_path: Path, what: str, number: int) -> No
         wait_until_named(mark, begin(server, what))
         time.sleep(0.3)  # it imports
         server.end(number)  # within a minute
-        end = time.monotonic() + 2 + server.started_s  # what is slow to start is slow to end
+        end = time.monotonic() + 60  # by themselves they would take longer
         while processes(mark) and time.monotonic() < end:
             time.sleep(0.05)
         assert processes(mark) == []
 
 
-def test_sigterm_ends_a_server_within_seconds(tmp_path: Path) -> None:
-    with serving(tmp_path / "home") as server:
-        begin(server, "graph")
-        time.sleep(2)
-        begun = time.monotonic()
-        assert server.end() == 0
-        assert time.monotonic() - begun < 3 + 5 + 2 + server.started_s  # requests get 3 s and jobs 5
+def test_sigterm_ends_a_server_before_its_work_would(tmp_path: Path) -> None:
+    mark = f"{os.getpid()} sigterm"
+    with serving(tmp_path / "home", environment={MARK: mark}) as server:
+        wait_until_named(mark, begin(server, "graph"))
+        assert server.end() == 0  # within a minute: requests get 3 s and jobs 5
         assert "Traceback" not in server.said
+        assert processes(mark) == []

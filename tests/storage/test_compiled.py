@@ -361,13 +361,18 @@ def test_what_can_not_be_written_in_the_cache_folder_names_its_variable(
     "arguments",
     [
         ["train", "--model", "sage", "--dataset", "synthetic:nodes=300", "--out", "o"],
-        ["tune", "--dataset", "synthetic:nodes=300", "--out", "o"],
-        ["recommend", "--dataset", "synthetic:nodes=300"],
-        ["profile", "--dataset", "synthetic:nodes=300", "--configs", "1"],
-        ["predict", ".", "--dataset", "synthetic:nodes=300", "--out", "o.npy"],
         ["graph", "convert", "synthetic:nodes=300", "folder"],
-        ["parts", "make", "synthetic:nodes=300", "folder", "--num-parts", "2"],
-        ["explore", "--platform", "u250", "--dataset", "synthetic:nodes=300"],
+        *(
+            pytest.param(arguments, marks=pytest.mark.weekly)
+            for arguments in (
+                ["tune", "--dataset", "synthetic:nodes=300", "--out", "o"],
+                ["recommend", "--dataset", "synthetic:nodes=300"],
+                ["profile", "--dataset", "synthetic:nodes=300", "--configs", "1"],
+                ["predict", ".", "--dataset", "synthetic:nodes=300", "--out", "o.npy"],
+                ["parts", "make", "synthetic:nodes=300", "folder", "--num-parts", "2"],
+                ["explore", "--platform", "u250", "--dataset", "synthetic:nodes=300"],
+            )
+        ),
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -51,7 +51,7 @@ def test_the_command_line_lets_threads_sleep(before: str, then: str, after: str)
     assert policy_after(CLI.format(before=before, then=then), before) == after
 
 
-@pytest.mark.parametrize("policy", ["", "active"])
+@pytest.mark.parametrize("policy", ["", pytest.param("active", marks=pytest.mark.weekly)])
 def test_trials_have_the_policy_that_is_recorded(policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(wait_policy.VARIABLE, raising=False)
     if policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from a3gnn.tuning.run import session
 from a3gnn.tuning.study.history import History
 from a3gnn.tuning.study.study import Study, TuneRequest
 from a3gnn.tuning.tune import tune
+from a3gnn_surrogate import residual
 from tests.tuning.formulas import SMALL_SPACE, Formulas
 from tests.tuning.histories import MiB, made
 from tests.tuning.measured import Measured, measure
@@ -46,10 +48,13 @@ def quick_tune(
 ) -> Callable[..., TuneResult]:
     """Tunes the tiny graph, or another, by formulas, into `tmp_path`/run; options take the place of the defaults.
 
-    The corpus is a part of the shipped one: fitting to all of it is most of what such a tune takes.
+    The corpus is a part of the shipped one, fits have at most 40 trees, and front.png is empty: fitting and drawing
+    are most of what such a tune takes.
     """
     part = shipped_measurements()[:_ROWS]
     monkeypatch.setattr(session, "shipped_measurements", lambda: part)
+    monkeypatch.setattr(residual, "_NUM_TREES", (0, 20, 40))
+    monkeypatch.setattr(TuneResult, "plot", lambda self: SimpleNamespace(savefig=lambda file, dpi: file.touch()))
 
     def run(graph: Graph = tiny_graph, **options: Any) -> TuneResult:
         defaults: dict[str, Any] = {

@@ -112,7 +112,7 @@ def test_a_baseline_that_stops_within_a_third_of_the_budget_sets_the_target(
     assert tuned.unsettled == ""
 
 
-@pytest.mark.parametrize("engine", ["random", "ei"])
+@pytest.mark.parametrize("engine", ["random", pytest.param("ei", marks=pytest.mark.weekly)])
 def test_a_larger_budget_trains_the_baseline_on_and_measures_anew_what_it_outgrew(
     quick_tune: Callable[..., TuneResult], formulas: Callable[..., Formulas], engine: str
 ) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from a3gnn.hardware import Hardware
 from a3gnn.learning_curve import CurveEnd, LearningCurve
 from a3gnn.measurement import Failure, FailureKind, Measurement, Metrics
 from a3gnn.process import memory
-from a3gnn.process.worker import Worker
 from a3gnn.profiling.known import StoredCurves
 from a3gnn.setting import Setting
 from a3gnn.space import SearchSpace
@@ -46,12 +44,6 @@ from torch_geometric.nn import GAT
 def Attention(in_channels, out_channels):
     return GAT(in_channels, 8, 2, out_channels, heads=2)
 """
-
-
-@pytest.fixture
-def one_server(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models are examined in processes of the tests' own server, which takes seconds to start."""
-    monkeypatch.setattr("a3gnn.training.examine.Worker", lambda: nullcontext(worker))
 
 
 def found(package: Package, graph: Graph, name: str = "Edges", room: int = MUCH) -> OwnModel:
@@ -97,7 +89,6 @@ def test_a_model_that_can_only_be_evaluated_by_a_sample_is_another_task(package,
     assert much.pass_bytes == round(much.cost.bytes(tiny_folder_graph.num_nodes, tiny_folder_graph.num_edges))
 
 
-@pytest.mark.usefixtures("one_server")
 def test_an_exception_in_training_ends_the_tune_with_its_traceback(package, tiny_folder_graph, tmp_path) -> None:
     body = "    def loss(self, outputs, labels): raise RuntimeError('no loss today')"
     model = package.add_class(body)
@@ -121,7 +112,6 @@ _HANGS = {
 }
 
 
-@pytest.mark.usefixtures("one_server")
 @pytest.mark.weekly
 @pytest.mark.parametrize("body", _HANGS.values(), ids=_HANGS)
 def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
@@ -141,7 +131,6 @@ def test_a_model_that_hangs_is_examined_no_longer_than_the_budget(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.usefixtures("one_server")
 def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folder_graph, monkeypatch) -> None:
     monkeypatch.setattr("a3gnn.training.examine._LEAST_SECONDS", 1.0)
     model = package.add_class(_HANGS["being built"].replace("time.sleep", "__import__('time').sleep"))
@@ -151,7 +140,6 @@ def test_the_examination_keeps_a_budget_that_is_nearly_spent(package, tiny_folde
     assert lines[0].endswith("(up to 2.0 s)")
 
 
-@pytest.mark.usefixtures("one_server")
 def test_a_model_that_takes_what_is_free_is_told_to_end_other_programs(package, tiny_folder_graph, monkeypatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 64 << 20)  # a machine that is full can't be had here
     keeps = "self.kept = [bytearray(b'1') * 2**24 for _ in range(400)]"
@@ -161,7 +149,6 @@ def test_a_model_that_takes_what_is_free_is_told_to_end_other_programs(package, 
         examined(Task(model=package.add_class(body), fanouts=(5, 3)), tiny_folder_graph, MUCH)
 
 
-@pytest.mark.usefixtures("one_server")
 def test_a_model_that_takes_all_memory_is_examined_no_further_than_the_limit(package, tiny_folder_graph) -> None:
     keeps = "self.kept = [bytearray(b'1') * 2**24 for _ in range(400)]"
     body = f"    def __init__(self, i, o): super().__init__(i, o); {keeps}"
@@ -169,7 +156,6 @@ def test_a_model_that_takes_all_memory_is_examined_no_further_than_the_limit(pac
         examined(Task(model=package.add_class(body), fanouts=(5, 3)), tiny_folder_graph, MUCH, limit_bytes=1 << 20)
 
 
-@pytest.mark.usefixtures("one_server")
 def test_a_resumed_tune_keeps_what_was_found_of_repeating(quick_tune, package, tmp_path) -> None:
     options = {"task": Task(fanouts=(5, 3)), "model": package.factory("Edges"), "budget": 2}
     first = quick_tune(**options)
@@ -181,7 +167,20 @@ def test_a_resumed_tune_keeps_what_was_found_of_repeating(quick_tune, package, t
     assert quick_tune(**options, resume=True).tuned == first.tuned
 
 
-@pytest.mark.usefixtures("one_server")
+def test_a_model_that_has_changed_is_trained_but_tuned_no_further(quick_tune, package, tmp_path) -> None:
+    options = {"task": Task(fanouts=(5, 3)), "model": package.factory("Layers"), "budget": 1}
+    tuned = quick_tune(**options).tuned
+    lines: list[str] = []
+    trained = train(tuned, epochs=1, out=tmp_path / "trained", notify=lines.append)
+    assert trained.task.is_same_model(tuned.setting.task)
+    assert not any("has changed since the tune" in line for line in lines)
+    package.write("widths", "HIDDEN = 32  # changed\n")
+    with pytest.raises(UsageError, match=r"first run: task\.own\.sources was '\w+' and is '\w+'; choose"):
+        quick_tune(**options, resume=True)
+    train(tuned, epochs=1, out=tmp_path / "again", notify=lines.append)
+    assert any("or one of its imports has changed since the tune" in line for line in lines)
+
+
 def test_a_default_that_the_model_fails_ends_the_tune(quick_tune, formulas, package) -> None:
     failure = Failure(FailureKind.CRASHED, "Traceback\nRuntimeError: the first trial found it")
     with pytest.raises(ModelError, match=r"can't be trained by the baseline configuration:\nTraceback\n.*found it"):
@@ -256,9 +255,8 @@ def test_nothing_is_recommended_of_which_nothing_is_known(package, tiny_folder_g
         recommend(tiny_folder_graph, task=task, hardware=hardware)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("Layers", marks=pytest.mark.slow), pytest.param("Edges", marks=pytest.mark.weekly)]
-)
+@pytest.mark.weekly  # tests/docs/test_python.py runs the tune of README.md
+@pytest.mark.parametrize("name", ["Layers", "Edges"])
 def test_a_whole_tune(name: str, package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     run: Callable[..., object] = lambda **more: tune(  # noqa: E731

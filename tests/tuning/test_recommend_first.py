@@ -45,16 +45,7 @@ def test_the_recommendation_does_without_what_does_not_fit(
     assert config.num_workers == 1
 
 
-def test_another_process_recommends_the_same(small_folder_graph: Graph, tmp_path: Path) -> None:
-    lines: list[str] = []
-    recommend_apart(small_folder_graph, TASK, 8 << 30, tmp_path / "apart", lines.append)
-    recommend_first(small_folder_graph, TASK, 8 << 30, tmp_path / "here", lambda line: None)
-    apart, here = (TunedConfig.read(tmp_path / name) for name in ("apart", "here"))
-    assert (apart.config, apart.setting) == (here.config, here.setting)
-    assert lines
-
-
-def test_an_interrupted_process_is_gone_and_the_next_one_starts_anew(
+def test_an_interrupted_process_is_gone_and_the_next_one_recommends_what_this_one_does(
     small_folder_graph: Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started, original = list[subprocess.Popen[bytes]](), recommending_first.start_program
@@ -72,8 +63,12 @@ def test_an_interrupted_process_is_gone_and_the_next_one_starts_anew(
     with pytest.raises(KeyboardInterrupt):
         recommend_apart(small_folder_graph, TASK, 8 << 30, tmp_path / "new", interrupt)
     assert started[0].returncode == -signal.SIGKILL
-    recommend_apart(small_folder_graph, TASK, 8 << 30, tmp_path / "new", lambda line: None)
-    assert TunedConfig.read(tmp_path / "new").setting.graph.name == small_folder_graph.name
+    lines: list[str] = []
+    recommend_apart(small_folder_graph, TASK, 8 << 30, tmp_path / "new", lines.append)
+    recommend_first(small_folder_graph, TASK, 8 << 30, tmp_path / "here", lambda line: None)
+    apart, here = (TunedConfig.read(tmp_path / name) for name in ("new", "here"))
+    assert (apart.config, apart.setting) == (here.config, here.setting)
+    assert lines
 
 
 def test_any_other_error_is_one_line(

@@ -306,7 +306,12 @@ def test_a_default_that_takes_too_long_is_tried_no_other_way_and_again_with_a_la
 
 # Calls of the executor: the default, a trial, then the default is timed before each trial.
 @pytest.mark.parametrize(
-    ("store", "calls", "trials"), [(None, 3, 2), (None, 4, 3), ("store.db", 4, 3), ("store.db", 9, 5)]
+    ("store", "calls", "trials"),
+    [
+        (None, 3, 2),
+        ("store.db", 9, 5),
+        *(pytest.param(*one, marks=pytest.mark.weekly) for one in ((None, 4, 3), ("store.db", 4, 3))),
+    ],
 )
 def test_a_tune_that_goes_on_proposes_what_it_would_have_without_a_break(
     quick_tune, formulas, tmp_path: Path, store: str | None, calls: int, trials: int

@@ -81,6 +81,7 @@ def test_an_infeasible_limit_says_what_would_do_after_one_trial(tmp_path: Path) 
     assert study_views(tmp_path / "run")["summary"]["problem"] == str(caught.value)
 
 
+@pytest.mark.weekly  # test_nothing_fits has it by formulas
 def test_where_nothing_fits_the_smallest_limit_is_said(tmp_path: Path, result: TuneResult) -> None:
     idle = result.tuned.setting.hardware.profile.idle_host_bytes
     with pytest.raises(InfeasibleError, match="the smallest limit that would") as caught:

@@ -49,7 +49,7 @@ def test_the_table_has_every_knob_of_the_configuration() -> None:
 
 
 def test_encode_and_decode_are_a_round_trip(space: SearchSpace) -> None:
-    for row in space.enumerate()[::37]:
+    for row in space.enumerate()[::251]:
         config = space.decode(row)
         assert space.encode(config).tolist() == row.tolist()
         assert json.loads(json.dumps(config.to_dict())) == config.to_dict()
@@ -213,7 +213,7 @@ def test_where_no_partitioner_is_left_there_is_one_part(space: SearchSpace) -> N
     metis = space.fix("partitioner", "metis").without_parts("metis", 2)
     assert set(metis.columns(metis.enumerate())["num_partitions"]) == {1}
     stuck = metis.fix("num_partitions", 4)
-    assert not any(stuck.can_make(stuck.decode(row)) for row in stuck.enumerate())
+    assert not any(stuck.can_make(stuck.decode(row)) for row in stuck.enumerate()[::7])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from a3gnn.config import TrainConfig
 from a3gnn.limits import Limits
@@ -15,10 +15,12 @@ from a3gnn.measurement import Measurement, distinct
 from a3gnn.prediction import Prediction
 from a3gnn.setting import Setting
 from a3gnn.training.tuned import TunedConfig
-from a3gnn.tuning.beliefs.outlook import Outlook
 from a3gnn.tuning.study.study import TuneRequest
 from a3gnn.units import count
 from a3gnn.version import versions
+
+if TYPE_CHECKING:
+    from a3gnn.tuning.beliefs.outlook import Outlook
 
 #: The metrics that are predicted in their own units, not relative to the default.
 _ABSOLUTE = ("throughput_epochs_per_s", "peak_host_bytes", "peak_device_bytes", "seconds_to_accuracy")

@@ -43,6 +43,7 @@ def test_gradients_and_traffic_are_those_of_one_process(case, ranks, monkeypatch
         assert all(torch.equal(value, first.weights[name]) for name, value in other.weights.items())
 
 
+@pytest.mark.weekly  # threads have all cases above, test_equality real ranks
 @pytest.mark.slow
 def test_real_processes_equal_one(tmp_path):
     from tests.hitgnn.algorithms import split_ranks

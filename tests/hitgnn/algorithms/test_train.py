@@ -46,6 +46,7 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(whole, *ended(process))
 
 
+@pytest.mark.weekly  # prediction/test_real_run starts two for P3
 @needs_ranks
 @pytest.mark.slow
 def test_a_command_starts_its_ranks(tmp_path):

@@ -27,7 +27,7 @@ def forward(design: Design, calls: list[KernelCall]) -> tuple[CycleComparison, C
 SLOW, WEEKLY = pytest.mark.slow, pytest.mark.weekly  # each compiles an accelerator
 
 
-@pytest.mark.parametrize("units", [4, pytest.param(1, marks=SLOW), pytest.param(16, marks=WEEKLY)])
+@pytest.mark.parametrize("units", [4, *(pytest.param(units, marks=WEEKLY) for units in (1, 16))])
 def test_aggregation_takes_what_the_model_says(units: int, accelerator: Accelerator) -> None:
     case = spread(sources=60, degree=40, destinations=500)
     aggregate, _ = forward(Design(units, 64), simulate(accelerator(units, 64), case)[1])
@@ -36,7 +36,7 @@ def test_aggregation_takes_what_the_model_says(units: int, accelerator: Accelera
     assert aggregate.computing <= aggregate.counted <= 1.02 * aggregate.computing + FILL
 
 
-@pytest.mark.parametrize("units", [4, pytest.param(1, marks=SLOW), pytest.param(16, marks=WEEKLY)])
+@pytest.mark.parametrize("units", [4, *(pytest.param(units, marks=WEEKLY) for units in (1, 16))])
 def test_random_edges_take_a_little_more(units: int, accelerator: Accelerator) -> None:
     """Units whose sums are asked for more often end later, and so do those that wait for a sum."""
     draw = np.random.default_rng(1)

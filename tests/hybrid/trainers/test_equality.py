@@ -116,7 +116,7 @@ def test_the_same_seed_gives_the_same_bits_in_every_mode(graph):
         assert all(torch.equal(one, first[0][name]) for name, one in weights.items())
 
 
-@pytest.mark.parametrize("model", ["sage", "gin"])
+@pytest.mark.parametrize("model", ["sage", pytest.param("gin", marks=pytest.mark.weekly)])
 def test_the_same_seed_gives_the_same_bits_by_every_schedule(model, graph):
     task, config = task_of(model), TrainConfig(batch_size=128, cache_bytes=1 << 14, cache_policy="clock")
     weights, losses = shared(graph, config, task, (72, 56), as_it_is)

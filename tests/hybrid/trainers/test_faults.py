@@ -97,7 +97,13 @@ AHEAD: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "ahead"), AHEAD, ids=["sequential", "mode1", "1,1,1", "2,0,0"])
+@pytest.mark.parametrize(
+    ("mode", "ahead"),
+    [
+        pytest.param(*ahead, id=name, marks=[] if name in ("sequential", "1,1,1") else [pytest.mark.weekly])
+        for ahead, name in zip(AHEAD, ("sequential", "mode1", "1,1,1", "2,0,0"), strict=True)
+    ],
+)
 @pytest.mark.parametrize(("stage", "trainer", "sampling"), CASES)
 def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
     stage, trainer, sampling, mode, ahead, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
@@ -120,7 +126,13 @@ def test_an_exception_is_named_and_the_run_goes_on_bit_identically(
     goes_on(tiny_folder_graph, tmp_path / "run", sampling, undisturbed[sampling], monkeypatch)
 
 
-@pytest.mark.parametrize(("stage", "trainer", "sampling"), CASES)
+#: A stall takes seconds to be one. In the set, one trainer stalls at each stage.
+STALLS = [
+    case if 1 not in case.values else pytest.param(*case.values, id=case.id, marks=pytest.mark.weekly) for case in CASES
+]
+
+
+@pytest.mark.parametrize(("stage", "trainer", "sampling"), STALLS)
 def test_one_that_stalls_is_named_and_the_run_goes_on_bit_identically(
     stage, trainer, sampling, tiny_folder_graph, tmp_path, disturb, undisturbed, monkeypatch
 ):

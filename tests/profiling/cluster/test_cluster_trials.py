@@ -96,6 +96,7 @@ def test_a_trial_runs_as_it_does_here(
     wait_until(lambda: not node.servers())
 
 
+@pytest.mark.weekly  # few have a cluster; the test above starts one
 def test_a_machine_that_is_lost_is_replaced(
     rays: Rays,
     ask: Callable[..., TrialRequest],

@@ -52,8 +52,8 @@ def test_ddp_and_fsdp_equal_one_process(processes, small_folder_graph, tmp_path)
         assert "must be torch.float32, got torch.bfloat16. Leave out FSDP's MixedPrecisionPolicy" in message
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wrap", ["ddp", pytest.param("fsdp", marks=pytest.mark.weekly)])
+@pytest.mark.weekly  # the test above has both ways
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
 def test_the_example_writes_a_model_that_predicts(wrap, small_folder_graph, tmp_path):
     script = Path(__file__).parents[2] / "examples" / "distributed_model.py"
     run_loop(script, wrap, small_folder_graph.folder, tmp_path / "model.pt")

@@ -125,8 +125,9 @@ def test_a_killed_rank_ends_the_rest_with_a_checkpoint_from_which_they_go_on_bit
     assert all(torch.equal(own, expected[name]) for name, own in weights(tmp_path / "broken").items())
 
 
+@pytest.mark.weekly  # test_own_loops has both ways
 @pytest.mark.slow
-@pytest.mark.parametrize("wrap", [pytest.param("ddp", marks=pytest.mark.weekly), "fsdp"])
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
 def test_a_loop_of_ones_own_over_two_processes_is_one_over_whole_mini_batches(wrap, small_folder_graph, tmp_path):
     import torch.nn.functional as F  # noqa: N812
     from torch_geometric.nn import GraphSAGE

@@ -33,6 +33,8 @@ RUNS = {
     "in trials, then in seconds": [(2, None), (40.0, None)],
     "in seconds, then in trials": [(1.0, None), (3, None)],
 }
+#: Those of every change: each way to end, and each to go on.
+FIRST_RUNS = ("once", "stopped, then longer", "longer, then stopped", "in trials, then in seconds")
 
 
 def _slower_and_stopped(folder: Path, after: int | None, pace: float) -> Callable[..., object]:
@@ -58,9 +60,12 @@ def _at(metrics: object, pace: float) -> object:
 @pytest.mark.parametrize(
     ("runs", "priority"),
     [
-        *((runs, "time") for runs in RUNS.values()),
+        *(
+            pytest.param(runs, "time", marks=[] if name in FIRST_RUNS else [pytest.mark.weekly])
+            for name, runs in RUNS.items()
+        ),
         (RUNS["longer"], "throughput"),
-        (RUNS["longer, then stopped"], "memory"),
+        pytest.param(RUNS["longer, then stopped"], "memory", marks=pytest.mark.weekly),
     ],
 )
 def test_a_pick_without_options_is_the_choice(

@@ -10,9 +10,15 @@ from a3gnn.page.views import study_views
 from a3gnn.tuning.outcome.result import TuneResult
 from a3gnn.tuning.tell.summary import summary
 
+#: As it is without `quick_tune`, which leaves front.png empty.
+PLOT = TuneResult.plot
 
-def test_a_notebook_shows_the_choice_and_the_front(quick_tune: Callable[..., TuneResult]) -> None:
+
+def test_a_notebook_shows_the_choice_and_the_front(
+    quick_tune: Callable[..., TuneResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    monkeypatch.setattr(TuneResult, "plot", PLOT)
     result = quick_tune()
     found = result.summary
     assert found.headline.startswith("Tuned GraphSAGE on ")

@@ -86,7 +86,7 @@ def test_a_binding_accuracy_limit_is_kept(quick_tune) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ei", "tpe"])
+@pytest.mark.parametrize("engine", ["ei", pytest.param("tpe", marks=pytest.mark.weekly)])
 def test_a_tune_of_a_space_that_can_not_be_enumerated(engine, quick_tune, small_graph, tmp_path) -> None:
     lines: list[str] = []
     wide = dict.fromkeys(("num_partitions", "bias_rate", "num_workers"), (1, 128))
