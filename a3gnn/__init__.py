@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from a3gnn.config import TrainConfig
     from a3gnn.graphs.graph import Graph
     from a3gnn.graphs.link_split import check_link_split, link_split
+    from a3gnn.loader.link import LinkNeighborLoader
     from a3gnn.loader.loader import Loader
     from a3gnn.page.views import write_report
     from a3gnn.report.front import Front
@@ -32,6 +33,7 @@ __all__ = [
     "Client",
     "Front",
     "Graph",
+    "LinkNeighborLoader",
     "Loader",
     "Task",
     "TrainConfig",
@@ -51,6 +53,7 @@ _MODULE_OF = {
     "Client": "a3gnn.service.client",
     "Front": "a3gnn.report.front",
     "Graph": "a3gnn.graphs.graph",
+    "LinkNeighborLoader": "a3gnn.loader.link",
     "Loader": "a3gnn.loader.loader",
     "Task": "a3gnn.task",
     "TrainConfig": "a3gnn.config",

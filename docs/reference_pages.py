@@ -21,6 +21,7 @@ from a3gnn.cli.main import COMMANDS, app
 MEMBERS: dict[str, tuple[str, ...]] = {
     "a3gnn.Graph": ("load", "from_pyg", "to_pyg", "load_unlabelled", "from_unlabelled", "resplit", "save", "on_disk"),
     "a3gnn.Loader": ("minibatches", "enable_cpu_affinity"),
+    "a3gnn.LinkNeighborLoader": (),
     "a3gnn.Task": ("with_model", "num_layers", "to_dict", "from_dict"),
     "a3gnn.TrainConfig": ("replace", "fanouts", "to_dict", "from_dict"),
     "a3gnn.TunedConfig": ("read", "write", "to_dict", "from_dict"),
@@ -47,6 +48,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "Your own loop": (
         "a3gnn.Loader",
+        "a3gnn.LinkNeighborLoader",
         "a3gnn.accelerate",
         "a3gnn.training.data_module.TunedDataModule",
         "a3gnn.training.batch_model.BatchModel",

@@ -82,7 +82,7 @@ def fanouts_of(num_neighbors: Any, schema: Schema) -> tuple[Fanout, ...]:
         return _hops(num_neighbors, "num_neighbors", 1)
     if schema.is_untyped:
         raise UsageError("num_neighbors must be a list where there are no types, got one list per type of edge")
-    given = {_relation_of(key, schema): value for key, value in num_neighbors.items()}
+    given = {relation_of(key, schema): value for key, value in num_neighbors.items()}
     missing = [relation for relation in schema.relations if relation not in given]
     if missing:
         raise UsageError(f"num_neighbors must have a list for every relation, {'__'.join(missing[0])} has none")
@@ -92,8 +92,12 @@ def fanouts_of(num_neighbors: Any, schema: Schema) -> tuple[Fanout, ...]:
     return tuple(zip(*lists, strict=True))
 
 
-def _relation_of(key: Any, schema: Schema) -> Relation:
-    """Returns the relation with PyG's `key`: a triple, a pair of types, or text such as a__to__b."""
+def relation_of(key: Any, schema: Schema) -> Relation:
+    """Returns the relation with PyG's `key`: a triple, a pair of types, or text such as a__to__b.
+
+    Raises:
+        UsageError: There is no such relation, or several.
+    """
     parts = tuple(key.split("__")) if isinstance(key, str) else tuple(key)
     match = [one for one in schema.relations if parts in (tuple(one), (one.source, one.target), (one.name,))]
     if len(match) == 1:

@@ -6,6 +6,7 @@ import inspect
 import os
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from copy import copy
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import Module
 from torch.utils.data import DataLoader
 from torch_geometric.loader import NeighborLoader
@@ -37,11 +39,13 @@ from a3gnn.loader.arguments import (
 from a3gnn.loader.full_table import table_for
 from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
 from a3gnn.loader.pyg_batch import PygBatches
-from a3gnn.loader.pyg_source import data_of, has_moved, shared_x, source_of
+from a3gnn.loader.pyg_source import Source, data_of, has_moved, shared_x, source_of
 from a3gnn.loader.seeds import InputNodes, SeedFields, SeedPlan
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
+from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.pipeline.pyg_edges import subgraph_type_of
+from a3gnn.sampling.sampler import Fanout
 from a3gnn.sampling.share import Shares
 from a3gnn.threads import affinity
 
@@ -65,7 +69,7 @@ _HINTS = (
 _CALLS = 2**64 - 1
 
 
-class _Unsupported(NamedTuple):
+class Supported(NamedTuple):
     """An argument that would change a mini-batch: its only supported value, and the remedy."""
 
     only: Any
@@ -73,13 +77,13 @@ class _Unsupported(NamedTuple):
 
 
 _UNSUPPORTED = {
-    "transform_sampler_output": _Unsupported(None, "use transform, which takes the whole mini-batch"),
-    "neighbor_sampler": _Unsupported(None, "a3gnn has its own sampler; use PyG's NeighborLoader for another"),
-    "generator": _Unsupported(None, "give seed, an integer, instead"),
-    "worker_init_fn": _Unsupported(None, "workers are threads that need no start-up"),
-    "multiprocessing_context": _Unsupported(None, "workers are threads, not processes"),
-    "timeout": _Unsupported(0, "workers are threads, and their errors arrive at once"),
-    "in_order": _Unsupported(True, "mini-batches arrive in order with any number of workers"),
+    "transform_sampler_output": Supported(None, "use transform, which takes the whole mini-batch"),
+    "neighbor_sampler": Supported(None, "a3gnn has its own sampler; use PyG's NeighborLoader for another"),
+    "generator": Supported(None, "give seed, an integer, instead"),
+    "worker_init_fn": Supported(None, "workers are threads that need no start-up"),
+    "multiprocessing_context": Supported(None, "workers are threads, not processes"),
+    "timeout": Supported(0, "workers are threads, and their errors arrive at once"),
+    "in_order": Supported(True, "mini-batches arrive in order with any number of workers"),
 }
 
 
@@ -283,10 +287,9 @@ class Loader(SeedLoader):
         model: Module | None = None,
         **others: Any,  # PyG's further arguments, which `check_arguments` refuses or ignores by name
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "others", "__class__")}
-        given |= others
+        given = arguments_in(locals())
         others |= {"transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
-        check_arguments(others, Loader)
+        check_arguments(others, type(self))
         seed = whole_number("seed", seed, 0)
         if transform is not None and not callable(transform):
             raise UsageError(f"transform must take a mini-batch and return another, got {transform!r}")
@@ -311,7 +314,7 @@ class Loader(SeedLoader):
         if temporal_strategy == "last" and time_attr is None:
             raise UsageError("temporal_strategy 'last' needs time_attr, which names the times")
         source = source_of(data, weight_attr, custom_cls, time_attr)
-        fanouts = scaled(fanouts_of(num_neighbors, source.schema), config)
+        fanouts = self._checked_fanouts(num_neighbors, source, config)
         check_typed(source, asked, config, memory_limit)
         if limit is not None:
             source, config = placed(source, config, limit, is_own=isinstance(data, str | os.PathLike))
@@ -319,7 +322,7 @@ class Loader(SeedLoader):
         table = table_for(data, source, asked, held, device)
         if limit is not None:
             check_table(table, model)
-        self._inputs = InputNodes.of_source(source, input_nodes, input_id, input_time)
+        self._inputs = self._checked_inputs(source, input_nodes, input_id, input_time, asked, seed)
         super().__init__(len(self._inputs.nodes), asked, config)
         self.data, self.input_nodes, self.transform = data, input_nodes, transform
         self._pipeline = Pipeline(
@@ -345,7 +348,7 @@ class Loader(SeedLoader):
         )
         order = None if sampler is None and batch_sampler is None else self.batch_sampler
         self._plan = SeedPlan(self._inputs, config.batch_size, seed, shuffle=asked.shuffle, order=order)
-        self._by_place = order is not None or not self._inputs.are_distinct or self._inputs.until is not None
+        self._by_place = order is not None or self._inputs.by_place
         self._single_part = config.num_partitions == 1
         self._asked, self._fanouts = asked, fanouts
         self._as_data = PygBatches(
@@ -364,7 +367,7 @@ class Loader(SeedLoader):
 
     def __len__(self) -> int:
         # torch's count ignores partitions, each of which has a last mini-batch.
-        return super().__len__() if self._plan.is_given or self.drop_last else self._pipeline.num_batches
+        return super().__len__() if self._single_part else self._pipeline.num_batches
 
     def __iter__(self) -> EpochIterator:
         return self._get_iterator()
@@ -385,12 +388,12 @@ class Loader(SeedLoader):
             state["given"]["data"].x = torch.from_numpy(state["given"]["data"].x)
         with warnings.catch_warnings():  # the original loader has already warned
             warnings.simplefilter("ignore")
-            Loader.__init__(self, **state["given"])
+            type(self).__init__(self, **state["given"])
         self._epoch, self._calls = state["counts"]
         self.__dict__.update(state["more"])
 
     def __call__(self, index: Any) -> Any:
-        """Returns the mini-batch of the seeds at `index`, a list of places in `input_nodes`.
+        """Returns the mini-batch of the seeds at `index`, a list of places in `input_nodes`, or `edge_label_index`.
 
         Each call draws neighbors anew. The n-th calls of two loaders with the same seed draw the same neighbors.
 
@@ -404,8 +407,8 @@ class Loader(SeedLoader):
         self._follow_x()
         places, number = self._plan.checked(index), self._calls
         self._calls += 1
-        with closing(self._pipeline.load(_CALLS, self._plan.planned([places], number))) as batches:  # type: ignore[type-var]
-            batch, seeds = next(batches), self._inputs.fields_at(places)
+        with closing(self._load(_CALLS, [places], number)) as loaded:
+            batch, seeds = next(loaded)
             if self.limited is None:
                 return self._served(batch, seeds)
             return self.limited.serve(batch, seeds.input_id, self.transform)
@@ -480,16 +483,29 @@ class Loader(SeedLoader):
         self._follow_x()
         epoch = self._epoch
         self._epoch += 1
-        places = self._plan.places(epoch) if self._by_place else None
-        planned = None if places is None else self._plan.planned(places)
-        batches = self._pipeline.epoch(epoch) if planned is None else self._pipeline.load(epoch, planned)
-        with closing(batches):  # type: ignore[type-var]
-            for batch in batches if self._plan.is_given else islice(batches, len(self)):
-                seeds = batch.subgraph.n_id[: batch.num_seeds]
-                of_seeds = (
-                    self._inputs.fields_of(seeds) if places is None else self._inputs.fields_at(places[batch.index])
-                )
-                yield batch, of_seeds
+        if self._by_place:
+            places = self._plan.places(epoch)
+            yield from self._load(epoch, places if self._plan.is_given else islice(places, len(self)))
+            return
+        with closing(self._pipeline.epoch(epoch)) as batches:  # type: ignore[type-var]
+            for batch in islice(batches, len(self)):
+                yield batch, self._inputs.fields_of(batch.subgraph.n_id[: batch.num_seeds])
+
+    def _load(
+        self, epoch: int, each: Iterable[NDArray[np.int64]], first: int = 0
+    ) -> Generator[tuple[MiniBatch, SeedFields], None, None]:
+        """Yields the mini-batch of the seeds at each of the places, and what it has of them, numbered from `first`."""
+        fields: deque[SeedFields] = deque()
+
+        def planned() -> Iterator[PlannedBatch]:  # drawn as workers begin, so few mini-batches are planned at a time
+            for index, places in enumerate(each, first):
+                batch, seeds = self._inputs.planned(places, epoch, index)
+                fields.append(seeds)
+                yield batch
+
+        with closing(self._pipeline.load(epoch, planned())) as batches:  # type: ignore[type-var]
+            for batch in batches:
+                yield batch, fields.popleft()
 
     def _follow_x(self) -> None:
         """Rebuilds the pipeline if torch has moved the memory of its features."""
@@ -509,6 +525,20 @@ class Loader(SeedLoader):
         data = self._as_data(batch, seeds)
         return data if self.transform is None else self.transform(data)
 
+    def _checked_fanouts(self, num_neighbors: Any, source: Source, config: TrainConfig) -> tuple[Fanout, ...]:
+        return scaled(fanouts_of(num_neighbors, source.schema), config)
+
+    def _checked_inputs(
+        self, source: Source, inputs: Any, input_id: Any, times: Any, asked: LoaderArguments, seed: int
+    ) -> InputNodes:
+        return InputNodes.of_source(source, inputs, input_id, times)
+
+
+def arguments_in(names: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of an `__init__` from its `locals()` at the start, those in `others` by their own names."""
+    given = {name: names[name] for name in names if name not in ("self", "others", "__class__")}
+    return {**given, **names["others"]}
+
 
 def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
     """Checks that `Loader` supports the values of NeighborLoader's other arguments.
@@ -524,11 +554,20 @@ def check_arguments(arguments: Mapping[str, Any], loader: type) -> None:
         if name in _HINTS:
             continue
         if name not in _UNSUPPORTED:
-            taken = set(inspect.signature(loader).parameters) - {"others"}
-            raise unknown_name("an argument of Loader", name, (*taken, *_UNSUPPORTED, *_HINTS))
-        only, remedy = _UNSUPPORTED[name]
-        if value is not only and (type(value) is not type(only) or value != only):
-            raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")
+            taken = {one for kind in (loader, Loader) for one in inspect.signature(kind).parameters} - {"others"}
+            raise unknown_name(f"an argument of {loader.__name__}", name, (*taken, *_UNSUPPORTED, *_HINTS))
+        check_supported(name, value, _UNSUPPORTED[name])
+
+
+def check_supported(name: str, value: Any, supported: Supported) -> None:
+    """Checks the value of the argument `name`.
+
+    Raises:
+        UsageError: It is another than the only one.
+    """
+    only, remedy = supported
+    if value is not only and (type(value) is not type(only) or value != only):
+        raise UsageError(f"{name} must be {only!r} or left out, got {value!r}: {remedy}")
 
 
 class LoaderThread(NamedTuple):

@@ -94,7 +94,7 @@ class PygBatches:
             if batch.aggregator is not None and not self._adjs:
                 data.x = table_input(batch, view.edges[0].edge_index, self._degrees)
         self._put_sampled(data, view)
-        seeds.put(store_of(data, seeds.kind), subgraph.num_seeds)
+        seeds.put(data, subgraph.num_seeds)
         if subgraph.share is not None:
             data.seed_share = batch.seed_share
         if self._adjs and batch.aggregator is None:

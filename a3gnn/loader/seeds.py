@@ -1,18 +1,19 @@
-"""The seeds of a `Loader`: `InputNodes` in the caller's order, and `SeedPlan`, the seeds of each mini-batch."""
+"""The seeds of a `Loader`: `InputNodes` in the caller's order, and `SeedPlan`, which divides them into mini-batches."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.loader.pyg_attributes import store_of
 from a3gnn.pipeline.plan import PlannedBatch, epoch_plan
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ class SeedFields(NamedTuple):
     time: torch.Tensor | None = None
     kind: str = ""
 
-    def put(self, store: Any, num_seeds: int) -> None:
-        """Writes the fields into `store`, the one of the seeds' type."""
+    def put(self, data: Any, num_seeds: int) -> None:
+        """Writes the fields into the mini-batch `data`, where the seeds' type is."""
+        store = store_of(data, self.kind)
         store.input_id = self.input_id
         store.batch_size = num_seeds
         if self.time is not None:
@@ -45,6 +47,7 @@ class InputNodes:
     """The seeds in the caller's order.
 
     Attributes:
+        argument: The loader's argument that gives them.
         nodes: Node ids, int32, shape (num_seeds,).
         input_ids: The `input_id` of each seed, int64, shape (num_seeds,).
         kind: Their type.
@@ -52,6 +55,7 @@ class InputNodes:
         until: The rank of the last time that each seed sees, int32, shape (num_seeds,); None without times.
     """
 
+    argument: ClassVar[str] = "input_nodes"
     nodes: NDArray[np.int32]
     input_ids: NDArray[np.int64]
     kind: str = ""
@@ -76,7 +80,7 @@ class InputNodes:
         else:
             ids, counted = _ids_of(name, nodes, num_nodes)
         names = np.arange(len(ids)) if counted else ids.astype(np.int64)
-        return cls(ids, names if input_id is None else _checked(input_id, len(ids)))
+        return cls(ids, names if input_id is None else checked_input_id(input_id, len(ids), name))
 
     @classmethod
     def of_source(cls, source: Source, nodes: Any, input_id: Any = None, times: Any = None) -> Self:
@@ -108,6 +112,16 @@ class InputNodes:
         """Whether no seed is repeated."""
         return len(np.unique(self.nodes)) == len(self.nodes)
 
+    @property
+    def by_place(self) -> bool:
+        """Whether mini-batches are planned by places, not by `Pipeline.plan`."""
+        return not self.are_distinct or self.until is not None
+
+    def planned(self, places: NDArray[np.int64], epoch: int, index: int) -> tuple[PlannedBatch, SeedFields]:
+        """Returns mini-batch `index` of `epoch`, from the seeds at `places`, and what it has of them."""
+        until = None if self.until is None else self.until[places]
+        return PlannedBatch(index=index, part=0, seeds=self.nodes[places], until=until), self.fields_at(places)
+
     def fields_at(self, places: NDArray[np.int64]) -> SeedFields:
         """Returns what a mini-batch has of the seeds at `places`."""
         time = None if self.times is None else self.times[torch.from_numpy(places)]
@@ -133,7 +147,7 @@ class SeedPlan:
     """Plans mini-batches by the places of their seeds, so that seeds may be repeated and in any order.
 
     Args:
-        inputs: The seeds.
+        inputs: The seeds, or pairs of seeds.
         batch_size: Seeds per mini-batch.
         seed: Determines the order.
         shuffle: Whether seeds are shuffled anew for every epoch.
@@ -153,26 +167,17 @@ class SeedPlan:
         """Whether the order was given."""
         return self._order is not None
 
-    def places(self, epoch: int) -> list[NDArray[np.int64]]:
+    def places(self, epoch: int) -> Iterator[NDArray[np.int64]]:
         """Returns the places of each mini-batch's seeds.
 
         Raises:
             UsageError: The caller's order contains an invalid mini-batch; see `checked`.
         """
         if self._order is not None:
-            return [self.checked(batch) for batch in self._order]
+            return iter([self.checked(batch) for batch in self._order])
         size, seed, shuffle = self._epoch
         places = np.arange(len(self._inputs.nodes), dtype=np.int32)
-        return [batch.seeds.astype(np.int64) for batch in epoch_plan(places, size, seed, epoch, shuffle=shuffle)]
-
-    def planned(self, places: Iterable[NDArray[np.int64]], first: int = 0) -> list[PlannedBatch]:
-        """Returns the mini-batches of the seeds at `places`, numbered from `first`."""
-        nodes = self._inputs.nodes
-        until = self._inputs.until
-        return [
-            PlannedBatch(index=i, part=0, seeds=nodes[batch], until=None if until is None else until[batch])
-            for i, batch in enumerate(places, first)
-        ]
+        return (batch.seeds.astype(np.int64) for batch in epoch_plan(places, size, seed, epoch, shuffle=shuffle))
 
     def checked(self, index: Any) -> NDArray[np.int64]:
         """Returns `index`, a mini-batch's places among the seeds, as an array.
@@ -182,7 +187,7 @@ class SeedPlan:
         """
         count = len(self._inputs.nodes)
         places = index.cpu().numpy() if isinstance(index, torch.Tensor) else np.asarray(index)
-        rule = f"a mini-batch must be a list of at least one place in [0, {count}) among input_nodes"
+        rule = f"a mini-batch must be a list of at least one place in [0, {count}) among {self._inputs.argument}"
         if places.ndim != 1 or not len(places) or not np.issubdtype(places.dtype, np.integer):
             raise UsageError(f"{rule}, got {places.dtype} of shape {places.shape}")
         if int(places.min()) < -count or int(places.max()) >= count:
@@ -200,18 +205,28 @@ def _until(source: Source, kind: str, nodes: NDArray[np.int32], times: Any) -> N
         raise UsageError(
             f"input_time must be given: {kind or 'the'} nodes have no times of their own; give one per seed"
         )
-    own = source.node_times[kind][nodes] if times is None else _array("input_time", times, "must be numbers")
-    if own.shape != nodes.shape or own.dtype.kind not in "iuf":
-        raise UsageError(f"input_time must be {len(nodes)} numbers, one per seed, got {own.dtype} of {own.shape}")
-    if own.dtype.kind == "f" and np.isnan(own).any():
-        raise UsageError(f"input_time must be known, {int(np.isnan(own).sum())} of {len(own)} are NaN")
+    own = source.node_times[kind][nodes] if times is None else checked_times("input_time", times, len(nodes))
     return source.edges.times.rank_at(own)
+
+
+def checked_times(name: str, times: Any, count: int) -> NDArray[Any]:
+    """Returns `times`, the argument `name`, as an array of `count` numbers.
+
+    Raises:
+        UsageError: They are something else, or one is missing.
+    """
+    own = array_of(name, times, "must be numbers")
+    if own.shape != (count,) or own.dtype.kind not in "iuf":
+        raise UsageError(f"{name} must be {count} numbers, one per seed or pair, got {own.dtype} of {own.shape}")
+    if own.dtype.kind == "f" and np.isnan(own).any():
+        raise UsageError(f"{name} must be known, {int(np.isnan(own).sum())} of {len(own)} are NaN")
+    return own
 
 
 def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], bool]:
     """Returns the seeds, and whether `nodes` holds ids (False: a mask)."""
     rule = f"must be node ids or a bool mask of shape ({num_nodes},)"
-    given = _array(name, nodes, rule)
+    given = array_of(name, nodes, rule)
     masked = given.dtype == np.bool_
     if masked and given.shape != (num_nodes,):
         raise UsageError(f"{name} {rule}, got a mask of shape {given.shape}")
@@ -226,15 +241,25 @@ def _ids_of(name: str, nodes: Any, num_nodes: int) -> tuple[NDArray[np.int32], b
     return ids.astype(np.int32), not masked
 
 
-def _checked(input_id: Any, count: int) -> NDArray[np.int64]:
-    rule = f"must be {count} integers, one for each of input_nodes"
-    names = _array("input_id", input_id, rule)
+def checked_input_id(input_id: Any, count: int, argument: str) -> NDArray[np.int64]:
+    """Returns `input_id` as an array of `count` integers, one for each entry of the loader's `argument`.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    rule = f"must be {count} integers, one for each of {argument}"
+    names = array_of("input_id", input_id, rule)
     if names.shape != (count,) or not np.issubdtype(names.dtype, np.integer):
         raise UsageError(f"input_id {rule}, got {names.dtype} of shape {names.shape}")
     return names.astype(np.int64)
 
 
-def _array(name: str, values: Any, rule: str) -> NDArray[Any]:
+def array_of(name: str, values: Any, rule: str) -> NDArray[Any]:
+    """Returns the array-like `values` of the argument `name` on the host.
+
+    Raises:
+        UsageError: They are something else; the message has the `rule`.
+    """
     try:
         return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # rows of different lengths, sparse tensors, other objects
