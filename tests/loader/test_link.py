@@ -465,3 +465,22 @@ def test_types_that_are_not_there_are_refused() -> None:
             LinkNeighborLoader(data, [2], names)
     with pytest.raises(UsageError, match=r"edge_label_index must be ids in \[0, 30\), got ids from 0 to 30"):
         LinkNeighborLoader(data, [2], (("user", "item"), torch.tensor([[0, 1], [0, 30]])))
+
+
+@pytest.mark.parametrize("sampling", ["binary", {"mode": "triplet", "amount": 2, "dst_weight": np.arange(30)}])
+def test_workers_and_copies_change_nothing_where_there_are_types_and_times(sampling: Any) -> None:
+    def loader(**more: Any) -> LinkNeighborLoader:
+        times = torch.arange(120) % 7 + 3
+        arguments = {"time_attr": "time", "edge_label_time": times, "neg_sampling": sampling, "batch_size": 16}
+        return LinkNeighborLoader(typed_data(), [3, 2], ("user", "item"), **arguments, shuffle=True, **more)
+
+    def drawn(given: LinkNeighborLoader) -> list[Any]:
+        stores = (store for batch in given for store in batch.stores)
+        return [{name: value.tolist() for name, value in store.items() if torch.is_tensor(value)} for store in stores]
+
+    plain = loader()
+    copied = pickle.loads(pickle.dumps(plain))
+    first = drawn(plain)
+    assert first != drawn(plain)
+    for other in (copied, loader(num_workers=3), loader(num_workers=2, config={"parallel_mode": "mode2"})):
+        assert drawn(other) == first
