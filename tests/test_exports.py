@@ -17,7 +17,9 @@ def test_every_name_is_what_its_module_has(name: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Tuner'; it has Client, Front, Graph, LinkNeighborLoader, Loader, Task"):
+    with pytest.raises(
+        AttributeError, match="has no attribute 'Tuner'; it has Client, Front, Graph, LinkNeighborLoader, Loader, Task"
+    ):
         a3gnn.Tuner  # noqa: B018
 
 
