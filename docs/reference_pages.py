@@ -39,7 +39,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.pick",
         "a3gnn.write_report",
     ),
-    "Your graph": ("a3gnn.Graph", "a3gnn.graphs.convert.convert"),
+    "Your graph": ("a3gnn.Graph", "a3gnn.graphs.convert.convert", "a3gnn.graphs.typed.read_typed"),
     "Your links": (
         "a3gnn.link_split",
         "a3gnn.graphs.link_split.LinkSplit",

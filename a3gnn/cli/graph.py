@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from a3gnn.cli.completion import DATASET
 from a3gnn.cli.help import Command
 from a3gnn.cli.options import SIZE, split_options
 from a3gnn.cli.output import QUIET, fitted, progress, show
-from a3gnn.errors import ExitCode
+from a3gnn.errors import ExitCode, GraphError
 from a3gnn.units import count, format_size
 
 if TYPE_CHECKING:
@@ -66,15 +66,24 @@ def convert(spec: str, folder: Path, memory_budget: int, split: str | None, spli
 def info(spec: str, split: str | None, split_seed: int, as_json: bool) -> None:
     """Show the characteristics of the graph SPEC.
 
-    The surrogate predicts from them.
+    The surrogate predicts from them. For an .npz file with node types, or a .pt file with a HeteroData, the command
+    shows types and relations.
     """
     from a3gnn.graphs.graph import Graph
 
-    described = Graph.load(spec, split, split_seed)
+    try:
+        described = Graph.load(spec, split, split_seed)
+        figures, rows = described.characteristics().to_dict() | {"notes": list(described.notes)}, _rows(described)
+    except GraphError:
+        from a3gnn.graphs.typed import describe_typed, typed_graph
+
+        if (typed := typed_graph(spec)) is None:
+            raise
+        figures = describe_typed(typed)
+        rows = _typed_rows(figures)
     if as_json:
-        click.echo(json.dumps(described.characteristics().to_dict() | {"notes": list(described.notes)}))
+        click.echo(json.dumps(figures))
         return
-    rows = _rows(described)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         first, *rest = fitted(value, 80 - width - 2)
@@ -135,3 +144,18 @@ def _rows(described: Graph) -> list[tuple[str, str]]:
         ),
         *(("note", note) for note in described.notes),
     ]
+
+
+def _typed_rows(figures: dict[str, dict[str, dict[str, Any]]]) -> list[tuple[str, str]]:
+    """Returns the rows that `info` prints of a graph of several types."""
+    rows = []
+    for kind, noun in (("node_types", "type"), ("relations", "relation")):
+        number = sum(found["nodes" if noun == "type" else "edges"] for found in figures[kind].values())
+        rows.append(("nodes" if noun == "type" else "edges", f"{number:,} in {count(len(figures[kind]), noun)}"))
+        for name, found in figures[kind].items():
+            parts = [count(found["nodes"], "node") if noun == "type" else count(found["edges"], "edge")]
+            parts += [f"mean in-degree {found['mean_degree']:.2f}"] if "mean_degree" in found else []
+            parts += [count(found["features"], "feature")] if "features" in found else []
+            parts += ["times {} to {}".format(*found["times"])] if "times" in found else []
+            rows.append((f"  {name}", ", ".join([*parts, *found.get("attributes", ())])))
+    return rows

@@ -41,7 +41,7 @@ def read(path: Path, split: Split | None = None) -> GraphArrays:
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         source = source_of(path)
-        arrays = {name: _array(name, archive) for name in needed_arrays(archive.files, path)}
+        arrays = {name: member(name, archive) for name in needed_arrays(archive.files, path)}
         others = left_out(archive.files, arrays)
     name, features, labels = printable(path.stem), features_in(arrays, path), labels_in(arrays)
     with naming_graph(name):
@@ -56,7 +56,7 @@ def read_unlabeled(path: Path) -> GraphArrays:
         GraphError: The file is truncated, foreign, lacks an array, or its graph is not valid.
     """
     with readable(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = {name: _array(name, archive) for name in _structure(archive.files, path)}
+        arrays = {name: member(name, archive) for name in _structure(archive.files, path)}
         notes = left_out(archive.files, arrays, ("y", *SPLIT_NAMES))
     return assemble_unlabeled(printable(path.stem), arrays["edge_index"], features_in(arrays, path), notes)
 
@@ -152,7 +152,7 @@ def naming(name: str) -> Iterator[None]:
         ) from None
 
 
-def _array(name: str, archive: Mapping[str, Any]) -> NDArray[Any]:
+def member(name: str, archive: Mapping[str, Any]) -> NDArray[Any]:
     """Returns an archive's member, which must be an array; NumPy returns other members as bytes."""
     with naming(name):
         content = archive[name]

@@ -143,7 +143,7 @@ def to_data(graph: GraphArrays) -> Data:
     targets = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     labels = graph.labels if graph.target == "values" else graph.labels.astype(np.int64)
     data = Data(
-        x=_feature_tensor(graph.features),
+        x=feature_tensor(graph.features),
         edge_index=torch.from_numpy(np.stack([graph.indices.astype(np.int64), targets])),
         y=torch.from_numpy(np.array(labels)),
         num_nodes=graph.num_nodes,
@@ -240,7 +240,8 @@ def _rows(data: Data, name: str) -> int | None:
     return int(shape[dim]) if isinstance(dim, int) else None
 
 
-def _feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
+def feature_tensor(features: DenseFeatures | SparseFeatures) -> Tensor:
+    """Returns features as a float32 tensor, dense or sparse CSR."""
     import torch
 
     if isinstance(features, DenseFeatures):

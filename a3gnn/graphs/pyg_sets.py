@@ -62,20 +62,31 @@ def read_unlabeled(path: Path) -> GraphArrays:
 
 def _unpickled(path: Path) -> tuple[Data, str]:
     """Returns the `Data` at `path`, and the identity of the file."""
-    import torch
     from torch_geometric.data import Data
+
+    data, source = unpickled(path)
+    if not isinstance(data, Data):
+        remedy = remedy_for(data) or "; torch.save(data, FILE) writes one from a PyG Data"
+        raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}{remedy}")
+    return data, source
+
+
+def unpickled(path: Path) -> tuple[Any, str]:
+    """Returns the data of PyG's classes at `path`, and the identity of the file.
+
+    Raises:
+        GraphError: The file is truncated or foreign.
+    """
+    import torch
 
     try:
         with pyg_classes():
             source = source_of(path)
-            data = torch.load(path, map_location="cpu", weights_only=True)
+            data: Any = torch.load(path, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
     except Exception as error:  # unpickling an arbitrary file may raise anything
         raise GraphError(f"{path} is not a readable PyG Data: {_refused(error)}") from error
-    if not isinstance(data, Data):
-        remedy = remedy_for(data) or "; torch.save(data, FILE) writes one from a PyG Data"
-        raise GraphError(f"{path} must hold a PyG Data, got {type(data).__name__}{remedy}")
     return data, source
 
 
