@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MAX_NAMED = 10
 #: Remedies for data types that are often passed by mistake, by package and class.
 REMEDIES = {
-    "torch_geometric.HeteroData": "only Loader takes several types of nodes and edges; data.to_homogeneous() has one",
+    "torch_geometric.HeteroData": "only Loader takes heterogeneous graphs; data.to_homogeneous() can convert it",
     "torch_geometric.TemporalData": (
         "temporal graphs are not supported; Data(x=..., edge_index=torch.stack([data.src, data.dst]), y=...) is the "
         "graph of all events, without their times"

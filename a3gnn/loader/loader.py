@@ -39,7 +39,7 @@ from a3gnn.loader.arguments import (
 from a3gnn.loader.full_table import table_for
 from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
 from a3gnn.loader.pyg_batch import PygBatches
-from a3gnn.loader.pyg_source import Source, data_of, has_moved, shared_x, source_of
+from a3gnn.loader.pyg_source import Source, data_of, has_moved, opened, shared_x, source_of
 from a3gnn.loader.seeds import InputNodes, SeedFields, SeedPlan
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
@@ -313,6 +313,7 @@ class Loader(SeedLoader):
             raise unknown_name("temporal_strategy", temporal_strategy, ("uniform", "last"))
         if temporal_strategy == "last" and time_attr is None:
             raise UsageError("temporal_strategy 'last' needs time_attr, which names the times")
+        data = opened(data)
         source = source_of(data, weight_attr, custom_cls, time_attr)
         fanouts = self._checked_fanouts(num_neighbors, source, config)
         check_typed(source, asked, config, memory_limit)

@@ -22,6 +22,7 @@ from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of
 from a3gnn.graphs.schema import Relation, Schema
+from a3gnn.graphs.typed import typed_graph
 from a3gnn.graphs.validate import check_edge_shape, check_edges
 from a3gnn.loader.pyg_attributes import (
     Attributes,
@@ -64,6 +65,16 @@ class Source:
     def schema(self) -> Schema:
         """The types and relations; one of each for an a3gnn graph."""
         return Schema.untyped(self.graph.num_nodes) if not self.has_edge_ids else self.edges.schema
+
+
+def opened(data: Any) -> Any:
+    """Returns the `HeteroData` in a file of several types, or any other `data` itself.
+
+    Raises:
+        GraphError: The file can't be read, or its graph is not valid.
+    """
+    typed = typed_graph(os.fspath(data)) if isinstance(data, str | os.PathLike) else None
+    return data if typed is None else typed
 
 
 def source_of(

@@ -57,7 +57,7 @@ _REFUSED: list[tuple[Any, str]] = [
     (np.zeros(3), "got ndarray"),
     (torch.zeros(3), "got Tensor"),
     (Data, "got <class .*Data"),
-    (HeteroData(), r"got HeteroData; heterogeneous graphs are not supported; data\.to_homogeneous\(\) can"),
+    (HeteroData(), r"got HeteroData; only Loader takes heterogeneous graphs; data\.to_homogeneous\(\) can"),
     (TemporalData(), "got TemporalData; temporal graphs are not supported"),
     (Datasets(), r"got Datasets; give dataset\[0\]"),
     (networkx.DiGraph([(0, 1)]), "got DiGraph; torch_geometric.utils.from_networkx converts it to a Data"),
@@ -70,11 +70,18 @@ def test_anything_else_is_refused_with_what_is_taken(other: Any, got: str) -> No
         as_graph(other)
 
 
-@pytest.mark.parametrize("other", [42, [1], HeteroData()])
+def _loads(other: Any) -> Any:
+    return Loader(other, [2])
+
+
 @pytest.mark.parametrize(
-    "taker",
-    [tune, lambda other: train(TrainConfig(), other), lambda other: Loader(other, [2])],
-    ids=["tune", "train", "Loader"],
+    ("taker", "other"),
+    [
+        (taker, other)
+        for taker in (tune, lambda other: train(TrainConfig(), other), _loads)
+        for other in (42, [1], HeteroData())
+        if taker is not _loads or not isinstance(other, HeteroData)
+    ],
 )
 def test_every_entrance_refuses_it_alike(other: Any, taker: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)

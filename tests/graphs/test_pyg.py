@@ -300,7 +300,8 @@ def test_the_first_of_several_splits_is_used_and_it_is_said(data: Data) -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "hint"), [(HeteroData(), "heterogeneous .*to_homogeneous"), ([1, 2], r"several graphs train as one")]
+    ("saved", "hint"),
+    [(HeteroData(), "only Loader takes heterogeneous .*to_homogeneous"), ([1, 2], r"several graphs train as one")],
 )
 def test_what_is_saved_and_no_data_is_said(saved: object, hint: str, tmp_path: Path) -> None:
     torch.save(saved, tmp_path / "other.pt")

@@ -305,3 +305,18 @@ def test_memory_maps_and_half_precision(data: HeteroData, tmp_path: Any) -> None
     batch = next(iter(Loader(data, [2, 2], "paper", batch_size=16)))
     assert np.array_equal(batch["paper"].x.numpy(), rows[batch["paper"].n_id.numpy()])
     assert batch["author"].x.dtype == torch.float32
+
+
+def test_a_file_of_several_types_is_taken(tmp_path: Any) -> None:
+    arrays = {
+        "node_types": np.array(["a", "b"]),
+        "num_nodes": np.array([3, 2]),
+        "x__a": np.arange(6, dtype=np.float32).reshape(3, 2),
+        "edge_types": np.array(["a__to__b"]),
+        "edge_index__a__to__b": np.array([[0, 1, 2], [0, 1, 1]]),
+    }
+    np.savez(tmp_path / "typed.npz", **arrays)
+    loader = Loader(str(tmp_path / "typed.npz"), [-1], ("b", [1]))
+    (tmp_path / "typed.npz").unlink()
+    for batch in (next(iter(loader)), next(iter(pickle.loads(pickle.dumps(loader))))):
+        assert batch["a"].x.tolist() == [[2.0, 3.0], [4.0, 5.0]]
