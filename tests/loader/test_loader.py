@@ -1,4 +1,3 @@
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,13 +11,14 @@ from a3gnn.config import TrainConfig
 from a3gnn.errors import UsageError
 from a3gnn.graphs.graph import Graph
 from a3gnn.loader.loader import Loader
+from tests.threads.begun import begun_from_here
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    before = threading.active_count()
+    left = begun_from_here()
     yield
-    assert threading.active_count() == before
+    assert left() == []
 
 
 @pytest.fixture(scope="module")

@@ -215,6 +215,7 @@ def test_the_whole_story(
 
     def is_shown(selector: str, text: str) -> None:
         page.locator(selector, has_text=re.compile(text)).first.wait_for()
+        page.wait_for_load_state()  # without its style sheet a page is wider
         assert page.evaluate("document.documentElement.scrollWidth") <= width + 2
 
     page.locator("#file").set_input_files(npz)

@@ -4,13 +4,14 @@ import traceback
 import pytest
 
 from a3gnn.threads.ordered_map import ordered_map
+from tests.threads.begun import begun_from_here
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    before = threading.active_count()
+    left = begun_from_here()
     yield
-    assert threading.active_count() == before
+    assert left() == []
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

@@ -6,15 +6,16 @@ import traceback
 import pytest
 
 from a3gnn.threads.ordered_map import staged_map
+from tests.threads.begun import begun_from_here
 
 PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    before = threading.active_count()
+    left = begun_from_here()
     yield
-    assert threading.active_count() == before
+    assert left() == []
 
 
 class Begun:
