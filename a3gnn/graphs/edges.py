@@ -187,21 +187,26 @@ def _times_of(lists: Sequence[EdgeList]) -> EdgeTimes | None:
     timed = np.array([one.times is not None for one in lists], dtype=np.bool_)
     if not timed.any():
         return None
-    times = [_checked_times(one.times, len(one.sources)) for one in lists if one.times is not None]
+    times = [known_times(one.times, len(one.sources), "edge") for one in lists if one.times is not None]
     distinct, places = np.unique(np.concatenate(times), return_inverse=True)
     ranks = np.zeros(sum(len(one.sources) for one in lists), dtype=np.int32)
     ranks[np.repeat(timed, [len(one.sources) for one in lists])] = places
     return EdgeTimes(ranks, distinct, readonly(timed))
 
 
-def _checked_times(times: NDArray[Any], num_edges: int) -> NDArray[Any]:
-    if times.shape != (num_edges,) or times.dtype.kind not in "fiu":
-        raise UsageError(f"times must be {num_edges} numbers, one per edge, got {times.dtype} of {times.shape}")
+def known_times(times: NDArray[Any], count: int, owner: str) -> NDArray[Any]:
+    """Returns `times`, of `count` nodes or edges, which `owner` says.
+
+    Raises:
+        UsageError: They are not one number each, or one is missing: NaN, or the least integer, which stands for NaT.
+    """
+    if times.shape != (count,) or times.dtype.kind not in "fiu":
+        raise UsageError(f"times must be {count} numbers, one per {owner}, got {times.dtype} of {times.shape}")
     missing = np.isnan(times) if times.dtype.kind == "f" else times == np.iinfo(times.dtype).min
     if times.dtype.kind != "u" and missing.any():
         raise UsageError(
-            f"times must be known, {int(missing.sum())} of {num_edges} are missing (NaN or the least integer); an edge "
-            "without a time might show the future, so leave such edges out, or give them the latest time"
+            f"times must be known, {int(missing.sum())} of {count} are missing (NaN or the least integer); what has no "
+            f"time might show the future, so leave such {owner}s out, or give them the latest time"
         )
     return times
 

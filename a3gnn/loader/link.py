@@ -150,9 +150,11 @@ class InputPairs(InputNodes):
         source, target = int(self.nodes[place]) - self.first[0], int(self.targets[place]) - self.first[1]
         triplet = self.sampling is not None and self.sampling.is_triplet()
         what = f"all targets of node {source}" if triplet else "all pairs"
+        avoids = self.negatives is not None and len(self.negatives.known) > 0
         raise UsageError(
-            f"a negative must be a free pair at its time, got {what} known, later or of weight 0, for pair {place} of "
-            f"edge_label_index, ({source}, {target}); leave such pairs out, or give avoid_known=False"
+            f"a negative must be a free pair at its time, got {what} {'known, ' if avoids else ''}later or of weight "
+            f"0, for pair {place} of edge_label_index, ({source}, {target}); leave such pairs out"
+            + (", or give avoid_known=False" if avoids else "")
         )
 
     def _written(self, places: NDArray[np.int64], heads: Tensor, tails: Tensor) -> tuple[dict[str, Tensor | None], ...]:
@@ -382,7 +384,7 @@ def _labels(given: Any, count: int, sampling: NegativeSampling | None) -> Tensor
     labels = torch.as_tensor(given).detach().cpu()
     if labels.ndim < 1 or len(labels) != count:
         raise UsageError(f"edge_label must have one entry per pair, {count}, got shape {tuple(labels.shape)}")
-    return labels + 1 if sampling is not None and labels.min() == 0 else labels
+    return labels + 1 if sampling is not None and labels.numel() and labels.min() == 0 else labels
 
 
 def _negatives(

@@ -458,6 +458,8 @@ class Loader(SeedLoader):
             return f"num_neighbors={list(self._fanouts)} and subgraph_type={self._asked.subgraph_type!r}"
         if self._pipeline.reads_table:
             return "a configuration with input_aggregation full"
+        if self._inputs.until is not None:
+            return "a time_attr"
         if self.limited is not None or self._asked.share is not None:
             return "a memory_limit" if self.limited is not None else f"share={self._asked.share}"
         if not is_data(self.data):

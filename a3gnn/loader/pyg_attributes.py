@@ -51,15 +51,18 @@ class _Rows:
     """Rows of float32 on the host, gathered by the compiled kernel into memory of earlier mini-batches.
 
     Args:
-        values: A contiguous matrix that needs no gradient. Torch may move its memory, so each call asks where it is.
+        values: A matrix that `is_plain`. Torch may move its memory, so each call asks where it is. While the matrix has
+            another shape, or is not plain any more, torch gathers.
     """
 
     def __init__(self, values: Tensor) -> None:
-        self._values, self._width = values, values.shape[1]
-        self._buffers = BufferPool(self._width, spare=_SPARE)
+        self._values, self._shape = values, values.shape
+        self._buffers = BufferPool(values.shape[1], spare=_SPARE)
 
     def of(self, ids: Tensor) -> Tensor:
         """Returns the rows `ids`, int32 or int64, in range."""
+        if self._values.shape != self._shape or not is_plain(self._values):
+            return self._values.index_select(0, ids)
         memory, out = self._values.numpy(), self._buffers.lend(len(ids))
         addresses = np.empty(len(ids), dtype=np.int64)
         locate(memory.ctypes.data, memory.strides[0], ids.int().numpy(), addresses)
@@ -250,11 +253,15 @@ def _for_layers(name: str, values: Any) -> Any:
 
 def _gathered(column: _Column) -> _Column | _Rows:
     """Returns the column as rows that the compiled kernel gathers, if it can."""
-    values = column.values
-    plain = type(values) is Tensor and values.layout is torch.strided and values.device.type == "cpu"
-    if not plain or values.dtype != torch.float32 or values.ndim != 2 or column.dim != 0:
-        return column
-    return _Rows(values) if values.is_contiguous() and not values.requires_grad and values.shape[1] else column
+    return _Rows(column.values) if column.dim == 0 and is_plain(column.values) else column
+
+
+def is_plain(values: Any) -> bool:
+    """Returns whether `values` is a contiguous matrix of float32 on the host that needs no gradient."""
+    if type(values) is not Tensor or values.layout is not torch.strided or values.device.type != "cpu":
+        return False
+    rows = values.dtype == torch.float32 and values.ndim == 2 and values.shape[1] > 0
+    return rows and values.is_contiguous() and not values.requires_grad
 
 
 def _column(data: Any, store: Any, name: str) -> _Column:

@@ -167,6 +167,9 @@ def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Sour
 def _of_hetero(data: HeteroData, weight_attr: str | None, time_attr: str | None) -> Source:
     """Returns the source for `data`, all of whose attributes stay attributes."""
     counts = {kind: _count(data[kind].num_nodes, kind) for kind in data.node_types}
+    for kind, count in counts.items():
+        if (rows := getattr(data[kind].get("x"), "shape", (count,))[0]) != count:
+            raise GraphError(f"x of {kind!r} must have one row per node, got {rows:,} rows for num_nodes {count:,}")
     schema = Schema.of(counts, [Relation(*kind) for kind in data.edge_types])
     attributes, stores = DataAttributes(data, schema), [data[key] for key in relation_keys(schema)]
     read = [_edge_index(one, known) for one, known in zip(stores, attributes.adjacencies, strict=True)]

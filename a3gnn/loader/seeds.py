@@ -98,6 +98,7 @@ class InputNodes:
         schema, kind = source.schema, ""
         if not schema.is_untyped:
             kind, nodes = nodes if isinstance(nodes, tuple | list) and len(nodes) == 2 else (nodes, None)
+            kind = schema.types[0] if kind is None and len(schema.types) == 1 else kind
             if kind not in schema.types:
                 known = ", ".join(map(repr, schema.types))
                 raise UsageError(f"input_nodes must be a type or (type, nodes), one of {known}, got {kind!r}")

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.graphs.edges import known_times
 from a3gnn.graphs.schema import Schema
 from a3gnn.loader.pyg_attributes import relation_keys, store_of
 
@@ -19,16 +20,18 @@ NodeTimes: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 def node_times(data: Any, schema: Schema, time_attr: str) -> NodeTimes:
-    """Returns the times of nodes in the attribute `time_attr` of `data`, a `Data`, `HeteroData` or `FeatureStore`."""
+    """Returns the times of nodes in the attribute `time_attr` of `data`, a `Data`, `HeteroData` or `FeatureStore`.
+
+    Raises:
+        UsageError: They are not one number per node, or one is missing.
+    """
     times = {kind: _values(data, kind, time_attr) for kind in schema.types}
     known = {kind: one for kind, one in times.items() if one is not None}
     counts = dict(zip(schema.types, schema.num_nodes, strict=True))
-    if schema.is_untyped and known and len(known[""]) != counts[""]:
-        return {}  # an attribute of edges
-    for kind, one in known.items():
-        if one.shape != (counts[kind],):
-            raise UsageError(f"{time_attr} must have one time per node of {kind!r}, {counts[kind]}, got {one.shape}")
-    return known
+    # A copy, because PyG caches its answer in the data.
+    if schema.is_untyped and known and hasattr(data, "is_node_attr") and not copy(data).is_node_attr(time_attr):
+        return {}  # an attribute of edges, which may be as many as nodes
+    return {kind: known_times(one, counts[kind], "node") for kind, one in known.items()}
 
 
 def edge_times(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.nn import GraphConv, HeteroConv, SAGEConv, to_hetero
+from torch_geometric.nn import GraphConv, GraphSAGE, HeteroConv, SAGEConv, to_hetero
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 from a3gnn import Loader
@@ -320,3 +320,47 @@ def test_a_file_of_several_types_is_taken(tmp_path: Any) -> None:
     (tmp_path / "typed.npz").unlink()
     for batch in (next(iter(loader)), next(iter(pickle.loads(pickle.dumps(loader))))):
         assert batch["a"].x.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+
+
+def test_inference_by_layers_is_refused_with_times() -> None:
+    data = Data(x=torch.rand(30, 3), edge_index=torch.randint(30, (2, 90)), t=torch.arange(30))
+    with pytest.raises(UsageError, match="got a time_attr"):
+        GraphSAGE(3, 8, 2, 2).eval().inference(Loader(data, [-1], time_attr="t", batch_size=7))
+
+
+def test_times_of_edges_that_are_as_many_as_nodes_are_of_edges() -> None:
+    data = Data(x=torch.rand(30, 3), edge_index=torch.randint(30, (2, 30)), edge_time=torch.arange(30))
+    for batch in Loader(data, [-1], input_time=torch.full((30,), 14), time_attr="edge_time", batch_size=30):
+        assert sorted(batch.e_id.tolist()) == list(range(15))
+
+
+@pytest.mark.parametrize("other", ["gradient", "narrower", "shorter", "double"])
+def test_an_x_that_has_changed_is_read_as_it_is(data: HeteroData, other: str) -> None:
+    loader = Loader(data, [2], "paper", batch_size=60)
+    x = data["paper"].x
+    if other == "gradient":
+        x.requires_grad_()
+    else:
+        x.data = {"narrower": x[:, :1].clone(), "shorter": x[:50].clone(), "double": x.double()}[other]
+    if other == "shorter":
+        with pytest.raises((IndexError, RuntimeError)):
+            next(iter(loader))
+        return
+    batch = next(iter(loader))
+    assert torch.equal(batch["paper"].x, x[batch["paper"].n_id])
+    assert batch["paper"].x.requires_grad == (other == "gradient")
+
+
+def test_missing_times_of_nodes_are_said_of_nodes(data: HeteroData) -> None:
+    data["paper"].year = torch.where(torch.arange(60) < 3, float("nan"), torch.arange(60.0))
+    with pytest.raises(UsageError, match=r"times must be known, 3 of 60 .* leave such nodes out"):
+        Loader(data, [2], "paper", time_attr="year")
+    data["paper"].year = torch.ones(60, dtype=torch.bool)
+    with pytest.raises(UsageError, match="times must be 60 numbers, one per node, got bool"):
+        Loader(data, [2], "paper", time_attr="year")
+
+
+def test_features_of_more_nodes_are_refused(data: HeteroData) -> None:
+    data["paper"].x = torch.rand(61, 2)
+    with pytest.raises(GraphError, match="x of 'paper' must have one row per node, got 61 rows for num_nodes 60"):
+        Loader(data, [2], "paper")
