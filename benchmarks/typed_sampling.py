@@ -83,7 +83,7 @@ def pyg_lib_of(graph: TypedGraph, fanouts: list[int], until: Callable[..., NDArr
     import pyg_lib.sampler
 
     colptr, rows, times = {}, {}, {}
-    counts = dict(zip(graph.schema.types, graph.schema.num_nodes, strict=True))
+    counts = graph.schema.counts
     for relation, edges in zip(graph.schema.relations, graph.lists, strict=True):
         keys = (edges.targets,) if edges.times is None else (edges.times, edges.targets)
         order, name = np.lexsort(keys), tuple(relation)
@@ -116,7 +116,7 @@ def pyg_lib_of(graph: TypedGraph, fanouts: list[int], until: Callable[..., NDArr
 def measured(graph: TypedGraph, fanouts: list[int], size: int, batches: int) -> dict[str, Any]:
     """Returns the row of `graph`."""
     arms = arms_of(graph, fanouts)
-    total = dict(zip(graph.schema.types, graph.schema.num_nodes, strict=True))[graph.seed_type]
+    total = graph.schema.counts[graph.seed_type]
     seconds: dict[str, list[float]] = {name: [] for name in arms}
     edges: dict[str, list[int]] = {name: [] for name in arms}
     for batch in range(batches + 3):  # three warm up

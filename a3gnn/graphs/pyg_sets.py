@@ -10,6 +10,7 @@ import re
 import ssl
 import sys
 import urllib.error
+import zipfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -71,8 +72,12 @@ def _unpickled(path: Path) -> tuple[Data, str]:
     return data, source
 
 
-def unpickled(path: Path) -> tuple[Any, str]:
+def unpickled(path: Path, mapped: bool = False) -> tuple[Any, str]:
     """Returns the data of PyG's classes at `path`, and the identity of the file.
+
+    Args:
+        path: The file.
+        mapped: Whether tensors are maps of the file, so that their contents are read only where they are used.
 
     Raises:
         GraphError: The file is truncated or foreign.
@@ -82,7 +87,8 @@ def unpickled(path: Path) -> tuple[Any, str]:
     try:
         with pyg_classes():
             source = source_of(path)
-            data: Any = torch.load(path, map_location="cpu", weights_only=True)
+            maps = mapped and zipfile.is_zipfile(path)  # older files can't be mapped
+            data: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=maps)
     except MemoryError:
         raise
     except Exception as error:  # unpickling an arbitrary file may raise anything

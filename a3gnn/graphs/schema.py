@@ -97,6 +97,11 @@ class Schema:
             words.append(0 if self.is_untyped else word)
         return readonly(np.array(words, dtype=np.uint64))
 
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Nodes of each type."""
+        return dict(zip(self.types, self.num_nodes, strict=True))
+
     @property
     def is_untyped(self) -> bool:
         """Whether the graph has no types."""

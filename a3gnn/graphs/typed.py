@@ -14,7 +14,7 @@ from a3gnn.graphs import npz, pyg_sets
 from a3gnn.graphs.assemble import naming_graph
 from a3gnn.graphs.pyg import feature_tensor
 from a3gnn.graphs.split import MASKS
-from a3gnn.graphs.validate import check_edge_shape, check_features
+from a3gnn.graphs.validate import check_edge_shape, check_ends, check_features
 from a3gnn.units import count, printable
 
 if TYPE_CHECKING:
@@ -106,8 +106,11 @@ def typed_graph(spec: str) -> HeteroData | None:
         with npz.readable(path), np.load(path, allow_pickle=False) as archive:
             has_types = "node_types" in archive.files
         return read_hetero(path) if has_types else None
-    saved = pyg_sets.unpickled(path)[0] if path.suffix in (".pt", ".pth") and path.is_file() else None
-    return saved if isinstance(saved, HeteroData) else None
+    if path.suffix not in (".pt", ".pth") or not path.is_file():
+        return None
+    # Whoever reads a file of another class reads it again, so its tensors stay unread here.
+    is_typed = isinstance(pyg_sets.unpickled(path, mapped=True)[0], HeteroData)
+    return pyg_sets.unpickled(path)[0] if is_typed else None
 
 
 def describe_typed(data: HeteroData) -> dict[str, dict[str, dict[str, Any]]]:
@@ -214,10 +217,5 @@ def _edges(values: dict[str, NDArray[Any]], called: str, ends: list[tuple[str, i
     edges = values.pop("edge_index")
     check_edge_shape(edges)
     edges = edges.reshape(2, -1)
-    for row, (kind, number) in zip(edges, ends, strict=True):
-        if len(row) and (row.min() < 0 or row.max() >= number):
-            raise GraphError(
-                f"edge_index__{called} must be in [0, {number}) for {kind}, got {row.min()} to {row.max()}; count the "
-                "nodes of each type from 0"
-            )
+    check_ends(called, edges, ends)
     return edges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,22 @@ def check_edge_shape(edge_index: NDArray[Any]) -> None:
         raise GraphError(
             f"edge_index must have shape (2, E), got {edge_index.shape}; row 0 sources, row 1 targets; {turned}"
         )
+
+
+def check_ends(relation: str, edge_index: NDArray[Any], ends: Iterable[tuple[str, int]]) -> None:
+    """Checks that the sources and targets of a relation's edges are ids within their types.
+
+    Args:
+        relation: Its name.
+        edge_index: Integers, shape (2, num_edges).
+        ends: The name of the source type and its number of nodes, and those of the target type.
+    """
+    for side, ids, (kind, number) in zip(("sources", "targets"), edge_index, ends, strict=True):
+        if ids.size and (ids.min() < 0 or ids.max() >= number):
+            raise GraphError(
+                f"{side} of {relation} must be in [0, {number}) for {kind}, got {ids.min()} to {ids.max()}; count the "
+                "nodes of each type from 0"
+            )
 
 
 def num_rows(features: DenseFeatures | SparseFeatures) -> int:

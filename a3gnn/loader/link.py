@@ -351,7 +351,7 @@ def _pairs(given: Any, source: Source) -> tuple[Any, tuple[str, str], NDArray[np
     if pairs.ndim != 2 or len(pairs) != 2 or not pairs.size or not np.issubdtype(pairs.dtype, np.integer):
         raise UsageError(f"edge_label_index {rule}, got {pairs.dtype} of shape {pairs.shape}")
     for kind, ids in zip(types, pairs, strict=True):
-        count = schema.num_nodes[schema.types.index(kind)]
+        count = schema.counts[kind]
         if ids.min() < 0 or ids.max() >= count:
             raise UsageError(f"edge_label_index must be ids in [0, {count}), got ids from {ids.min()} to {ids.max()}")
     return key, types, np.ascontiguousarray(pairs, dtype=np.int32)
@@ -361,7 +361,7 @@ def _all_edges(source: Source, relation: int) -> NDArray[np.int32]:
     """Returns the edges of a relation in the order of the data, ids within the types, int32, shape (2, num_edges)."""
     schema, edges = source.schema, source.edges
     one = schema.relations[relation]
-    targets = np.arange(schema.num_nodes[schema.types.index(one.target)], dtype=np.int32)
+    targets = np.arange(schema.counts[one.target], dtype=np.int32)
     rows = (
         schema.rows(relation, targets) if len(edges.indptr) > 1 else targets[:0]
     )  # edges of a graph by parts are remote
@@ -400,7 +400,7 @@ def _negatives(
     """Returns the draw of negatives; with `avoid`, of none that is one of `pairs` or an edge of their relation."""
     schema, known, ends = source.schema, np.empty(0, dtype=np.int64), []
     for kind, name in zip(types, ("src_weight", "dst_weight"), strict=True):
-        count, times = schema.num_nodes[schema.types.index(kind)], source.node_times.get(kind)
+        count, times = schema.counts[kind], source.node_times.get(kind)
         order = np.empty(0, dtype=np.int64) if times is None else np.argsort(times, kind="stable")
         at = np.empty(0) if times is None else times[order]
         totals = _totals(name, getattr(sampling, name), count, order)

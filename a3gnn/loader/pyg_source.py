@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.pyg import check_labels_and_masks, check_rows, features_of
 from a3gnn.graphs.schema import Relation, Schema
 from a3gnn.graphs.typed import typed_graph
-from a3gnn.graphs.validate import check_edge_shape, check_edges
+from a3gnn.graphs.validate import check_edge_shape, check_edges, check_ends
 from a3gnn.loader.pyg_attributes import (
     Attributes,
     DataAttributes,
@@ -32,7 +32,7 @@ from a3gnn.loader.pyg_attributes import (
     TransposedAdjacency,
     relation_keys,
 )
-from a3gnn.loader.times import NodeTimes, edge_times, node_times
+from a3gnn.loader.times import NodeTimes, times_of
 from a3gnn.parts.opening import graph_of
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Sour
     if edge_index.size or edge_index.shape != (2, 0):
         check_edges(edge_index, data.num_nodes)
     weights = None if weight_attr is None else _weights(data, weight_attr)
-    of_nodes = {} if time_attr is None else node_times(data, schema, time_attr)
-    times = None if time_attr is None else edge_times(data, schema, time_attr, [edge_index], of_nodes)[0]
+    of_nodes, (times,) = times_of(data, schema, time_attr, [edge_index])
     edges = Edges.of_relations(schema, [EdgeList(edge_index[0], edge_index[1], weights, times)])
     return Source(_graph(edges, features), edges, attributes, features is not None, like, True, of_nodes)
 
@@ -174,15 +173,13 @@ def _of_hetero(data: HeteroData, weight_attr: str | None, time_attr: str | None)
     attributes, stores = DataAttributes(data, schema), [data[key] for key in relation_keys(schema)]
     read = [_edge_index(one, known) for one, known in zip(stores, attributes.adjacencies, strict=True)]
     lists = [edge_index for edge_index, _ in read]
-    for relation, edge_index in zip(schema.relations, lists, strict=True):
-        _check_relation(relation, edge_index, counts)
+    _check_relations(schema, lists)
     weights: list[Any] = [None] * len(lists)
     if weight_attr is not None:
         weights = [_host(store[weight_attr]) if weight_attr in store else None for store in stores]
         if all(one is None for one in weights):
             raise UsageError(f"weight_attr must name an attribute of edges, got {weight_attr!r}; no relation has it")
-    of_nodes = {} if time_attr is None else node_times(data, schema, time_attr)
-    times = [None] * len(lists) if time_attr is None else edge_times(data, schema, time_attr, lists, of_nodes)
+    of_nodes, times = times_of(data, schema, time_attr, lists)
     edges = Edges.of_relations(
         schema, [EdgeList(*ends, *more) for ends, *more in zip(lists, weights, times, strict=True)]
     )
@@ -198,14 +195,11 @@ def _count(count: int | None, kind: str) -> int:
     return int(count)
 
 
-def _check_relation(relation: Relation, edge_index: NDArray[Any], counts: Mapping[str, int]) -> None:
-    """Checks that the ends of a relation's edges are ids within their types."""
-    for end, kind, ids in zip(("sources", "targets"), (relation.source, relation.target), edge_index, strict=True):
-        if ids.size and (ids.min() < 0 or ids.max() >= counts[kind]):
-            raise GraphError(
-                f"{end} of {'__'.join(relation)} must be in [0, {counts[kind]}) (nodes of {kind!r}), got {ids.min()} "
-                f"to {ids.max()}; ids count within each type, from 0"
-            )
+def _check_relations(schema: Schema, lists: Sequence[NDArray[Any]]) -> None:
+    """Checks that the ends of each relation's edges are ids within their types."""
+    for relation, edge_index in zip(schema.relations, lists, strict=True):
+        ends = [(kind, schema.counts[kind]) for kind in (relation.source, relation.target)]
+        check_ends("__".join(relation), edge_index, ends)
 
 
 def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any, time_attr: str | None) -> Source:
@@ -227,10 +221,8 @@ def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any, time_
     parts: list[Any] = list(graph.csc()) if typed else [{"": part} for part in graph.csc()]
     found = [_listed(*(part.get(key) for part in parts)) for key in relation_keys(schema)]
     lists = [_host(edge_index) for edge_index in found]
-    for relation, edge_index in zip(schema.relations, lists, strict=True):
-        _check_relation(relation, edge_index, counts) if typed else check_edges(edge_index, counts[""])
-    of_nodes = {} if time_attr is None else node_times(features, schema, time_attr)
-    times = [None] * len(lists) if time_attr is None else edge_times(features, schema, time_attr, lists, of_nodes)
+    _check_relations(schema, lists) if typed else check_edges(lists[0], counts[""])
+    of_nodes, times = times_of(features, schema, time_attr, lists)
     edges = Edges.of_relations(
         schema, [EdgeList(one[0], one[1], times=of_one) for one, of_one in zip(lists, times, strict=True)]
     )

@@ -102,7 +102,7 @@ class InputNodes:
             if kind not in schema.types:
                 known = ", ".join(map(repr, schema.types))
                 raise UsageError(f"input_nodes must be a type or (type, nodes), one of {known}, got {kind!r}")
-        first, count = schema.first_node(kind), schema.num_nodes[schema.types.index(kind)]
+        first, count = schema.first_node(kind), schema.counts[kind]
         inputs = cls.of(nodes, count, input_id)
         until = _until(source, kind, inputs.nodes, times)
         given = None if times is None else torch.as_tensor(times)

@@ -19,57 +19,54 @@ from a3gnn.loader.pyg_attributes import relation_keys, store_of
 NodeTimes: TypeAlias = Mapping[str, NDArray[Any]]
 
 
-def node_times(data: Any, schema: Schema, time_attr: str) -> NodeTimes:
-    """Returns the times of nodes in the attribute `time_attr` of `data`, a `Data`, `HeteroData` or `FeatureStore`.
-
-    Raises:
-        UsageError: They are not one number per node, or one is missing.
-    """
-    times = {kind: _values(data, kind, time_attr) for kind in schema.types}
-    known = {kind: one for kind, one in times.items() if one is not None}
-    counts = dict(zip(schema.types, schema.num_nodes, strict=True))
-    # A copy, because PyG caches its answer in the data.
-    if schema.is_untyped and known and hasattr(data, "is_node_attr") and not copy(data).is_node_attr(time_attr):
-        return {}  # an attribute of edges, which may be as many as nodes
-    return {kind: known_times(one, counts[kind], "node") for kind, one in known.items()}
-
-
-def edge_times(
-    data: Any, schema: Schema, time_attr: str, lists: Sequence[NDArray[Any]], of_nodes: NodeTimes
-) -> list[NDArray[Any] | None]:
-    """Returns when the edges of each relation can be seen, in the order of `lists`; None for one without times.
+def times_of(
+    data: Any, schema: Schema, time_attr: str | None, lists: Sequence[NDArray[Any]]
+) -> tuple[NodeTimes, list[NDArray[Any] | None]]:
+    """Returns the times of nodes, and when the edges of each relation can be seen; None for those without times.
 
     Where nodes have times, an edge can be seen as soon as its source can.
 
     Args:
-        data: As in `node_times`.
+        data: A `Data`, `HeteroData` or `FeatureStore`.
         schema: Its types and relations.
-        time_attr: The attribute with the times.
+        time_attr: The attribute with the times; None if nothing has times.
         lists: The edges of each relation, shape (2, num_edges).
-        of_nodes: The result of `node_times`.
 
     Raises:
-        UsageError: No type and no relation has times, or both do, or no edge comes from a node with a time.
+        UsageError: No type and no relation has times, or both do, or no edge comes from a node with a time; or times
+            of nodes are not one number each, or one is missing.
     """
+    if time_attr is None:
+        return {}, [None] * len(lists)
+    of_nodes = _node_times(data, schema, time_attr)
     if schema.is_untyped and of_nodes:
         own: list[NDArray[Any] | None] = [None]
     else:
         own = [_values(data, key, time_attr) for key in relation_keys(schema)]
-    of_edges = [relation for relation, one in zip(schema.relations, own, strict=True) if one is not None]
+    of_edges = any(one is not None for one in own)
     if of_nodes and of_edges:
         raise UsageError(
             f"time_attr must name an attribute of nodes or of edges, {time_attr!r} is one of both; rename one of them"
         )
     if of_edges:
-        return own
+        return of_nodes, own
     times = [
         of_nodes[relation.source][edges[0]] if relation.source in of_nodes else None
         for relation, edges in zip(schema.relations, lists, strict=True)
     ]
-    if not of_nodes or all(one is None for one in times):
+    if all(one is None for one in times):
         rule = "an attribute of nodes or of edges" if not of_nodes else "an attribute of a type with edges from it"
         raise UsageError(f"time_attr must name {rule}, got {time_attr!r}, which bounds nothing")
-    return times
+    return of_nodes, times
+
+
+def _node_times(data: Any, schema: Schema, time_attr: str) -> NodeTimes:
+    times = {kind: _values(data, kind, time_attr) for kind in schema.types}
+    known = {kind: one for kind, one in times.items() if one is not None}
+    # A copy, because PyG caches its answer in the data.
+    if schema.is_untyped and known and hasattr(data, "is_node_attr") and not copy(data).is_node_attr(time_attr):
+        return {}  # an attribute of edges, which may be as many as nodes
+    return {kind: known_times(one, schema.counts[kind], "node") for kind, one in known.items()}
 
 
 def _values(data: Any, kind: Any, name: str) -> NDArray[Any] | None:

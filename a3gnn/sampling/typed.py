@@ -24,7 +24,6 @@ class TypedSubgraph(NamedTuple):
         tree: The tree of each node, int64, one array per type; None for a single tree of all seeds.
         num_sampled_nodes: New nodes of each hop, seeds first, int64, shape (num_types, hops + 1).
         num_sampled_edges: Edges of each hop, int64, shape (num_relations, hops).
-        places: Place of each node of the `Subgraph` within its type, int32.
     """
 
     n_id: list[NDArray[np.int32]]
@@ -33,7 +32,6 @@ class TypedSubgraph(NamedTuple):
     tree: list[NDArray[np.int64]] | None
     num_sampled_nodes: NDArray[np.int64]
     num_sampled_edges: NDArray[np.int64]
-    places: NDArray[np.int32]
 
 
 def by_type(subgraph: Subgraph, schema: Schema) -> TypedSubgraph:
@@ -55,7 +53,6 @@ def by_type(subgraph: Subgraph, schema: Schema) -> TypedSubgraph:
         None if subgraph.tree is None else [trees[one] for one in of_nodes],
         nodes,
         edges,
-        places,
     )
 
 
