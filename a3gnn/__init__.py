@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from a3gnn.apply.predict import predict
     from a3gnn.apply.train import train
     from a3gnn.config import TrainConfig
+    from a3gnn.evaluation.ranking import rank_pairs
     from a3gnn.graphs.graph import Graph
     from a3gnn.graphs.link_split import check_link_split, link_split
     from a3gnn.loader.link import LinkNeighborLoader
@@ -43,6 +44,7 @@ __all__ = [
     "link_split",
     "pick",
     "predict",
+    "rank_pairs",
     "recommend",
     "train",
     "tune",
@@ -63,6 +65,7 @@ _MODULE_OF = {
     "link_split": "a3gnn.graphs.link_split",
     "pick": "a3gnn.tuning.outcome.pick",
     "predict": "a3gnn.apply.predict",
+    "rank_pairs": "a3gnn.evaluation.ranking",
     "recommend": "a3gnn.tuning.recommend",
     "train": "a3gnn.apply.train",
     "tune": "a3gnn.tuning.tune",

@@ -45,6 +45,11 @@ NAMES: dict[str, tuple[str, ...]] = {
         "a3gnn.graphs.link_split.LinkSplit",
         "a3gnn.graphs.link_split.LinkPart",
         "a3gnn.check_link_split",
+        "a3gnn.rank_pairs",
+        "a3gnn.evaluation.ranking.Ranks",
+        "a3gnn.evaluation.heuristics.popularity",
+        "a3gnn.evaluation.heuristics.repetition",
+        "a3gnn.evaluation.heuristics.item_neighbors",
     ),
     "Your own loop": (
         "a3gnn.Loader",

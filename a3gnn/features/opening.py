@@ -22,9 +22,10 @@ from a3gnn.features.store import FeatureStore
 from a3gnn.features.stored_rows import DenseRows, SparseRows, StoredRows, rows_of
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
-from a3gnn.graphs.halves import halves_beside
+from a3gnn.graphs.halves import halves_beside, values_of
 from a3gnn.sampling.subgraph import Block
 from a3gnn.storage.compiled import readonly
+from a3gnn.storage.mapping import file_behind
 
 #: Returns the nodes whose rows a static cache of a number of bytes holds.
 _Ranked: TypeAlias = Callable[[int], NDArray[np.int32]]
@@ -38,6 +39,7 @@ def open_features(
     *,
     fanouts: Sequence[Any] = (25, 10),
     table: DenseFeatures | SparseFeatures | None = None,
+    cached: NDArray[np.int32] | None = None,
 ) -> FeatureStore:
     """Returns the store of `graph`'s features, or of a `table`'s rows, with `config`'s tier and cache.
 
@@ -55,6 +57,7 @@ def open_features(
         device: Device of the training.
         fanouts: In-neighbors sampled per node, the seeds' hop first, for `access`.
         table: Rows to serve in place of the features, one per node, as memory maps; of `config.feature_dtype`.
+        cached: The nodes of a static cache, int32, sorted; None ranks them by the policy.
 
     Raises:
         UsageError: The policy is dynamic and the rows are sparse; or the table is missing with input_aggregation full,
@@ -65,14 +68,8 @@ def open_features(
     from_disk = config.feature_tier == "disk" or parts is not None
     base = base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
     size, config = (graph.features if table is None else table).shape, config.canonical()
-    rank = partial(
-        cached_nodes,
-        graph,
-        policy=config.cache_policy,
-        fanouts=fanouts,
-        batch_size=config.batch_size,
-        rows=base,
-    )
+    how = {"policy": config.cache_policy, "fanouts": fanouts, "batch_size": config.batch_size, "rows": base}
+    rank: _Ranked = partial(cached_nodes, graph, **how) if cached is None else lambda nbytes: cached
     kept = parts if config.feature_tier == "ram" else None
     if isinstance(base, SparseRows):
         sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)
@@ -87,14 +84,19 @@ def base_rows(graph: Graph, config: TrainConfig, from_disk: bool) -> StoredRows:
     Raises:
         ConfigError: A feature is beyond float16's range.
     """
-    halves = config.feature_dtype == "float16"
-    if from_disk:
+    halves, is_file = config.feature_dtype == "float16", is_on_disk(graph.features) or graph.folder is not None
+    if from_disk and (halves or not is_file):
         graph = graph.on_disk()
         return rows_of(halves_beside(graph, graph.features, "features") if halves else graph.features)
     rows = rows_of(graph.features)
-    if halves:
-        return rows.halved()
-    return rows if graph.folder is None else rows.copied()
+    if from_disk or not (halves or is_file):
+        return rows
+    return rows.halved() if halves else rows.copied()
+
+
+def is_on_disk(features: DenseFeatures | SparseFeatures) -> bool:
+    """Returns whether `features` are memory maps of files that this process opened."""
+    return file_behind(values_of(features)) is not None
 
 
 def _check_table(config: TrainConfig, table: DenseFeatures | SparseFeatures | None) -> None:

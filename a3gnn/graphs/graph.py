@@ -19,6 +19,7 @@ from a3gnn.characteristics import GraphCharacteristics
 from a3gnn.errors import GraphError
 from a3gnn.graphs.arrays import GraphArrays, row_slots
 from a3gnn.graphs.describe import describe
+from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.folder import is_sound, read_folder, write_folder
 from a3gnn.graphs.labels import describe_outputs
 from a3gnn.graphs.load import as_named, load_arrays, load_unlabeled, resplit
@@ -55,6 +56,13 @@ class Graph(GraphArrays):
         from a3gnn.graphs.edges import Edges  # numba is slow to import, and readers of a graph need none
 
         return Edges(self.indptr, self.indices)
+
+    @classmethod
+    def of_nodes(cls, features: DenseFeatures | SparseFeatures) -> Self:
+        """Returns the graph with a node per row of `features`, without edges, labels and training nodes."""
+        nobody, count = np.empty(0, dtype=np.int32), features.shape[0]
+        unlabeled, indptr = np.broadcast_to(np.int64(-1), count), np.zeros(count + 1, dtype=np.int64)
+        return cls("pyg", indptr, nobody, features, unlabeled, nobody, nobody, nobody, num_classes=0)
 
     @classmethod
     def load(cls, spec: str | Path, split: str | Sequence[float] | None = None, split_seed: int = 0) -> Self:

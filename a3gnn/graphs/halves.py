@@ -49,7 +49,7 @@ def halves_beside(graph: Graph, features: DenseFeatures | SparseFeatures, name: 
         GraphError: The folder is damaged or can't be written; the message contains a remedy.
         ConfigError: A value is beyond float16's range.
     """
-    if _values(features).dtype == np.float16:
+    if values_of(features).dtype == np.float16:
         return features
     folder = _folder(graph, name)
     if not folder.is_dir():
@@ -91,7 +91,8 @@ def _make(graph: Graph, features: DenseFeatures | SparseFeatures, folder: Path) 
             write_sparse_table(graph, folder, columns, features.indptr, pieces, dtype)
 
 
-def _values(features: DenseFeatures | SparseFeatures) -> NDArray[np.floating]:
+def values_of(features: DenseFeatures | SparseFeatures) -> NDArray[np.floating]:
+    """Returns the array with the values of `features`."""
     return features.array if isinstance(features, DenseFeatures) else features.data
 
 

@@ -216,7 +216,7 @@ def edges_of(source: Source, asked: LoaderArguments, config: TrainConfig, inputs
     return None
 
 
-def check_typed(source: Source, asked: LoaderArguments, config: TrainConfig, memory_limit: object) -> None:
+def check_typed(source: Source, asked: LoaderArguments, config: TrainConfig) -> None:
     """Checks that no argument or knob needs a graph without types and times if `source` has either.
 
     Raises:
@@ -225,9 +225,8 @@ def check_typed(source: Source, asked: LoaderArguments, config: TrainConfig, mem
     if source.schema.is_untyped and source.edges.times is None:
         return
     values = {
-        "memory_limit": (memory_limit, None),
         "adjs": (asked.adjs, False),
-        "share": (asked.share, None),
+        "cache_policy": (config.cache_policy, "degree"),
         "seed_order": (config.seed_order, "random"),
         "num_partitions": (config.num_partitions, 1),
         "input_aggregation": (config.input_aggregation, "sampled"),

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from weakref import WeakSet, ref
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from a3gnn.config import TrainConfig
 from a3gnn.errors import MemoryLimitError, UsageError
 from a3gnn.evaluation.input_table import FullTable
+from a3gnn.features.opening import is_on_disk
 from a3gnn.features.stored_rows import rows_of
+from a3gnn.features.typed_store import TypedStore
 from a3gnn.loader.memory_level import Level, MemoryLevel
 from a3gnn.loader.memory_model import MOST_GROWTH, MemoryModel, Size
 from a3gnn.loader.model_reading import ModelWatch, cannot_cut, mixing_module, reach_of, width_of
@@ -133,14 +135,18 @@ class LimitedBatches:
         """The limit."""
         return self._level.limit_bytes
 
-    def warm_up(self, batch: MiniBatch) -> None:
+    def warm_up(self, batch: MiniBatch, seeds: SeedFields) -> None:
         """Compiles or loads the kernels by which `batch`, a deferred one, is cut and loaded, before memory is measured.
+
+        Args:
+            batch: A mini-batch of one seed.
+            seeds: What it has of it.
 
         Raises:
             MemoryLimitError: The limit is below the memory in use.
         """
-        share = exact_share(batch.subgraph, 0, 1, Reach(batch.subgraph.num_layers, degrees=True))
-        self._as_data(self._pipeline.read(batch, share), SeedFields(torch.zeros(1, dtype=torch.int64)))
+        share = exact_share(batch.subgraph, 0, 1, self._reach_of(batch.subgraph))
+        self._as_data(self._pipeline.read(batch, share), seeds)
         used = self._level.trimmed().used
         if used >= self.limit_bytes:
             raise MemoryLimitError(
@@ -161,16 +167,16 @@ class LimitedBatches:
         with self._level.watched():
             try:
                 for batch, seeds in loaded:
-                    yield self.serve(batch, seeds.input_id, transform)
+                    yield self.serve(batch, seeds, transform)
                     self._finish()
             finally:
                 self._under_way = self._whole = None
 
-    def serve(self, batch: MiniBatch, input_id: Tensor, transform: Transform) -> Any:
+    def serve(self, batch: MiniBatch, seeds: SeedFields, transform: Transform) -> Any:
         """Returns `batch` in the form for the loop: whole if it is expected to fit, else a `CutBatch`."""
         self.batches += 1
-        loop = ShareLoop(self, batch, input_id, transform)
-        model, size = self._models[torch.is_grad_enabled()], _size(batch.subgraph)
+        loop = ShareLoop(self, batch, seeds, transform)
+        model, size = self._models[torch.is_grad_enabled()], self.size_of(batch.subgraph)
         if len(model):
             loop.whole = loaded = self._fits_whole(size, model)
         else:
@@ -183,7 +189,7 @@ class LimitedBatches:
                 self._refuse(size, model if len(model) else None, cannot_cut(name))
             return CutBatch(loop)
         self._begin(size, model)
-        data = self._read(loop, batch.subgraph, input_id)
+        data = self._read(loop, batch.subgraph, seeds)
         data.seed_share = 1.0
         loop.attach(data)
         self._whole = loop
@@ -197,7 +203,7 @@ class LimitedBatches:
             UsageError: The model can't be trained on shares.
         """
         batch, recorded = loop.batch, torch.is_grad_enabled()
-        model, size = self._models[recorded], _size(batch.subgraph)
+        model, size = self._models[recorded], self.size_of(batch.subgraph)
         data = loop.data()
         if loop.whole and data is not None:
             with self._watch(batch.subgraph, recorded, is_cut=False):
@@ -217,19 +223,19 @@ class LimitedBatches:
             high = low + part.num_seeds
             is_cut = part.num_seeds < batch.num_seeds
             self.shares += is_cut
-            self._begin(_size(part), model)
+            self._begin(self.size_of(part), model)
             with self._watch(batch.subgraph, recorded, is_cut=is_cut):
-                yield self._share(loop, part, loop.input_id[low:high])
+                yield self._share(loop, part, loop.seeds.within(low, high))
             self._note(self._end())
             low = high
 
-    def _share(self, loop: ShareLoop, part: Subgraph, input_id: Tensor) -> Any:
-        data = self._read(loop, part, input_id)
+    def _share(self, loop: ShareLoop, part: Subgraph, seeds: SeedFields) -> Any:
+        data = self._read(loop, part, seeds)
         data.seed_share = part.num_seeds / loop.batch.num_seeds
         return data
 
-    def _read(self, loop: ShareLoop, part: Subgraph, input_id: Tensor) -> Any:
-        data = self._as_data(self._pipeline.read(loop.batch, part), SeedFields(input_id))
+    def _read(self, loop: ShareLoop, part: Subgraph, seeds: SeedFields) -> Any:
+        data = self._as_data(self._pipeline.read(loop.batch, part), seeds)
         data = data if loop.transform is None else loop.transform(data)
         try:
             known: Callable[[], Any] = ref(data)
@@ -238,7 +244,7 @@ class LimitedBatches:
             raise UsageError(
                 f"transform must return an object that takes attributes with memory_limit, got {type(data).__name__}"
             ) from error
-        self._served = [*self._served[-1:], (known, self._bytes_of(_size(part)))]
+        self._served = [*self._served[-1:], (known, self._bytes_of(self.size_of(part)))]
         return data
 
     def _parts(self, whole: Subgraph, model: MemoryModel, recorded: bool) -> Iterator[Subgraph]:
@@ -246,19 +252,19 @@ class LimitedBatches:
         low = 0
         while low < whole.num_seeds:
             part = self._largest(whole, low, model, recorded) if len(model) else self._first(whole)
-            self._last[recorded] = part.num_seeds, _size(part)
+            self._last[recorded] = part.num_seeds, self.size_of(part)
             yield part
             low += part.num_seeds
 
     def _first(self, whole: Subgraph) -> Subgraph:
         """Returns a first share, small in nodes and edges: neighborhoods of few seeds may be most of the mini-batch."""
-        most, room = _size(whole), self._level.cap_bytes - self._level.trimmed().used
+        most, room = self.size_of(whole), self._level.cap_bytes - self._level.trimmed().used
         seeds = max(1, int(whole.num_seeds * _FIRST))
         while True:
             part = exact_share(whole, 0, seeds, self._reach_of(whole))
-            if seeds == 1 and self._least(_size(part)) > room:
-                self._refuse(_size(part), None)
-            over = max(_size(part).over(most) / _FIRST, self._guess(part) / max(room, 1))
+            if seeds == 1 and self._least(self.size_of(part)) > room:
+                self._refuse(self.size_of(part), None)
+            over = max(self.size_of(part).over(most) / _FIRST, self._guess(part) / max(room, 1))
             if over <= 1 or seeds == 1:
                 return part
             seeds = max(1, min(seeds - 1, int(seeds / over)))
@@ -266,13 +272,13 @@ class LimitedBatches:
     def _largest(self, whole: Subgraph, low: int, model: MemoryModel, recorded: bool) -> Subgraph:
         """Returns the share from seed `low` on that fits, with about as many seeds as each one after it."""
         left, fitting = whole.num_seeds - low, None
-        seeds, size = self._last.get(recorded, (whole.num_seeds, _size(whole)))
+        seeds, size = self._last.get(recorded, (whole.num_seeds, self.size_of(whole)))
         room, roomy = self._rooms(size, model)
         most = max(1, int(seeds * min(roomy if roomy >= 1 else room, MOST_GROWTH)))
         seeds = -(-left // -(-left // most))
         while True:
             part = exact_share(whole, low, low + seeds, self._reach_of(whole))
-            size = _size(part)
+            size = self.size_of(part)
             near = model.within_reach(size) or seeds == 1
             room, roomy = self._rooms(size, model) if near else (1 / 2, 1 / 2)
             if roomy >= 1 or (seeds == 1 and room >= 1):
@@ -411,14 +417,14 @@ class LimitedBatches:
 
     def _guess(self, part: Subgraph) -> float:
         """Returns a guess, too large rather than too small, of the bytes of a pass before any was measured."""
-        own, size, layers = self._pipeline.store.num_features, _size(part), part.num_layers
+        own, size, layers = self._pipeline.store.num_features, self.size_of(part), part.num_layers
         if self._model is None:
             width, entry_bytes = _SAFETY * max(own, _WIDTH), 4
         else:
             width, layers = max(own, width_of(self._model)), self._reach_of(part).layers or 2 * layers
             entry_bytes = max((weight.element_size() for weight in self._model.parameters()), default=4)
         rows = layers * (_ROWS_PER_NODE * size.nodes + _ROWS_PER_EDGE * size.edges)
-        return float(entry_bytes * width * rows + self._least(Size(0, 0)) + _BESIDE_ROWS)
+        return float(entry_bytes * width * rows + self._least(Size(0, 0, 0)) + _BESIDE_ROWS)
 
     def _least(self, size: Size) -> int:
         """Returns the bytes that a first pass takes for certain: its features and edges, and the known gradients."""
@@ -430,9 +436,16 @@ class LimitedBatches:
         ]
         return self._bytes_of(size) + sum(weight.nbytes for weight in missing)
 
+    def size_of(self, subgraph: Subgraph) -> Size:
+        """Returns the size of a mini-batch or share."""
+        store, nodes = self._pipeline.store, subgraph.num_nodes
+        is_typed = isinstance(store, TypedStore)
+        inputs = store.served_bytes(subgraph.n_id) if is_typed else 4 * store.num_features * nodes
+        return Size(nodes, subgraph.num_edges, inputs)
+
     def _bytes_of(self, size: Size) -> int:
         """Returns the bytes of a mini-batch's features and edges."""
-        return size.nodes * (4 * self._pipeline.store.num_features + 8) + 16 * size.edges
+        return size.inputs + 8 * size.nodes + 16 * size.edges
 
     def _refuse(self, size: Size, model: MemoryModel | None, reason: str = "") -> NoReturn:
         """Raises the error that names the smallest limit for a pass; without a `model`, the least that it can be."""
@@ -477,7 +490,7 @@ class ShareLoop:
     Args:
         limited: Cuts.
         batch: The deferred mini-batch.
-        input_id: The `input_id` of its seeds.
+        seeds: What it has of its seeds.
         transform: The user's change of mini-batches and shares, or None.
 
     Attributes:
@@ -485,14 +498,14 @@ class ShareLoop:
         called: Whether the loop has asked for shares.
     """
 
-    def __init__(self, limited: LimitedBatches, batch: MiniBatch, input_id: Tensor, transform: Transform) -> None:
-        self._limited, self.batch, self.input_id, self.transform = limited, batch, input_id, transform
+    def __init__(self, limited: LimitedBatches, batch: MiniBatch, seeds: SeedFields, transform: Transform) -> None:
+        self._limited, self.batch, self.seeds, self.transform = limited, batch, seeds, transform
         self.data: Callable[[], Any] = lambda: None  # a weak reference: the data refers to this loop
         self.whole = self.called = False
 
     def growth(self) -> str:
         """Returns the text about memory that grows outside the loader, if the mini-batch would fit without it."""
-        return self._limited.growth_beside(_size(self.batch.subgraph))
+        return self._limited.growth_beside(self._limited.size_of(self.batch.subgraph))
 
     def attach(self, data: Any) -> None:
         """Gives `data`, the whole mini-batch, the method `shares`."""
@@ -521,22 +534,26 @@ class CutBatch:
     Attributes:
         batch_size: Seeds.
         input_id: Their `input_id`, int64.
-        n_id: Node ids, int64; the seeds come first.
+        n_id: Node ids, int64; the seeds come first. Missing where there are types.
         shares: Returns an iterator over the shares.
     """
 
     def __init__(self, loop: ShareLoop) -> None:
         self.shares = loop
-        self.batch_size, self.input_id = loop.batch.num_seeds, loop.input_id
-        self.n_id = torch.from_numpy(loop.batch.subgraph.n_id).long()
+        self.batch_size, self.input_id = loop.batch.num_seeds, loop.seeds.input_id
+        if loop.batch.subgraph.rows is None:
+            self.n_id = torch.from_numpy(loop.batch.subgraph.n_id).long()
 
     def __repr__(self) -> str:
-        return f"CutBatch(batch_size={self.batch_size}, num_nodes={len(self.n_id)})"
+        return f"CutBatch(batch_size={self.batch_size}, num_nodes={self.shares.batch.subgraph.num_nodes})"
+
+    def __getitem__(self, kind: Any) -> NoReturn:
+        self.__getattr__(str(kind))
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             raise AttributeError(name)
-        nodes = count(len(self.n_id), "node")
+        nodes = count(self.shares.batch.subgraph.num_nodes, "node")
         grown = self.shares.growth()
         raise MemoryLimitError(
             f"{name} is in the shares of this mini-batch, whose {nodes} may pass memory_limit as a whole. "
@@ -556,13 +573,15 @@ def placed(source: Source, config: TrainConfig, limit_bytes: int, *, is_own: boo
     graph = source.graph
     if not source.reads_x or graph.is_parted or config.feature_tier == "disk":
         return source, config
-    halved = 2 if config.feature_dtype == "float16" and graph.folder is not None else 1
-    copied, room = rows_of(graph.features).nbytes // halved, limit_bytes - host_bytes()
-    if graph.folder is None:
+    of_types = [one for one in source.features if one is not None]
+    is_file = graph.folder is not None or all(map(is_on_disk, of_types))
+    halved = 2 if config.feature_dtype == "float16" and is_file else 1
+    copied, room = sum(rows_of(one).nbytes for one in of_types) // halved, limit_bytes - host_bytes()
+    if not is_file:
         room += copied  # it is loaded already
-    if copied <= _MOST_FEATURES * room or (graph.folder is None and not is_own):
+    if copied <= _MOST_FEATURES * room or not (is_file or (is_own and source.of_types is None)):
         return source, config
-    return source if graph.folder is not None else source_of(graph.on_disk()), config.replace(feature_tier="disk")
+    return source if is_file else source_of(graph.on_disk()), config.replace(feature_tier="disk")
 
 
 def check_limited(subgraph_type: str, device: Any, share: Any, model: Any) -> None:
@@ -597,10 +616,6 @@ def check_table(table: FullTable, model: Any) -> None:
             "memory_limit needs input_aggregation sampled for gcn, got full, whose degrees a share lacks; tune with "
             "fix={'input_aggregation': 'sampled'}"
         )
-
-
-def _size(subgraph: Subgraph) -> Size:
-    return Size(subgraph.num_nodes, subgraph.num_edges)
 
 
 def _shown(size: Size) -> str:

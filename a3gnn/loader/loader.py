@@ -38,8 +38,9 @@ from a3gnn.loader.arguments import (
 )
 from a3gnn.loader.full_table import table_for
 from a3gnn.loader.limited import LimitedBatches, check_limited, check_table, placed
+from a3gnn.loader.pyg_attributes import store_of
 from a3gnn.loader.pyg_batch import PygBatches
-from a3gnn.loader.pyg_source import Source, data_of, has_moved, opened, shared_x, source_of
+from a3gnn.loader.pyg_source import Source, data_of, opened, read_x, source_of, state_of
 from a3gnn.loader.seeds import InputNodes, SeedFields, SeedPlan
 from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions
@@ -316,7 +317,7 @@ class Loader(SeedLoader):
         data = opened(data)
         source = source_of(data, weight_attr, custom_cls, time_attr)
         fanouts = self._checked_fanouts(num_neighbors, source, config)
-        check_typed(source, asked, config, memory_limit)
+        check_typed(source, asked, config)
         if limit is not None:
             source, config = placed(source, config, limit, is_own=isinstance(data, str | os.PathLike))
             held = held._replace(config=config)
@@ -340,6 +341,7 @@ class Loader(SeedLoader):
                 table=table.rows,
                 dtype=table.dtype,
                 edges=edges_of(source, asked, config, self._inputs),
+                features=source.of_types,
                 replace=asked.replace,
                 disjoint=asked.disjoint,
                 last=temporal_strategy == "last",
@@ -361,8 +363,8 @@ class Loader(SeedLoader):
         # attributes may be deleted later.
         self._given = given | {"data": data_of(data, source), "config": held, "batch_size": None, "num_workers": None}
         self._given["model"] = None  # it need not be picklable
-        self._shared_x = shared_x(data, source)
-        self._graph = source.graph
+        self._x, self._num_nodes = read_x(data, source), source.graph.num_nodes
+        self._x_states = {kind: state_of(x) for kind, x in self._x.items()}
         self.limited = None if limit is None else self._within(limit, asked, device, model)
         self._own = frozenset(self.__dict__) | {"_own"}
 
@@ -377,16 +379,19 @@ class Loader(SeedLoader):
         """Returns a copy's state, without threads: the arguments, the next epoch, and attributes set from outside."""
         more = {name: value for name, value in self.__dict__.items() if name not in self._own}
         given = self._given | {"transform": self.transform}
-        if self._shared_x is not None:  # as an array, because torch moves the memory of pickled tensors
+        arrays = {kind: x.numpy() for kind, x in self._x.items() if not x.requires_grad}
+        if arrays:  # because torch moves the memory of pickled tensors
             given["data"] = copy(given["data"])
-            given["data"].x = self._shared_x.numpy()
+            for kind, x in arrays.items():
+                store_of(given["data"], kind).x = x
         counts = self._epoch, self._calls
-        return {"given": given, "tensor": self._shared_x is not None, "counts": counts, "more": more}
+        return {"given": given, "arrays": [*arrays], "counts": counts, "more": more}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.clear()  # because torch forbids changes of a finished loader
-        if state["tensor"]:
-            state["given"]["data"].x = torch.from_numpy(state["given"]["data"].x)
+        for kind in state["arrays"]:
+            store = store_of(state["given"]["data"], kind)
+            store.x = torch.from_numpy(store.x)
         with warnings.catch_warnings():  # the original loader has already warned
             warnings.simplefilter("ignore")
             type(self).__init__(self, **state["given"])
@@ -412,7 +417,7 @@ class Loader(SeedLoader):
             batch, seeds = next(loaded)
             if self.limited is None:
                 return self._served(batch, seeds)
-            return self.limited.serve(batch, seeds.input_id, self.transform)
+            return self.limited.serve(batch, seeds, self.transform)
 
     collate_fn = __call__
 
@@ -465,7 +470,7 @@ class Loader(SeedLoader):
         if not is_data(self.data):
             return f"{type(self.data).__name__} in place of a PyG Data"
         seeds = [batch.seeds for batch in self._pipeline.plan(0)][: len(self)]
-        is_whole = np.array_equal(np.concatenate(seeds), np.arange(self._graph.num_nodes))
+        is_whole = np.array_equal(np.concatenate(seeds), np.arange(self._num_nodes))
         return None if is_whole and not self._plan.is_given else "nodes in another order, or not all of them"
 
     def _get_iterator(self) -> EpochIterator:
@@ -511,17 +516,19 @@ class Loader(SeedLoader):
                 yield batch, fields.popleft()
 
     def _follow_x(self) -> None:
-        """Rebuilds the pipeline if torch has moved the memory of its features."""
-        if self._shared_x is not None and has_moved(self._shared_x, self._graph):
+        """Rebuilds the pipeline if the memory of its features has moved."""
+        if any(state_of(x) != self._x_states[kind] for kind, x in self._x.items()):
             self.__setstate__(self.__getstate__())
 
     def _within(self, limit: int, asked: LoaderArguments, device: Any, model: Any) -> LimitedBatches:
         """Returns what serves this loader's mini-batches within `limit` bytes."""
         check_limited(asked.subgraph_type, device, asked.share, model)
         limited = LimitedBatches(limit, self._pipeline, self._as_data, model)
+        until = None if self._inputs.until is None else self._inputs.until[:1]
         first = self._pipeline.plan(0)[0]
-        with closing(self._pipeline.load(_CALLS, [changed(first, seeds=first.seeds[:1])])) as batches:  # type: ignore[type-var]
-            limited.warm_up(next(batches))
+        first = changed(first, seeds=first.seeds[:1], until=until)
+        with closing(self._pipeline.load(_CALLS, [first])) as batches:  # type: ignore[type-var]
+            limited.warm_up(next(batches), self._inputs.fields_at(np.zeros(1, dtype=np.int64)))
         return limited
 
     def _served(self, batch: MiniBatch, seeds: SeedFields) -> Any:

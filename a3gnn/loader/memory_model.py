@@ -33,14 +33,15 @@ _FORGOTTEN_AFTER, _ON_TRIAL = 4, 2
 
 
 class Size(NamedTuple):
-    """The size of a mini-batch, or of a share: its nodes and its edges."""
+    """The size of a mini-batch, or of a share: its nodes, its edges, and the bytes of its features."""
 
     nodes: int
     edges: int
+    inputs: int = 0
 
     def over(self, other: Size) -> float:
-        """Returns the larger of the two ratios to `other`."""
-        return max(self.nodes / max(other.nodes, 1), self.edges / max(other.edges, 1))
+        """Returns the largest of the ratios to `other`."""
+        return max(one / max(of_other, 1) for one, of_other in zip(self, other, strict=True))
 
 
 class _Pass(NamedTuple):
@@ -53,10 +54,10 @@ class _Pass(NamedTuple):
 class MemoryModel:
     """Predicts the bytes of a pass above what was in use before it.
 
-    The peak of a pass is the largest of many sums over its nodes and edges, besides a constant for the weights'
-    gradients. So it grows at most in proportion to the larger ratio of sizes, which bounds it from any measured pass. A
-    line in nodes and edges, fitted with coefficients >= 0, is closer, and applies within the bounds. The margin on top
-    falls with the number of measured passes, and has the largest error of the remembered predictions.
+    The peak of a pass is the largest of many sums over its nodes, edges and features, besides a constant for the
+    weights' gradients. So it grows at most in proportion to the largest ratio of sizes, which bounds it from any
+    measured pass. A line in nodes and edges, fitted with coefficients >= 0, is closer, and applies within the bounds.
+    The margin on top falls with the number of measured passes, and has the largest error of the remembered predictions.
     """
 
     def __init__(self) -> None:
@@ -129,7 +130,7 @@ class MemoryModel:
             return most
         smaller = [known.taken for known in self._passes if known.size.over(size) <= 1]
         least = float(np.median(smaller)) if smaller else 0.0
-        return max(min(float(self._line @ (1.0, *size)), most), min(least, most))
+        return max(min(float(self._line @ (1.0, size.nodes, size.edges)), most), min(least, most))
 
 
 def _scaled(known: _Pass, size: Size) -> float:
@@ -140,7 +141,7 @@ def _scaled(known: _Pass, size: Size) -> float:
 
 def _fitted(passes: deque[_Pass]) -> NDArray[np.float64]:
     """Returns a constant and the bytes per node and edge, all >= 0, with the smallest squared relative errors."""
-    known = np.array([(1.0, *one.size, one.taken) for one in passes])
+    known = np.array([(1.0, one.size.nodes, one.size.edges, one.taken) for one in passes])
     weights = 1 / np.maximum(known[:, 3], _PAGES_BYTES)
     left, right = known[:, :3] * weights[:, None], known[:, 3] * weights
     scale = np.maximum(np.abs(left).max(axis=0), np.finfo(float).tiny)

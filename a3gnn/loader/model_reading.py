@@ -5,10 +5,10 @@ PyG's modules are recognized by name, so that nothing is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -29,6 +29,7 @@ _BY_ROW = frozenset(
         "ResGatedGraphConv",
         "GENConv",
         "NNConv",
+        "HGTConv",
     )
 )
 #: Those that also read the degree of each in-neighbor.
@@ -48,13 +49,36 @@ def reach_of(modules: Iterable[nn.Module], calls: int = 0) -> Reach:
 
     Args:
         modules: The model, or all of its modules that were called; inner modules count too.
-        calls: How often convolutions were called in one pass, if that is known.
+        calls: How many layers of convolutions were called in one pass, if that is known (`layers_of`).
     """
-    convolutions = [module for module in _all_of(modules) if is_convolution(module)]
+    everything = [*_all_of(modules)]
+    convolutions = [module for module in everything if is_convolution(module)]
     names = [_native_name(module) for module in convolutions]
     if not all(name in _BY_ROW or name in _BY_DEGREE for name in names):
         return Reach(None, degrees=True)
-    return Reach(max(calls, len(convolutions)), degrees=not _BY_DEGREE.isdisjoint(names))
+    layers = layers_of(everything, dict.fromkeys(convolutions, 1))
+    return Reach(max(calls, layers), degrees=not _BY_DEGREE.isdisjoint(names))
+
+
+def layers_of(modules: Iterable[nn.Module], calls: Mapping[nn.Module, int]) -> int:
+    """Returns how many layers the `calls` of convolutions are, one after the other.
+
+    Convolutions of several relations in one dict, as in a `HeteroConv` or a model by `to_hetero`, are one layer.
+
+    Args:
+        modules: All modules of the model.
+        calls: How often each convolution and each `HeteroConv` was called.
+    """
+    layer: dict[nn.Module, nn.Module] = {}
+    for module in modules:
+        inner = getattr(module, "convs", None) if _native_name(module) == "HeteroConv" else module
+        if isinstance(inner, nn.ModuleDict) and all(name.count("__") > 1 for name in inner._modules):
+            layer |= dict.fromkeys(inner.children(), inner) | {module: inner}
+    most: dict[nn.Module, int] = {}
+    for module, number in calls.items():
+        key = layer.get(module, module)
+        most[key] = max(most.get(key, 0), number)
+    return sum(most.values())
 
 
 def mixing_module(modules: Iterable[nn.Module]) -> str | None:
@@ -96,7 +120,7 @@ class ModelWatch:
 
     Args:
         reach: The part of the mini-batch that the share contains.
-        learned: Called at the end with the modules that were called, and the calls of convolutions in one pass.
+        learned: Called at the end with the modules that were called, and the layers of convolutions in one pass.
         is_cut: Whether it was cut. If not, everything is allowed.
         model: The user's model, if it is known; its modules have been checked.
     """
@@ -111,7 +135,8 @@ class ModelWatch:
     ) -> None:
         self._reach, self._learned, self._is_cut, self._model = reach, learned, is_cut, model
         self._handles: list[Any] = []
-        self._depth = self._calls = self._most_calls = 0
+        self._depth = self._layers = self._most_layers = 0
+        self._calls = WeakKeyDictionary[nn.Module, int]()
         self._called: WeakSet[nn.Module] = WeakSet()
 
     def __enter__(self) -> Self:
@@ -124,12 +149,17 @@ class ModelWatch:
     ) -> None:
         for handle in self._handles:
             handle.remove()
-        self._learned(self._called, self._most_calls)
+        self._learned(self._called, self._most_layers)
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         self._called.add(module)
-        self._calls = (self._calls if self._depth else 0) + is_convolution(module)
-        self._most_calls = max(self._most_calls, self._calls)
+        if not self._depth:
+            self._calls.clear()
+            self._layers = 0
+        if is_convolution(module) or _native_name(module) == "HeteroConv":
+            self._calls[module] = self._calls.get(module, 0) + 1
+            self._layers = layers_of(_all_of(self._called), self._calls)
+            self._most_layers = max(self._most_layers, self._layers)
         self._depth += 1
         if self._is_cut:
             self._check()
@@ -147,7 +177,7 @@ class ModelWatch:
         name = None if known else mixing_module(self._called)
         if name is not None:
             raise UsageError(f"{cannot_cut(name)} Or pass model=model to Loader, which then keeps mini-batches whole")
-        read = reach_of([] if known else self._called, self._calls)
+        read = reach_of([] if known else self._called, self._layers)
         most = self._reach.layers
         if most is not None and (read.layers is None or read.layers > most):
             found = "one that may read rows of any distance" if read.layers is None else f"{read.layers}"

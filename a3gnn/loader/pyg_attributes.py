@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,18 +11,13 @@ import torch
 from torch import Tensor
 
 from a3gnn.errors import GraphError, UsageError
-from a3gnn.features.row_kernels import locate
-from a3gnn.features.row_table import RowTable, gather, row_like
 from a3gnn.graphs.graph import Graph
 from a3gnn.graphs.schema import Schema
 from a3gnn.pipeline.pyg_edges import BatchEdges
-from a3gnn.pipeline.stages import BufferPool
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore, HeteroData
 
-# Buffers that a column keeps for later mini-batches: the one in use and the next. Guess.
-_SPARE = 2
 #: The sampled structure, and PyG's node count.
 STRUCTURE = ("edge_index", "adj_t", "num_nodes")
 
@@ -45,29 +40,6 @@ class _Column(NamedTuple):
             return torch.from_numpy(np.take(self.values, ids.numpy(), axis=self.dim))
         taken: Tensor = self.values.index_select(self.dim, ids.to(self.values.device))
         return taken
-
-
-class _Rows:
-    """Rows of float32 on the host, gathered by the compiled kernel into memory of earlier mini-batches.
-
-    Args:
-        values: A matrix that `is_plain`. Torch may move its memory, so each call asks where it is. While the matrix has
-            another shape, or is not plain any more, torch gathers.
-    """
-
-    def __init__(self, values: Tensor) -> None:
-        self._values, self._shape = values, values.shape
-        self._buffers = BufferPool(values.shape[1], spare=_SPARE)
-
-    def of(self, ids: Tensor) -> Tensor:
-        """Returns the rows `ids`, int32 or int64, in range."""
-        if self._values.shape != self._shape or not is_plain(self._values):
-            return self._values.index_select(0, ids)
-        memory, out = self._values.numpy(), self._buffers.lend(len(ids))
-        addresses = np.empty(len(ids), dtype=np.int64)
-        locate(memory.ctypes.data, memory.strides[0], ids.int().numpy(), addresses)
-        gather(RowTable(addresses, row_like(memory), (memory,)), out.numpy())
-        return out
 
 
 class GraphAttributes:
@@ -98,7 +70,7 @@ class StoreColumns:
         names = [name for name in store.keys() if name not in (*STRUCTURE, *without)]  # noqa: SIM118
         of_nodes = [name for name in names if store.is_node_attr(name)]
         of_edges = [name for name in names if name not in of_nodes and store.is_edge_attr(name)]
-        self._of_nodes = {name: _gathered(_column(data, store, name)) for name in of_nodes}
+        self._of_nodes = {name: _column(data, store, name) for name in of_nodes}
         self.of_edges = {name: _column(data, store, name) for name in of_edges}
         self._counts_nodes = "num_nodes" in store
         self._has_edge_index = "edge_index" in store or self.adjacency is None
@@ -128,13 +100,16 @@ class DataAttributes:
     Args:
         data: Mini-batches have its class.
         schema: Its types and relations.
-        without: Names of attributes to leave out.
+        read: Types whose x is left out, because it is read as features.
     """
 
-    def __init__(self, data: Data | HeteroData, schema: Schema, without: tuple[str, ...] = ()) -> None:
+    def __init__(self, data: Data | HeteroData, schema: Schema, read: Collection[str] = ()) -> None:
         self._schema, asked, self._of_graph = schema, copy(data), copy(data)
         kinds: list[Any] = [*schema.types, *relation_keys(schema)]
-        self._columns = {kind: StoreColumns(data, store_of(asked, kind), without) for kind in dict.fromkeys(kinds)}
+        self._columns = {
+            kind: StoreColumns(data, store_of(asked, kind), ("x",) if kind in read else ())
+            for kind in dict.fromkeys(kinds)
+        }
         for kind, columns in self._columns.items():
             for name in columns.names:
                 del store_of(self._of_graph, kind)[name]
@@ -249,19 +224,6 @@ def _for_layers(name: str, values: Any) -> Any:
     """Returns the attribute's values; casts a 16-bit x to float32, the layers' dtype, without loss of precision."""
     halves = name == "x" and isinstance(values, Tensor) and values.dtype in (torch.float16, torch.bfloat16)
     return values.float() if halves else values
-
-
-def _gathered(column: _Column) -> _Column | _Rows:
-    """Returns the column as rows that the compiled kernel gathers, if it can."""
-    return _Rows(column.values) if column.dim == 0 and is_plain(column.values) else column
-
-
-def is_plain(values: Any) -> bool:
-    """Returns whether `values` is a contiguous matrix of float32 on the host that needs no gradient."""
-    if type(values) is not Tensor or values.layout is not torch.strided or values.device.type != "cpu":
-        return False
-    rows = values.dtype == torch.float32 and values.ndim == 2 and values.shape[1] > 0
-    return rows and values.is_contiguous() and not values.requires_grad
 
 
 def _column(data: Any, store: Any, name: str) -> _Column:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from a3gnn.features.typed_store import TypedRows
 from a3gnn.loader.pyg_attributes import relation_keys, store_of
 from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import SeedFields
@@ -87,10 +88,12 @@ class PygBatches:
             seeds: What else is written of its seeds.
         """
         subgraph = batch.subgraph
-        view = self._typed(subgraph) if subgraph.rows is not None else self._untyped(batch)
+        view = self._untyped(batch) if batch.typed is None else self._typed(subgraph, batch.typed)
         data = self._source.attributes(view.n_id, view.edges)
         if self._source.reads_x:  # float32, whatever the stored dtype
-            data.x = batch.x.to_dense() if batch.x.is_sparse_csr else batch.x
+            for kind, x in zip(self._schema.types, (batch.x,) if batch.typed is None else batch.typed.x, strict=True):
+                if x is not None:
+                    store_of(data, kind).x = x.to_dense() if x.is_sparse_csr else x
             if batch.aggregator is not None and not self._adjs:
                 data.x = table_input(batch, view.edges[0].edge_index, self._degrees)
         self._put_sampled(data, view)
@@ -122,13 +125,14 @@ class PygBatches:
             if view.new_nodes is not None:
                 store.num_sampled_edges = view.new_edges[place]
 
-    def _typed(self, subgraph: Subgraph) -> _View:
+    def _typed(self, subgraph: Subgraph, rows: TypedRows) -> _View:
+        typed, dtype, device = rows.view, self._source.like.dtype, self._source.like.device
         if self._type == "induced":
             assert isinstance(self._sampler, Sampler)
             indptr, sources, e_id = self._sampler.induced(subgraph.n_id)
             sizes = (subgraph.num_nodes, subgraph.num_nodes)  # the edges of all nodes are one hop
             subgraph = Subgraph(subgraph.n_id, indptr, sources, sizes, e_id, subgraph.tree)
-        typed, dtype, device = by_type(subgraph, self._schema), self._source.like.dtype, self._source.like.device
+            typed = by_type(subgraph, self._schema)
         assert typed.e_id is not None, "PyG's data has edges with ids"
         lists = [torch.from_numpy(one).to(device, dtype) for one in typed.edge_index]
         edges = [BatchEdges(one, torch.from_numpy(ids)) for one, ids in zip(lists, typed.e_id, strict=True)]

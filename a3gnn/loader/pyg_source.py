@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,9 +31,11 @@ from a3gnn.loader.pyg_attributes import (
     StoreAttributes,
     TransposedAdjacency,
     relation_keys,
+    store_of,
 )
 from a3gnn.loader.times import NodeTimes, times_of
 from a3gnn.parts.opening import graph_of
+from a3gnn.storage.mapping import file_behind
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, FeatureStore, GraphStore, HeteroData
@@ -44,10 +46,11 @@ class Source:
     """The sampled edges and the served attributes.
 
     Attributes:
-        graph: The nodes, and each edge once; where there are types, the nodes alone. It has features if `reads_x`.
+        graph: The nodes, and each edge once; where there are types, the nodes alone.
         edges: All edges with their ids; for an a3gnn graph, its edges; empty for a graph in parts.
-        attributes: Makes a mini-batch's `Data`, without x if `reads_x`.
-        reads_x: Whether `x` is read as features through tiers and caches; if not, it is an attribute.
+        attributes: Makes a mini-batch's `Data`, without the x of types that have `features`.
+        features: What is read through tiers and caches as the x of each type; None for a type whose x, if it has one,
+            is an attribute. Without types, the features of `graph`, if any.
         like: An empty tensor with the dtype and the device of `edge_index`.
         has_edge_ids: Whether mini-batches have e_id.
         node_times: The time of each node, by type, where nodes have times.
@@ -56,10 +59,20 @@ class Source:
     graph: Graph
     edges: Edges
     attributes: Attributes
-    reads_x: bool
+    features: tuple[DenseFeatures | SparseFeatures | None, ...]
     like: torch.Tensor
     has_edge_ids: bool
     node_times: NodeTimes = field(default_factory=dict)
+
+    @property
+    def reads_x(self) -> bool:
+        """Whether x is read through tiers and caches, of at least one type."""
+        return any(one is not None for one in self.features)
+
+    @property
+    def of_types(self) -> tuple[DenseFeatures | SparseFeatures | None, ...] | None:
+        """The `features` where there are types, else None."""
+        return None if self.schema.is_untyped else self.features
 
     @property
     def schema(self) -> Schema:
@@ -115,7 +128,7 @@ def source_of(
     if graph.is_parted:  # its edges are remote; `Pipeline` refuses uses of them
         rows = np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32)
     edges = Edges(*rows, ids=np.empty(0, dtype=np.int32))
-    return Source(graph, edges, GraphAttributes(graph), True, torch.empty(0, dtype=torch.int64), False)
+    return Source(graph, edges, GraphAttributes(graph), (graph.features,), torch.empty(0, dtype=torch.int64), False)
 
 
 def data_of(data: Any, source: Source) -> Any:
@@ -125,20 +138,22 @@ def data_of(data: Any, source: Source) -> Any:
     return source.graph if isinstance(data, str | os.PathLike) and not source.graph.is_parted else data
 
 
-def shared_x(data: Any, source: Source) -> torch.Tensor | None:
-    """Returns the tensor x of `data` whose memory the features of `source` may share, or None."""
-    x = data.get("x") if is_data(data) and source.reads_x else None
-    return x if isinstance(x, torch.Tensor) and x.layout == torch.strided else None
+def read_x(data: Any, source: Source) -> dict[str, torch.Tensor]:
+    """Returns the tensors x of `data`, by type, whose memory the features of `source` may share."""
+    if not (is_data(data) or is_hetero(data)):
+        return {}
+    read = [kind for kind, one in zip(source.schema.types, source.features, strict=True) if one is not None]
+    tensors = {kind: store_of(data, kind)["x"] for kind in read}
+    return {kind: x for kind, x in tensors.items() if isinstance(x, torch.Tensor) and x.layout == torch.strided}
 
 
-def has_moved(x: torch.Tensor, graph: Graph) -> bool:
-    """Returns whether torch has moved `x` and freed the memory that it shared with the features of `graph`.
+def state_of(x: torch.Tensor) -> tuple[Any, ...]:
+    """Returns what changes with the memory of `x`, or with the way that `Source` takes it.
 
-    Torch moves a tensor into shared memory by `share_memory_`, or when it sends the tensor to another process.
+    Torch moves a tensor into shared memory by `share_memory_`, or when it sends the tensor to another process. Users
+    set `x.data`.
     """
-    assert isinstance(graph.features, DenseFeatures)
-    shared: bool = x.is_shared()  # type: ignore[no-untyped-call]
-    return shared and x.data_ptr() != graph.features.array.ctypes.data
+    return x.data_ptr(), x.shape, x.dtype, x.requires_grad
 
 
 def is_hetero(data: Any) -> bool:
@@ -151,7 +166,7 @@ def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Sour
     if data.num_nodes is None:
         raise GraphError(f"a PyG Data must have num_nodes, got only {data.keys()}; set data.num_nodes")
     schema, features = Schema.untyped(data.num_nodes), _features(data.get("x"), data.num_nodes)
-    attributes = DataAttributes(data, schema, () if features is None else ("x",))
+    attributes = DataAttributes(data, schema, () if features is None else ("",))
     edge_index, like = _edge_index(data, attributes.adjacencies[0])
     check_rows(data, edge_index.shape[-1])
     check_labels_and_masks(data, edge_index.shape[-1])
@@ -160,19 +175,21 @@ def _of_data(data: Data, weight_attr: str | None, time_attr: str | None) -> Sour
     weights = None if weight_attr is None else _weights(data, weight_attr)
     of_nodes, (times,) = times_of(data, schema, time_attr, [edge_index])
     edges = Edges.of_relations(schema, [EdgeList(edge_index[0], edge_index[1], weights, times)])
-    return Source(_graph(edges, features), edges, attributes, features is not None, like, True, of_nodes)
+    return Source(_graph(edges, features), edges, attributes, (features,), like, True, of_nodes)
 
 
 def _of_hetero(data: HeteroData, weight_attr: str | None, time_attr: str | None) -> Source:
-    """Returns the source for `data`, all of whose attributes stay attributes."""
+    """Returns the source for `data`; see `_of_data`."""
     counts = {kind: _count(data[kind].num_nodes, kind) for kind in data.node_types}
     for kind, count in counts.items():
         if (rows := getattr(data[kind].get("x"), "shape", (count,))[0]) != count:
             raise GraphError(f"x of {kind!r} must have one row per node, got {rows:,} rows for num_nodes {count:,}")
     schema = Schema.of(counts, [Relation(*kind) for kind in data.edge_types])
-    attributes, stores = DataAttributes(data, schema), [data[key] for key in relation_keys(schema)]
-    read = [_edge_index(one, known) for one, known in zip(stores, attributes.adjacencies, strict=True)]
-    lists = [edge_index for edge_index, _ in read]
+    features = {kind: _features(data[kind].get("x"), count) for kind, count in schema.counts.items()}
+    read = [kind for kind, one in features.items() if one is not None]
+    attributes, stores = DataAttributes(data, schema, read), [data[key] for key in relation_keys(schema)]
+    found = [_edge_index(one, known) for one, known in zip(stores, attributes.adjacencies, strict=True)]
+    lists = [edge_index for edge_index, _ in found]
     _check_relations(schema, lists)
     weights: list[Any] = [None] * len(lists)
     if weight_attr is not None:
@@ -183,10 +200,10 @@ def _of_hetero(data: HeteroData, weight_attr: str | None, time_attr: str | None)
     edges = Edges.of_relations(
         schema, [EdgeList(*ends, *more) for ends, *more in zip(lists, weights, times, strict=True)]
     )
-    likes = [like for _, like in read]
+    likes = [like for _, like in found]
     narrow = bool(likes) and all(like.dtype == torch.int32 for like in likes)
     like = likes[0].new_empty(0, dtype=torch.int32 if narrow else torch.int64) if likes else torch.empty(0).long()
-    return Source(_graph(edges), edges, attributes, False, like, True, of_nodes)
+    return Source(_graph(edges), edges, attributes, tuple(features.values()), like, True, of_nodes)
 
 
 def _count(count: int | None, kind: str) -> int:
@@ -227,7 +244,8 @@ def _of_stores(features: FeatureStore, graph: GraphStore, custom_cls: Any, time_
         schema, [EdgeList(one[0], one[1], times=of_one) for one, of_one in zip(lists, times, strict=True)]
     )
     attributes = StoreAttributes(features, schema, custom_cls or (HeteroData if typed else Data))
-    return Source(_graph(edges), edges, attributes, False, _like(found[0]), has_edge_ids=True, node_times=of_nodes)
+    unread = (None,) * len(schema.types)
+    return Source(_graph(edges), edges, attributes, unread, _like(found[0]), has_edge_ids=True, node_times=of_nodes)
 
 
 def _listed(sources: torch.Tensor, indptr: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:
@@ -278,6 +296,7 @@ def _features(x: Any, num_nodes: int) -> DenseFeatures | SparseFeatures | None:
         if x.layout != torch.strided or x.device.type != "cpu" or x.requires_grad or x.dtype == torch.bfloat16:
             return None
         x = x.numpy()
+        x = x if (file := file_behind(x)) is None else file
     if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float16) or x.ndim != 2 or not x.shape[1]:
         return None
     return DenseFeatures(np.ascontiguousarray(x)) if len(x) == num_nodes and _is_finite(x) else None
@@ -294,12 +313,12 @@ def _graph(edges: Edges, features: DenseFeatures | SparseFeatures | None = None)
 
     Only a graph without either has its edges in the order of such a graph, and mini-batches are drawn from `edges`.
     """
-    nobody = np.empty(0, dtype=np.int32)
-    unlabeled = np.broadcast_to(np.int64(-1), edges.num_nodes)
     features = DenseFeatures(np.empty((edges.num_nodes, 0), dtype=np.float32)) if features is None else features
-    plain = edges.schema.is_untyped and edges.times is None
-    rows = edges.distinct() if plain else (np.zeros(edges.num_nodes + 1, dtype=np.int64), nobody)
-    return Graph("pyg", *rows, features, unlabeled, nobody, nobody, nobody, num_classes=0)
+    graph = Graph.of_nodes(features)
+    if not edges.schema.is_untyped or edges.times is not None:
+        return graph
+    indptr, indices = edges.distinct()
+    return replace(graph, indptr=indptr, indices=indices)
 
 
 def _are_stores(data: Any) -> bool:

@@ -33,6 +33,11 @@ class SeedFields(NamedTuple):
     time: torch.Tensor | None = None
     kind: str = ""
 
+    def within(self, low: int, high: int) -> Self:
+        """Returns the fields of the seeds from `low` to `high`."""
+        time = None if self.time is None else self.time[low:high]
+        return self._replace(input_id=self.input_id[low:high], time=time)
+
     def put(self, data: Any, num_seeds: int) -> None:
         """Writes the fields into the mini-batch `data`, where the seeds' type is."""
         store = store_of(data, self.kind)

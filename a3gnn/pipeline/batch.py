@@ -13,6 +13,7 @@ import torch
 
 from a3gnn.features.row_table import Aggregator
 from a3gnn.features.tensors import dense_parts
+from a3gnn.features.typed_store import TypedRows
 from a3gnn.measurement import StageSeconds
 from a3gnn.sampling.subgraph import Subgraph
 
@@ -49,6 +50,7 @@ class MiniBatch:
         seconds: Work done so far, by stage; the trainer fills in `train`.
         aggregator: The aggregator already applied to `x`; None for raw features.
         arrival: When the copy to a CUDA device began and ended; None on the host.
+        typed: Nodes, edges and features by type, where there are types; `x` is empty then.
     """
 
     epoch: int
@@ -62,6 +64,7 @@ class MiniBatch:
     seconds: StageSeconds
     aggregator: Aggregator | None = None
     arrival: Arrival | None = None
+    typed: TypedRows | None = None
 
     @property
     def num_seeds(self) -> int:

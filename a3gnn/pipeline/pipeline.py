@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from a3gnn.config import DEVICES, DeviceName, Resources, TrainConfig
 from a3gnn.errors import DeviceError, UsageError
-from a3gnn.features.opening import open_features
+from a3gnn.features.buffers import BufferPool
+from a3gnn.features.opening import is_on_disk, open_features
 from a3gnn.features.row_table import Aggregator, input_width
 from a3gnn.features.store import FeatureStore
+from a3gnn.features.typed_store import FeaturesOfTypes, TypedStore
 from a3gnn.graphs.edges import Edges
 from a3gnn.graphs.features import DenseFeatures, SparseFeatures
 from a3gnn.graphs.graph import Graph
@@ -35,7 +37,7 @@ from a3gnn.pipeline.divided import DividedStages, Dividing, most_held
 from a3gnn.pipeline.isolation import Isolation
 from a3gnn.pipeline.plan import PlannedBatch, count_batches, epoch_plan
 from a3gnn.pipeline.proximity import ProximityOrder
-from a3gnn.pipeline.stages import BufferPool, DeferredStages, SampledBatch, Stages
+from a3gnn.pipeline.stages import DeferredStages, SampledBatch, Stages
 from a3gnn.sampling.sampler import Fanout, Sampler
 from a3gnn.sampling.share import CutSampler, Shares
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
@@ -64,6 +66,7 @@ class PipelineOptions:
         dtype: Type of dense features or aggregates: float32 or bfloat16. Sparse ones are float32.
         resources: Overrides the configuration's `resources`: an allocation, auto or free.
         edges: Edges to sample in place of the graph's, on the host; mini-batches then contain edge ids.
+        features: The features of each type of `edges`, in place of the graph's; None where there are no types.
         replace: Whether to sample `edges` with replacement.
         disjoint: Whether each seed has a tree of its own among `edges`.
         last: Whether to draw among the latest edges, where `edges` have times (`Sampler`).
@@ -82,6 +85,7 @@ class PipelineOptions:
     dtype: torch.dtype = torch.float32
     resources: Resources | Allocation | None = None
     edges: Edges | None = None
+    features: FeaturesOfTypes | None = None
     replace: bool = False
     disjoint: bool = False
     last: bool = False
@@ -142,9 +146,10 @@ class Pipeline:
         self.num_batches = count_batches(self._seeds, config.batch_size, self._parts)
         self._order = self._proximity(graph, *adjacency)
         self._graph = graph
-        self.store, self.sampler = self._open_sources(graph, adjacency, fanouts, device)
+        self._device, self._fanouts = device, fanouts
+        self.store, self.sampler = self._open_sources(graph, adjacency)
         on_host, tabled, aggregator = (
-            not self.store.is_sparse and device == "cpu",
+            not self.store.is_sparse and device == "cpu" and options.features is None,
             table is not None,
             options.aggregator,
         )
@@ -210,12 +215,13 @@ class Pipeline:
 
         Only deferred mini-batches may be under way, because no thread may read during the call.
         """
-        graph, tier = self._graph, self._config.feature_tier
-        fixed = self.reads_table or self._config.cache_bytes or self._parts is not None
-        if tier == "disk" or fixed or graph.folder is None:
+        graph, config = self._graph, self._config
+        fixed = self.reads_table or config.cache_bytes or self._parts is not None
+        of_types = [one for one in self._options.features or () if one is not None]
+        if config.feature_tier == "disk" or fixed or not (graph.folder or any(map(is_on_disk, of_types))):
             return False
-        self._config = self._config.replace(feature_tier="disk")
-        self.store = self._stages.store = open_features(graph, self._config)
+        self._config = config.replace(feature_tier="disk")
+        self.store = self._stages.store = self._open_store(graph)
         return True
 
     def first_samples(self, count: int) -> list[Subgraph]:
@@ -275,26 +281,20 @@ class Pipeline:
                 last = now
 
     def _open_sources(
-        self,
-        graph: Graph,
-        adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-        fanouts: Sequence[Fanout],
-        device: str,
+        self, graph: Graph, adjacency: tuple[NDArray[np.int64], NDArray[np.int32]]
     ) -> tuple[FeatureStore, AnySampler]:
         """Returns the feature store and the sampler; for a graph in parts, both query its servers.
 
         Args:
             graph: The graph.
             adjacency: Its in-neighbors as CSR, indptr and indices, within parts.
-            fanouts: In-neighbors sampled per node, the seeds' hop first; -1 takes all.
-            device: Where mini-batches are trained.
 
         Raises:
             UsageError: See `open_features`; or servers don't support `options.edges`.
             GraphServerError: A graph server can't be reached, or refuses.
         """
-        config, options, parts = self._config, self._options, self._parts
-        seed, edges, table = options.seed, options.edges, options.table
+        config, options, parts, fanouts = self._config, self._options, self._parts, self._fanouts
+        seed, edges = options.seed, options.edges
         if isinstance(graph, PartedGraph):
             if edges is not None:
                 raise UsageError(
@@ -307,8 +307,17 @@ class Pipeline:
             edges = Edges(*adjacency)
         elif parts is not None:
             edges = edges.within(parts)
-        features = open_features(graph, config, parts, device, fanouts=fanouts, table=table)
-        return features, open_sampler(edges, fanouts, config, options, features.cached)
+        store = self._open_store(graph)
+        return store, open_sampler(edges, fanouts, config, options, store.cached)
+
+    def _open_store(self, graph: Graph) -> FeatureStore:
+        config, options = self._config, self._options
+        if options.features is None:
+            how = {"fanouts": self._fanouts, "table": options.table}
+            return open_features(graph, config, self._parts, self._device, **how)
+        assert options.edges is not None, "features of types belong to edges with types"
+        spare = None if options.deferred else most_held(config, None)
+        return TypedStore.open(options.features, options.edges, config, self._device, spare)
 
     def _proximity(self, graph: Graph, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> ProximityOrder | None:
         if self._config.seed_order == "random":

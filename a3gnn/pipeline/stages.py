@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -11,17 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from a3gnn.features.buffers import BufferPool
 from a3gnn.features.row_table import Aggregator, input_width
 from a3gnn.features.store import FeatureStore, ReadResult
-from a3gnn.features.tensors import lent
+from a3gnn.features.typed_store import TypedRows, TypedStore
 from a3gnn.measurement import StageSeconds
 from a3gnn.pipeline.batch import MiniBatch, Upload
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.sampling.sampler import Sampler
+from a3gnn.sampling.share import CutSampler
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
-
-# Ratio of a buffer's rows to the rows of the longest mini-batch so far. Guess.
-_SLACK = 1.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +71,7 @@ class Stages:
         if planned.until is None:
             subgraph = self.sampler.sample(planned.seeds, epoch, planned.index)
         else:
-            assert isinstance(self.sampler, Sampler), "only the host samples by time"
+            assert isinstance(self.sampler, Sampler | CutSampler), "only the host samples by time"
             subgraph = self.sampler.sample(planned.seeds, epoch, planned.index, planned.until)
         return SampledBatch(epoch, planned.index, subgraph, perf_counter() - begin)
 
@@ -86,15 +84,26 @@ class Stages:
 
     def _on_host(self, sampled: SampledBatch, *, locked: bool = False) -> MiniBatch:
         """Returns the mini-batch on the host, in page-locked memory if `locked`; or on the device that caches rows."""
-        begin = perf_counter()
+        begin, typed = perf_counter(), None
         subgraph = sampled.subgraph
-        x, hits = self._read(subgraph, locked)
+        if isinstance(self.store, TypedStore):
+            typed = self.store.read_types(subgraph)
+            x, hits = torch.empty(0), typed.hits
+        else:
+            x, hits = self._read(subgraph, locked)
         y = torch.from_numpy(np.asarray(self.labels)[subgraph.n_id[: subgraph.num_seeds]])
         seconds = StageSeconds(sampled.seconds, perf_counter() - begin, 0.0, 0.0)
-        return self._batch(sampled, x=x, y=y, hits=hits, seconds=seconds)
+        return self._batch(sampled, x=x, y=y, hits=hits, seconds=seconds, typed=typed)
 
     def _batch(
-        self, sampled: SampledBatch, *, x: torch.Tensor, y: torch.Tensor, hits: int, seconds: StageSeconds
+        self,
+        sampled: SampledBatch,
+        *,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        hits: int,
+        seconds: StageSeconds,
+        typed: TypedRows | None = None,
     ) -> MiniBatch:
         """Returns the mini-batch of `sampled`, on the host, with these features and labels."""
         return MiniBatch(
@@ -108,6 +117,7 @@ class Stages:
             hits=hits,
             seconds=seconds,
             aggregator=self.aggregator,
+            typed=typed,
         )
 
     def complete(self, epoch: int, planned: PlannedBatch) -> MiniBatch:
@@ -155,49 +165,3 @@ class DeferredStages(Stages):
     def read(self, batch: MiniBatch, subgraph: Subgraph) -> MiniBatch:
         """Returns the part `subgraph` of `batch`, or all of it, with features and labels."""
         return super().gather(SampledBatch(batch.epoch, batch.index, subgraph, batch.seconds.sample))
-
-
-class BufferPool:
-    """Hands out buffers and takes them back; safe to call from several threads.
-
-    Buffers are 10 percent longer than the longest mini-batch so far, because worst-case buffers would take gigabytes.
-    The caller must return buffers from `take` by `give`; buffers from `lend` return by themselves. The pool keeps at
-    most `spare` returned buffers, and so frees memory that many mini-batches used at once.
-
-    Args:
-        width: Columns of each buffer.
-        spare: Maximum number of unused buffers.
-        dtype: float32 or bfloat16.
-    """
-
-    def __init__(self, width: int, spare: int, dtype: torch.dtype = torch.float32) -> None:
-        self._width = width
-        self._dtype = dtype
-        # Appending to a full deque drops the buffer that has waited longest.
-        self._free: deque[torch.Tensor] = deque(maxlen=spare)
-        self._rows = 0
-
-    def take(self, rows: int) -> torch.Tensor:
-        """Returns the first `rows` rows of a buffer, shape (rows, width), uninitialized."""
-        return self._buffer(rows)[:rows]
-
-    def give(self, taken: torch.Tensor) -> None:
-        """Takes back a result of `take`; its memory may be handed out again."""
-        whole = taken._base
-        self._free.append(whole if whole is not None else taken)
-
-    def lend(self, rows: int) -> torch.Tensor:
-        """Returns rows as `take` does; the memory is handed out again once no tensor uses it any more."""
-        return lent(self._buffer(rows), rows, self._free.append)
-
-    def _buffer(self, rows: int) -> torch.Tensor:
-        try:
-            buffer = self._free.pop()
-        except IndexError:
-            buffer = torch.empty((0, self._width), dtype=self._dtype)
-        if len(buffer) < rows:
-            self._rows = max(self._rows, int(rows * _SLACK))
-            # Frees the short buffer before allocating the long one, so that memory never holds both.
-            del buffer
-            buffer = torch.empty((max(self._rows, rows), self._width), dtype=self._dtype)
-        return buffer

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from a3gnn.sampling.share import cut
+from a3gnn.sampling.share import cut, with_relations, without_relations
 from a3gnn.sampling.subgraph import Subgraph
 
 
@@ -33,12 +33,17 @@ def exact_share(whole: Subgraph, low: int, high: int, reach: Reach) -> Subgraph:
 
     Its first nodes are these seeds. Its rows are whole rows, edge by edge in the same order. With `reach.degrees`, each
     of its nodes has as many in-edges as in `whole`, with the same `e_id`. Rows beyond the last layer have other sources
-    instead of those that are not in the share; no output of a seed reads them.
+    instead of those that are not in the share; no output of a seed reads them. Where there are types, these rows have
+    their sources, because another one could be of another type.
 
     Raises:
         UsageError: The seeds are out of range.
     """
     hops = whole.num_layers
+    if whole.rows is not None:
+        if reach.layers is not None:
+            reach = Reach(max(hops, reach.layers) + reach.degrees, degrees=False)
+        return with_relations(exact_share(without_relations(whole), low, high, reach), whole)
     layers = whole.num_nodes if reach.layers is None else max(hops, reach.layers)
     share = cut(whole if layers == hops else _deeper(whole, layers), low, high)
     if layers > hops:

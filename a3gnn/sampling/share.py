@@ -7,6 +7,7 @@ whole rows that its seeds reach.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from a3gnn.errors import UsageError
+from a3gnn.sampling.sampler import Sampler
 from a3gnn.sampling.subgraph import AnySampler, Share, Subgraph
 from a3gnn.storage.compiled import njit
 
@@ -75,6 +77,8 @@ def cut(whole: Subgraph, low: int, high: int) -> Subgraph:
     """
     if not 0 <= low <= high <= whole.num_seeds:
         raise UsageError(f"a share's seeds must be within [0, {whole.num_seeds}], got {low} to {high}")
+    if whole.rows is not None:
+        return with_relations(cut(without_relations(whole), low, high), whole)
     taken = (low, high) if high > low else (0, 1)
     arrays = whole.indptr, whole.indices, whole.num_nodes
     places, indptr, indices, edges, sizes = cut_hops(*arrays, *taken, whole.num_layers)
@@ -90,6 +94,31 @@ def cut(whole: Subgraph, low: int, high: int) -> Subgraph:
     )
 
 
+def without_relations(whole: Subgraph) -> Subgraph:
+    """Returns `whole` with one row per node, in which its rows of all relations are joined; `e_id` is their place."""
+    assert whole.rows is not None
+    nodes = whole.hop_sizes[-2] if whole.num_layers else 0
+    indptr = whole.indptr[np.searchsorted(whole.rows[0], np.arange(nodes + 1))]
+    return dataclasses.replace(whole, indptr=indptr, rows=None, e_id=np.arange(whole.num_edges))
+
+
+def with_relations(share: Subgraph, whole: Subgraph) -> Subgraph:
+    """Returns `share`, cut from `without_relations(whole)`, with a row per node and relation."""
+    assert whole.rows is not None
+    assert share.e_id is not None
+    assert share.share is not None
+    rows = np.repeat(np.arange(whole.rows.shape[1]), np.diff(whole.indptr))[share.e_id]
+    begins = np.flatnonzero(np.diff(rows, prepend=-1))  # a share has each row at most once
+    places = np.repeat(np.arange(len(share.indptr) - 1), np.diff(share.indptr))[begins]
+    return dataclasses.replace(
+        share,
+        indptr=np.append(begins, share.num_edges).astype(np.int32),
+        e_id=None if whole.e_id is None else whole.e_id[share.e_id],
+        rows=np.stack([places, whole.rows[1][rows[begins]]]).astype(np.int32),
+        share=dataclasses.replace(share.share, whole=whole),
+    )
+
+
 class CutSampler:
     """Samples whole mini-batches with another sampler, and returns a share of each; as thread-safe as that sampler.
 
@@ -101,9 +130,15 @@ class CutSampler:
     def __init__(self, sampler: AnySampler, shares: Shares) -> None:
         self._sampler, self._shares = sampler, shares
 
-    def sample(self, seeds: NDArray[np.int32], epoch: int, batch: int) -> Subgraph:
+    def sample(
+        self, seeds: NDArray[np.int32], epoch: int, batch: int, until: NDArray[np.int32] | None = None
+    ) -> Subgraph:
         """Returns the share of the neighborhood of `seeds`, which are all seeds of the mini-batch."""
-        whole = self._sampler.sample(seeds, epoch, batch)
+        if until is None:
+            whole = self._sampler.sample(seeds, epoch, batch)
+        else:
+            assert isinstance(self._sampler, Sampler), "only the host samples by time"
+            whole = self._sampler.sample(seeds, epoch, batch, until)
         return cut(whole, *self._shares.bounds(whole.num_seeds))
 
 

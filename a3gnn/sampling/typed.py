@@ -116,7 +116,7 @@ def _edges(
     counts, hop = np.zeros((relations, max(len(sizes) - 1, 0)), dtype=np.int64), 0
     targets, kinds = rows[0], rows[1]
     for row in range(len(targets)):
-        while targets[row] >= sizes[hop]:
+        while targets[row] >= sizes[hop] and hop + 1 < counts.shape[1]:  # a share's last hop may have rows of its own
             hop += 1
         counts[kinds[row], hop] += indptr[row + 1] - indptr[row]
     at = counts.sum(axis=1)

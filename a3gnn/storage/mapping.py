@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,20 @@ _LARGE_PAGE_BYTES = 2 << 20
 _BLOCK_BYTES = 512  # the unit of ru_inblock
 # A gather with less than this share of its rows from the disk is not worth a system call per row. Guess.
 _COLD_SHARE = 0.01
+# Maps of files by their address, because a tensor made of one does not tell it.
+_maps: WeakValueDictionary[int, NDArray[Any]] = WeakValueDictionary()
+
+
+def as_known(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns `array`, a whole file, after making it known to `file_behind` as long as it lives."""
+    _maps[array.ctypes.data] = array
+    return array
+
+
+def file_behind(array: NDArray[Any]) -> NDArray[Any] | None:
+    """Returns the known map of a whole file whose memory `array` is, such as an array of a tensor; else None."""
+    match = _maps.get(array.ctypes.data)
+    return None if match is None or (match.shape, match.dtype) != (array.shape, array.dtype) else match
 
 
 def mapping_of(array: NDArray[Any]) -> mmap.mmap | None:

@@ -12,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from a3gnn.storage.mapping import as_known
+
 #: Bytes per hash step.
 _HASHED = 1 << 22
 
@@ -83,4 +85,4 @@ def open_npy(path: Path) -> NDArray[Any]:
     if size != expected and not dtype.hasobject:
         raise ValueError(f"it must have {expected:,} bytes by its header, got {size:,}")
     # "c": torch.from_numpy takes writable arrays without a warning, and a stray write never reaches the file.
-    return np.asarray(np.load(path, mmap_mode=None if 0 in shape else "c", allow_pickle=False))
+    return as_known(np.asarray(np.load(path, mmap_mode=None if 0 in shape else "c", allow_pickle=False)))

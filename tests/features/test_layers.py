@@ -10,10 +10,11 @@ import a3gnn.features
 ROOT = Path(a3gnn.features.__file__).parent
 #: Files of each layer, lowest first.
 ORDER = (
-    {"tensors", "row_kernels", "row_table", "stored_rows"},
+    {"tensors", "buffers", "row_kernels", "row_table", "stored_rows"},
     {"cache_kernels", "slot_map", "cache", "cache_ranking"},
     {"store", "host_store", "device_store"},
     {"opening"},
+    {"typed_store"},
 )
 
 

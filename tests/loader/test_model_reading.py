@@ -1,7 +1,24 @@
+from collections.abc import Iterable
+
 import pytest
 import torch
 from torch import nn
-from torch_geometric.nn import APPNP, GAT, GCN, GIN, GATConv, GCNConv, GraphNorm, GraphSAGE, MessagePassing, SAGEConv
+from torch_geometric.nn import (
+    APPNP,
+    GAT,
+    GCN,
+    GIN,
+    GATConv,
+    GCNConv,
+    GraphConv,
+    GraphNorm,
+    GraphSAGE,
+    HeteroConv,
+    HGTConv,
+    MessagePassing,
+    SAGEConv,
+    to_hetero,
+)
 from torch_geometric.nn import BatchNorm as PygBatchNorm
 from torch_geometric.nn import LayerNorm as PygLayerNorm
 
@@ -120,3 +137,52 @@ def test_nothing_is_watched_afterwards() -> None:
     with pytest.raises(UsageError):
         watched(model, 2)
     model(X, EDGES)
+
+
+KINDS = [("a", "to", "b"), ("b", "to", "a"), ("a", "by", "a")]
+
+
+class TwoLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = GraphConv(4, 4), GraphConv(4, 4)
+
+    def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.second(self.first(x, edges).relu(), edges)
+        return out
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("name", ["HeteroConv", "to_hetero", "HGTConv"])
+def test_convolutions_of_several_relations_are_one_layer(name: str, twice: bool) -> None:
+    x = {"a": torch.rand(3, 4), "b": torch.rand(2, 4)}
+    edges = {kind: torch.zeros((2, 1), dtype=torch.int64) for kind in KINDS}
+    if name == "to_hetero":
+        layers: list[nn.Module] = [to_hetero(TwoLayers(), (["a", "b"], KINDS))]
+    elif name == "HGTConv":
+        layers = [HGTConv(4, 4, (["a", "b"], KINDS)) for _ in range(2)]
+    else:
+        layers = [HeteroConv({kind: GraphConv(4, 4) for kind in KINDS}) for _ in range(2)]
+    found: list[Reach] = []
+
+    def learned(called: Iterable[nn.Module], calls: int) -> None:
+        found.append(reach_of(called, calls))
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(layers)
+
+        def forward(self, x: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            for layer in [*self.layers, *([*self.layers] if twice else [])]:
+                x = layer(x, edges)
+            return x
+
+    model = Model()
+    with ModelWatch(Reach(4 if twice else 2, degrees=True), learned, is_cut=True, model=None):
+        model(x)
+    assert found == [Reach(4 if twice else 2, degrees=False)]
+    assert reach_of([model]) == Reach(2, degrees=False)
+    short = ModelWatch(Reach(3 if twice else 1, degrees=True), learned, is_cut=True, model=None)
+    with short, pytest.raises(UsageError, match="needs a model with as many, got"):
+        model(x)

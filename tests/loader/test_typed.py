@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,11 @@ from torch_geometric.nn import GraphConv, GraphSAGE, HeteroConv, SAGEConv, to_he
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 
 from a3gnn import Loader
-from a3gnn.errors import GraphError, UsageError
+from a3gnn.errors import GraphError, MemoryLimitError, UsageError
+from a3gnn.loader.limited import CutBatch
+from a3gnn.process.heap import trim_heap
+from a3gnn.process.memory_guard import host_bytes
+from a3gnn.sampling.exact_share import Reach, exact_share
 
 COUNTS = {"paper": 60, "author": 40, "term": 5, "lonely": 3}
 RELATIONS = {
@@ -270,10 +276,8 @@ def missing_time(data: HeteroData) -> None:
         (None, {"input_time": torch.zeros(60)}, UsageError, "give time_attr, too"),
         (None, {"temporal_strategy": "last"}, UsageError, "needs time_attr"),
         (None, {"temporal_strategy": "lats", "time_attr": "when"}, UsageError, "did you mean 'last'"),
-        (None, {"memory_limit": "64GiB"}, UsageError, "memory_limit must be None for a graph with types"),
         (None, {"adjs": True}, UsageError, "adjs must be False for a graph with types"),
-        (None, {"share": (0, 2)}, UsageError, "share must be None for a graph with types"),
-        (None, {"config": {"cache_bytes": 1000}}, UsageError, "cache_bytes must be 0 here"),
+        (None, {"config": {"cache_policy": "access", "cache_bytes": 999}}, UsageError, "cache_policy must be 'degree'"),
         (None, {"config": {"num_partitions": 2}}, UsageError, "num_partitions must be 1 for a graph"),
         (None, {"config": {"seed_order": "proximity"}, "shuffle": True}, UsageError, "seed_order must be 'random'"),
     ],
@@ -343,7 +347,7 @@ def test_an_x_that_has_changed_is_read_as_it_is(data: HeteroData, other: str) ->
     else:
         x.data = {"narrower": x[:, :1].clone(), "shorter": x[:50].clone(), "double": x.double()}[other]
     if other == "shorter":
-        with pytest.raises((IndexError, RuntimeError)):
+        with pytest.raises(GraphError, match="x of 'paper' must have one row per node, got 50 rows"):
             next(iter(loader))
         return
     batch = next(iter(loader))
@@ -364,3 +368,194 @@ def test_features_of_more_nodes_are_refused(data: HeteroData) -> None:
     data["paper"].x = torch.rand(61, 2)
     with pytest.raises(GraphError, match="x of 'paper' must have one row per node, got 61 rows for num_nodes 60"):
         Loader(data, [2], "paper")
+
+
+@pytest.fixture
+def wide() -> HeteroData:
+    """Two types with features of other widths, one with sparse ones, and one without."""
+    draw, data = torch.Generator().manual_seed(3), HeteroData()
+    for kind, count, width in (("paper", 900, 40), ("author", 600, 8), ("term", 200, 0), ("venue", 50, 12)):
+        if width:
+            data[kind].x = torch.randn(count, width, generator=draw)
+        data[kind].num_nodes = count
+    data["venue"].x = data["venue"].x.relu().to_sparse_csr()
+    data["paper"].y = torch.randint(3, (900,), generator=draw)
+    data["paper"].year = torch.randint(10, (900,), generator=draw)
+    for source, name, target, edges in (
+        ("author", "writes", "paper", 4000),
+        ("paper", "rev_writes", "author", 4000),
+        ("paper", "cites", "paper", 3000),
+        ("venue", "has", "paper", 900),
+        ("term", "in", "paper", 500),
+    ):
+        ends = [torch.randint(data[kind].num_nodes, (edges,), generator=draw) for kind in (source, target)]
+        data[source, name, target].edge_index = torch.stack(ends)
+    return data
+
+
+def x_of(data: HeteroData) -> dict[str, torch.Tensor]:
+    return {kind: x.to_dense() for kind, x in data.x_dict.items()}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"feature_tier": "disk"},
+        {"feature_tier": "disk", "cache_bytes": 60_000},
+        {"feature_tier": "disk", "cache_bytes": 10_000_000, "bias_rate": 4.0},
+        {"parallel_mode": "mode1", "num_workers": 2},
+        {"feature_tier": "disk", "parallel_mode": "mode2", "num_workers": 1},
+    ],
+)
+def test_features_of_every_type_come_from_tiers_and_one_cache(wide: HeteroData, config: dict[str, Any]) -> None:
+    loader, rows = Loader(wide, [5, 5], "paper", batch_size=100, config=config), x_of(wide)
+    store = loader._pipeline.store
+    assert store.cache_bytes <= config.get("cache_bytes", 0)
+    for batch in loader:
+        assert {*batch.x_dict} == {*rows}
+        for kind, x in rows.items():
+            assert torch.equal(batch[kind].x, x[batch[kind].n_id])
+    if "cache_bytes" in config:
+        held = store.cached
+        assert 0 < len(held) <= 1550
+        assert store.stats.hits > 0
+        if config["cache_bytes"] > 1_000_000:  # all rows of the three types, and no node of terms
+            assert held.tolist() == [*range(1500), *range(1700, 1750)]
+
+
+def test_a_cache_holds_the_rows_that_are_sampled_most_per_byte(wide: HeteroData) -> None:
+    config = {"feature_tier": "disk", "cache_bytes": 40_000}
+    held = Loader(wide, [5], "paper", config=config)._pipeline.store.cached
+    first = {"paper": 0, "author": 900, "term": 1500, "venue": 1700}
+    entries, sizes = np.zeros(1750), np.zeros(1750)
+    for kind in wide.edge_types:
+        np.add.at(entries, first[kind[0]] + wide[kind].edge_index[0].numpy(), 1)
+    sizes[:900], sizes[900:1500] = 4 * 40, 4 * 8
+    sizes[1700:] = 8 * wide["venue"].x.crow_indices().diff().numpy() + 8
+    per_byte = np.divide(entries, sizes, where=sizes > 0, out=np.zeros(1750))
+    others = np.setdiff1d(np.arange(1750), held)
+    assert {int(np.searchsorted([900, 1500, 1700], node, side="right")) for node in held} == {0, 1, 3}
+    assert per_byte[held].min() >= per_byte[others].max()
+    taken = sizes[held].sum() + 4 * (900 + 600 + 50)
+    assert 39_000 < taken <= 40_000
+
+
+def test_half_precision_halves_the_rows_of_every_type(wide: HeteroData) -> None:
+    whole, half = (Loader(wide, [5], "paper", config={"feature_dtype": dtype}) for dtype in ("float32", "float16"))
+    one, other = next(iter(whole)), next(iter(half))
+    for kind, x in other.x_dict.items():
+        assert x.dtype == torch.float32
+        assert torch.equal(x, one[kind].x.half().float())
+
+
+def test_an_x_that_is_no_feature_stays_an_attribute(wide: HeteroData) -> None:
+    wide["author"].x[3] = float("nan")
+    wide["paper"].x = wide["paper"].x.long()
+    batch = next(iter(Loader(wide, [5, 5], "paper", batch_size=100)))
+    for kind in ("author", "paper"):
+        assert torch.equal(batch[kind].x.nan_to_num(), wide[kind].x[batch[kind].n_id].nan_to_num())
+        assert batch[kind].x.dtype == wide[kind].x.dtype
+
+
+def test_an_x_in_shared_memory_is_followed(wide: HeteroData) -> None:
+    loader = Loader(wide, [5, 5], "paper", batch_size=100)
+    next(iter(loader))
+    wide["author"].x.share_memory_()
+    wide["author"].x[:] = 7.0
+    batch = next(iter(loader))
+    assert (batch["author"].x == 7).all()
+    assert torch.equal(batch["paper"].x, wide["paper"].x[batch["paper"].n_id])
+
+
+class Relational(torch.nn.Module):
+    def __init__(self, kinds: list[tuple[str, str, str]], width: int = 64) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.terms = torch.nn.Embedding(200, 6)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # types that are only sources
+            self.first = HeteroConv({kind: SAGEConv((-1, -1), width) for kind in kinds})
+            self.second = HeteroConv(
+                {kind: GraphConv((width, width), 3) for kind in kinds if kind[1] in ("writes", "cites")}
+            )
+
+    def forward(self, batch: HeteroData) -> torch.Tensor:
+        x = {**batch.x_dict, "term": self.terms(batch["term"].n_id)}
+        x = {kind: rows.relu() for kind, rows in self.first(x, batch.edge_index_dict).items()}
+        out: torch.Tensor = self.second(x, batch.edge_index_dict)["paper"]
+        return out[: batch["paper"].batch_size]
+
+
+def gradients(model: torch.nn.Module, batch: HeteroData, weight: float = 1.0) -> torch.Tensor:
+    """Adds the gradients of the loss, and returns the outputs at the seeds."""
+    out = model(batch)
+    (torch.nn.functional.cross_entropy(out, batch["paper"].y[: len(out)]) * weight).backward()
+    return out.detach()
+
+
+def flat(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
+
+
+@pytest.mark.parametrize("reach", [Reach(2, degrees=False), Reach(2, degrees=True), Reach(4, False), Reach(None, True)])
+@pytest.mark.parametrize("more", [{}, {"time_attr": "year"}, {"disjoint": True}])
+def test_shares_within_a_memory_limit_add_up(wide: HeteroData, reach: Reach, more: dict[str, Any]) -> None:
+    how = {"num_neighbors": [4, 3], "input_nodes": "paper", "batch_size": 300, **more}
+    model = Relational(wide.edge_types)
+    expected = []
+    for batch in Loader(wide, **how):
+        model.zero_grad()
+        out = gradients(model, batch)
+        expected.append((batch["paper"].input_id, out, flat(model)))
+    model.zero_grad()
+    loader = Loader(wide, memory_limit=1 << 50, **how)
+    assert loader.limited is not None
+    for batch, (input_id, outs, grads) in zip(loader, expected, strict=True):
+        model.zero_grad()
+        ids, found = [], []
+        loop = batch.shares
+        whole = loop.batch.subgraph
+        parts = [exact_share(whole, low, min(low + 70, 300), reach) for low in range(0, 300, 70)]
+        for part, low in zip(parts, range(0, 300, 70), strict=True):
+            share = loader.limited._share(loop, part, loop.seeds.within(low, min(low + 70, 300)))
+            assert share["paper"].batch_size == part.num_seeds
+            found.append(gradients(model, share, share.seed_share))
+            ids.append(share["paper"].input_id)
+        assert torch.equal(torch.cat(ids), input_id)
+        assert torch.allclose(torch.cat(found), outs, atol=1e-5)
+        assert torch.allclose(flat(model), grads, atol=1e-5)
+
+
+def test_a_mini_batch_above_the_limit_is_cut(wide: HeteroData) -> None:
+    model = Relational(wide.edge_types, width=512)
+    with torch.no_grad():
+        model(next(iter(Loader(wide, [4, 3], "paper", batch_size=4))))
+    gc.collect()
+    trim_heap()
+    limit = host_bytes() + (20 << 20)
+    loader = Loader(wide, [20, 20], "paper", batch_size=900, memory_limit=limit, model=model)
+    assert loader.limited is not None
+    seeds = 0
+    for batch in loader:
+        with pytest.raises(MemoryLimitError, match="paper is in the shares of this mini-batch"):
+            CutBatch(batch.shares)["paper"]
+        for share in batch.shares():
+            gradients(model, share, share.seed_share)
+            seeds += share["paper"].batch_size
+    assert seeds == 900
+    assert loader.limited.shares > 1
+
+
+@pytest.mark.parametrize("more", [{}, {"time_attr": "year"}])
+def test_ranks_take_shares_of_each_mini_batch(wide: HeteroData, more: dict[str, Any]) -> None:
+    model, how = Relational(wide.edge_types), {"input_nodes": "paper", "batch_size": 300, "shuffle": True, **more}
+    ranks = [Loader(wide, [4, 3], share=(rank, 2), **how) for rank in range(2)]
+    for whole, *shares in zip(Loader(wide, [4, 3], **how), *ranks, strict=True):
+        model.zero_grad()
+        out = gradients(model, whole)
+        expected = flat(model)
+        model.zero_grad()
+        outs = [gradients(model, share, share.seed_share) for share in shares]
+        assert torch.allclose(torch.cat(outs), out, atol=1e-5)
+        assert torch.allclose(flat(model), expected, atol=1e-5)

@@ -1,0 +1,77 @@
+"""Scores of pairs without a model, from known pairs alone: what a trained model must beat (`rank_pairs`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+from a3gnn.evaluation.ranking import Score, checked_pairs
+
+
+def popularity(known: Any, num_candidates: int) -> Score:
+    """Returns the score of a candidate by its number of known pairs, the same for each query.
+
+    Args:
+        known: Queries and candidates, integers, shape (2, num_pairs), such as the train edges; repeats count.
+        num_candidates: Candidates.
+    """
+    counts = torch.from_numpy(np.bincount(checked_pairs("known", known, num_candidates)[1], minlength=num_candidates))
+    return lambda queries, candidates: counts[candidates].expand(len(queries), -1)
+
+
+def repetition(known: Any, num_queries: int, num_candidates: int) -> Score:
+    """Returns the score of a pair by how often it is known, and by popularity among equals.
+
+    The first part is EdgeBank with counts (Poursafaei et al. 2022, section 4).
+
+    Args:
+        known: As in `popularity`.
+        num_queries: Queries.
+        num_candidates: Candidates.
+    """
+    counts, popular = _counts(known, num_queries, num_candidates), popularity(known, num_candidates)
+    most = counts.sum() + 1.0
+
+    def score(queries: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+        seen = torch.from_numpy(_dense(counts[queries.numpy()], candidates))
+        return seen + popular(queries, candidates) / most
+
+    return score
+
+
+def item_neighbors(known: Any, num_queries: int, num_candidates: int) -> Score:
+    """Returns the score of a pair by the cosine similarity of its candidate to those that its query is known with.
+
+    Two candidates are similar if they have many queries in common (Sarwar et al. 2001, section 3.1.1, for 0 and 1).
+
+    Args:
+        known: As in `popularity`; repeats count once.
+        num_queries: Queries.
+        num_candidates: Candidates.
+    """
+    counts = _counts(known, num_queries, num_candidates)
+    counts.data[:] = 1
+    degrees = np.maximum(counts.sum(axis=0), 1)
+    scaled = csr_array(counts @ diags_array(1 / np.sqrt(degrees)))
+
+    def score(queries: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+        common = counts[queries.numpy()] @ scaled.T  # queries by queries, by the candidates that they share
+        return torch.from_numpy(_dense(common @ scaled, candidates))
+
+    return score
+
+
+def _counts(known: Any, num_queries: int, num_candidates: int) -> csr_array:
+    queries, candidates = checked_pairs("known", known, num_candidates)
+    shape = max(num_queries, int(queries.max(initial=-1)) + 1), num_candidates
+    return csr_array((np.ones(len(queries)), (queries, candidates)), shape=shape)
+
+
+def _dense(rows: csr_array, candidates: torch.Tensor) -> NDArray[np.float64]:
+    """Returns the columns `candidates`, which are consecutive, of `rows`."""
+    found: NDArray[np.float64] = rows[:, int(candidates[0]) : int(candidates[-1]) + 1].toarray()
+    return found

@@ -1,0 +1,268 @@
+"""Ranks of true pairs among all candidates, exact and in bounded memory: scores come in blocks, only ranks are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from a3gnn.checks import size_or_none
+from a3gnn.errors import UsageError
+from a3gnn.storage.compiled import njit, readonly
+
+#: Returns the scores of queries with candidates, both as int64 ids: floats of shape (num_queries, num_candidates).
+Score: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Ranks of true pairs, each among the candidates of its query; 1 is the best.
+
+    A pair that shares its score with n others has the mean of the ranks that they take, n / 2 above the first of them
+    (the realistic rank; Berrendorf et al. 2020, section 3).
+
+    Attributes:
+        filtered: Among all candidates but the query's other true and known ones, float64, shape (num_pairs,). Knowledge
+            graphs are judged by these (Bordes et al. 2013).
+        among_true: Among all candidates but the known ones, float64, shape (num_pairs,). Recommendations are judged by
+            these, because the true ones of a query compete for its k places.
+        queries: The query of each pair, int64, shape (num_pairs,).
+    """
+
+    filtered: NDArray[np.float64]
+    among_true: NDArray[np.float64]
+    queries: NDArray[np.int64]
+
+    @property
+    def mrr(self) -> float:
+        """The mean reciprocal filtered rank."""
+        return float((1 / self.filtered).mean())
+
+    def hits(self, k: int) -> float:
+        """Returns the share of pairs with a filtered rank of at most `k`."""
+        return float((self.filtered <= k).mean())
+
+    def recall(self, k: int) -> float:
+        """Returns the share of a query's true candidates among its best `k`, mean over queries."""
+        return float(self._per_query((self.among_true <= k).astype(np.float64)).mean())
+
+    def ndcg(self, k: int) -> float:
+        """Returns the normalized discounted cumulative gain of the best `k`, mean over queries.
+
+        A true candidate at rank r gains 1 / log2(1 + r) (Jaervelin and Kekaelaeinen 2002); the ideal has all true ones
+        first.
+        """
+        gains = np.where(self.among_true <= k, 1 / np.log2(1 + self.among_true), 0.0)
+        ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, k + 2)))])
+        counts = np.unique(self.queries, return_counts=True)[1]
+        return float((self._per_query(gains) * counts / ideal[np.minimum(counts, k)]).mean())
+
+    def mean_average_precision(self, k: int) -> float:
+        """Returns the mean over queries of the mean precision at each true candidate among the best `k`.
+
+        It is divided by the number of true candidates, or by `k` if that is less.
+        """
+        order = np.lexsort((self.among_true, self.queries))
+        queries, ranks = self.queries[order], self.among_true[order]
+        _, firsts, counts = np.unique(queries, return_index=True, return_counts=True)
+        before = np.arange(1, len(ranks) + 1) - np.repeat(firsts, counts)
+        precision = np.where(ranks <= k, before / ranks, 0.0)
+        return float((np.add.reduceat(precision, firsts) / np.minimum(counts, k)).mean())
+
+    def _per_query(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns the mean of `values` over the pairs of each query."""
+        _, places, counts = np.unique(self.queries, return_inverse=True, return_counts=True)
+        return np.bincount(places, values) / counts
+
+
+def rank_pairs(
+    score: Score,
+    pairs: Any,
+    num_candidates: int,
+    known: Sequence[Any] = (),
+    *,
+    block: str | int = "64MiB",
+) -> Ranks:
+    """Returns the rank of each pair's candidate among all candidates for its query.
+
+    Scores are computed block by block of queries, and of candidates where one query's do not fit. So memory is bounded,
+    and ranks do not depend on the size of blocks beyond the rounding of `score` itself.
+
+    Examples:
+        >>> h, z = torch.randn(100, 16), torch.randn(5000, 16)  # embeddings of users and items
+        >>> def score(users, items): return h[users] @ z[items].T
+        >>> test, train = torch.randint(100, (2, 300)), torch.randint(100, (2, 900))
+        >>> ranks = rank_pairs(score, test, 5000, [train])
+        >>> 0 < ranks.mrr <= 1
+        True
+
+    Args:
+        score: Higher is better. It is called within `torch.no_grad`; its result is on the host or a device.
+        pairs: Queries and their true candidates, integers, shape (2, num_pairs), such as the pairs of the test split.
+        num_candidates: Candidates, of which each is scored for each query.
+        known: More true pairs, of that shape each, such as the pairs of train and validation splits: they are no
+            competitors.
+        block: Most memory of a block's scores, bytes or text such as "256MiB".
+
+    Raises:
+        UsageError: An argument is out of range; or a score is NaN, or has another shape than asked.
+    """
+    true = checked_pairs("pairs", pairs, num_candidates)
+    others = [checked_pairs(f"known[{place}]", one, num_candidates) for place, one in enumerate(known)]
+    if not true.shape[1]:
+        raise UsageError("pairs must have at least one pair, got none; give the pairs to rank")
+    nbytes = size_or_none("block", block)
+    if not nbytes:
+        raise UsageError(f"block must be a size such as 64MiB, got {block!r}; it bounds the memory of scores")
+    order = np.argsort(true[0], kind="stable")
+    queries, firsts = np.unique(true[0][order], return_index=True)
+    excluded = _Lists.of([true, *others], queries, num_candidates), _Lists.of(others, queries, num_candidates)
+    result = np.empty((2, true.shape[1]))
+    wide = max(1, min(num_candidates, nbytes // 4))
+    rows = max(1, nbytes // (4 * wide))
+    ends = np.append(firsts, len(order))
+    for low in range(0, len(queries), rows):
+        high = min(low + rows, len(queries))
+        members = order[ends[low] : ends[high]]
+        owners = np.repeat(np.arange(high - low), np.diff(ends[low : high + 1]))
+        blocks = _Blocks(score, queries[low:high], num_candidates, wide)
+        targets, own = true[1][members], np.empty(len(members))
+        for first, scores in blocks:
+            _pick(scores, first, owners, targets, own)
+        result[:, members] = 1.0
+        for first, scores in blocks:
+            for ranks, lists in zip(result, excluded, strict=True):
+                _add(scores, first, owners, targets, own, lists.indptr[low : high + 1], lists.ids, ranks, members)
+    return Ranks(result[0], result[1], true[0])
+
+
+class _Blocks:
+    """The scores of some queries with all candidates, block by block; a single block is computed once."""
+
+    def __init__(self, score: Score, queries: NDArray[np.int64], num_candidates: int, wide: int) -> None:
+        self._score, self._queries, self._all, self._wide = score, torch.from_numpy(queries), num_candidates, wide
+        self._only: NDArray[Any] | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        if self._only is not None:
+            yield 0, self._only
+            return
+        for first in range(0, self._all, self._wide):
+            scores = self._scores(first, min(first + self._wide, self._all))
+            if self._wide == self._all:
+                self._only = scores
+            yield first, scores
+
+    def _scores(self, first: int, last: int) -> NDArray[Any]:
+        with torch.no_grad():
+            found = self._score(self._queries, torch.arange(first, last))
+        if found.shape != (len(self._queries), last - first):
+            raise UsageError(
+                f"score must return shape {(len(self._queries), last - first)}, one row per query and one column per "
+                f"candidate, got {tuple(found.shape)}"
+            )
+        found = found if found.dtype == torch.float64 else found.float()
+        scores: NDArray[Any] = found.cpu().contiguous().numpy()
+        if np.isnan(scores).any():
+            raise UsageError("score must return numbers, got NaN; the model may have diverged")
+        return readonly(scores)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """Sorted distinct candidates of each query: indptr int64, shape (num_queries + 1,), and ids int64."""
+
+    indptr: NDArray[np.int64]
+    ids: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pairs: Sequence[NDArray[np.int64]], queries: NDArray[np.int64], num_candidates: int) -> _Lists:
+        """Returns the candidates in `pairs` of each of `queries`, which ascend."""
+        places = [np.minimum(np.searchsorted(queries, one[0]), len(queries) - 1) for one in pairs]
+        kept = [queries[place] == one[0] for place, one in zip(places, pairs, strict=True)]
+        none = np.empty(0, dtype=np.int64)
+        keys = [
+            place[keep] * num_candidates + one[1][keep] for place, keep, one in zip(places, kept, pairs, strict=True)
+        ]
+        distinct = np.unique(np.concatenate([none, *keys]))
+        indptr = np.searchsorted(distinct, np.arange(len(queries) + 1) * num_candidates)
+        return cls(readonly(indptr), readonly(distinct % num_candidates))
+
+
+def checked_pairs(name: str, pairs: Any, num_candidates: int) -> NDArray[np.int64]:
+    """Returns `pairs`, the argument `name`, as queries and candidates on the host, int64, shape (2, num_pairs).
+
+    Raises:
+        UsageError: They are something else, or an id is out of range.
+    """
+    found = pairs.detach().cpu().numpy() if isinstance(pairs, torch.Tensor) else np.asarray(pairs)
+    if found.ndim != 2 or len(found) != 2 or not np.issubdtype(found.dtype, np.integer):
+        raise UsageError(f"{name} must be integers of shape (2, num_pairs), got {found.dtype} of shape {found.shape}")
+    if found.size and (found.min() < 0 or found[1].max() >= num_candidates):
+        raise UsageError(
+            f"{name} must be queries >= 0 and candidates in [0, {num_candidates:,}), got ids from {found.min()} to "
+            f"{found[1].max()}"
+        )
+    return np.ascontiguousarray(found, dtype=np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _pick(
+    scores: NDArray[Any],
+    first: int,
+    owners: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    own: NDArray[np.float64],
+) -> None:
+    """Writes the score of each pair whose candidate is in the block to `own`."""
+    for pair in range(len(owners)):
+        place = targets[pair] - first
+        if 0 <= place < scores.shape[1]:
+            own[pair] = scores[owners[pair], place]
+
+
+@njit(cache=True, nogil=True)
+def _add(
+    scores: NDArray[Any],
+    first: int,
+    owners: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    own: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    ranks: NDArray[np.float64],
+    members: NDArray[np.int64],
+) -> None:
+    """Adds the candidates of a block that are above each pair, and half of those beside it, to its rank.
+
+    Args:
+        scores: Of the block, shape (num_queries, num_candidates).
+        first: The block's first candidate.
+        owners: The query of each pair.
+        targets: The candidate of each pair, which is no competitor.
+        own: The score of each pair.
+        indptr: Of the candidates that are no competitors, by query.
+        ids: These candidates.
+        ranks: Of all pairs.
+        members: Place of each pair in `ranks`.
+    """
+    last = first + scores.shape[1]
+    for pair in range(len(owners)):
+        row, mine, target = scores[owners[pair]], own[pair], targets[pair]
+        above, beside = 0, 0
+        for place in range(len(row)):
+            above += row[place] > mine
+            beside += row[place] == mine
+        known = False
+        for at in range(indptr[owners[pair]], indptr[owners[pair] + 1]):
+            known |= ids[at] == target
+            if first <= ids[at] < last:
+                above -= row[ids[at] - first] > mine
+                beside -= row[ids[at] - first] == mine
+        if not known and first <= target < last:
+            beside -= 1
+        ranks[members[pair]] += above + 0.5 * beside
