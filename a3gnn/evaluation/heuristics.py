@@ -38,7 +38,7 @@ def repetition(known: Any, num_queries: int, num_candidates: int) -> Score:
 
     def score(queries: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
         seen = torch.from_numpy(_dense(counts[queries.numpy()], candidates))
-        return seen + popular(queries, candidates) / most
+        return torch.add(seen, popular(queries, candidates), alpha=1 / most)
 
     return score
 

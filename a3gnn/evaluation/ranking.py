@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from a3gnn.checks import size_or_none
 from a3gnn.errors import UsageError
-from a3gnn.storage.compiled import njit, readonly
+from a3gnn.evaluation.ranking_kernels import add_competitors, pick
+from a3gnn.storage.compiled import readonly
 
 #: Returns the scores of queries with candidates, both as int64 ids: floats of shape (num_queries, num_candidates).
 Score: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -130,14 +131,22 @@ def rank_pairs(
         members = order[ends[low] : ends[high]]
         owners = np.repeat(np.arange(high - low), np.diff(ends[low : high + 1]))
         blocks = _Blocks(score, queries[low:high], num_candidates, wide)
-        targets, own = true[1][members], np.empty(len(members))
-        for first, scores in blocks:
-            _pick(scores, first, owners, targets, own)
-        result[:, members] = 1.0
-        for first, scores in blocks:
-            for ranks, lists in zip(result, excluded, strict=True):
-                _add(scores, first, owners, targets, own, lists.indptr[low : high + 1], lists.ids, ranks, members)
+        lists = [part for one in excluded for part in (one.indptr[low : high + 1], one.ids)]
+        result[:, members] = _ranks_of(blocks, owners, true[1][members], lists)
+        del blocks  # two blocks at once would be twice the memory
     return Ranks(result[0], result[1], true[0])
+
+
+def _ranks_of(
+    blocks: _Blocks, owners: NDArray[np.int64], targets: NDArray[np.int64], lists: list[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Returns both ranks of each pair of some queries, shape (2, num_pairs)."""
+    own, ranks = np.empty(len(owners)), np.ones((2, len(owners)))
+    for first, scores in blocks:
+        pick(scores, first, owners, targets, own)
+    for first, scores in blocks:
+        add_competitors(scores, first, owners, targets, own, *lists, ranks)
+    return ranks
 
 
 class _Blocks:
@@ -208,61 +217,3 @@ def checked_pairs(name: str, pairs: Any, num_candidates: int) -> NDArray[np.int6
             f"{found[1].max()}"
         )
     return np.ascontiguousarray(found, dtype=np.int64)
-
-
-@njit(cache=True, nogil=True)
-def _pick(
-    scores: NDArray[Any],
-    first: int,
-    owners: NDArray[np.int64],
-    targets: NDArray[np.int64],
-    own: NDArray[np.float64],
-) -> None:
-    """Writes the score of each pair whose candidate is in the block to `own`."""
-    for pair in range(len(owners)):
-        place = targets[pair] - first
-        if 0 <= place < scores.shape[1]:
-            own[pair] = scores[owners[pair], place]
-
-
-@njit(cache=True, nogil=True)
-def _add(
-    scores: NDArray[Any],
-    first: int,
-    owners: NDArray[np.int64],
-    targets: NDArray[np.int64],
-    own: NDArray[np.float64],
-    indptr: NDArray[np.int64],
-    ids: NDArray[np.int64],
-    ranks: NDArray[np.float64],
-    members: NDArray[np.int64],
-) -> None:
-    """Adds the candidates of a block that are above each pair, and half of those beside it, to its rank.
-
-    Args:
-        scores: Of the block, shape (num_queries, num_candidates).
-        first: The block's first candidate.
-        owners: The query of each pair.
-        targets: The candidate of each pair, which is no competitor.
-        own: The score of each pair.
-        indptr: Of the candidates that are no competitors, by query.
-        ids: These candidates.
-        ranks: Of all pairs.
-        members: Place of each pair in `ranks`.
-    """
-    last = first + scores.shape[1]
-    for pair in range(len(owners)):
-        row, mine, target = scores[owners[pair]], own[pair], targets[pair]
-        above, beside = 0, 0
-        for place in range(len(row)):
-            above += row[place] > mine
-            beside += row[place] == mine
-        known = False
-        for at in range(indptr[owners[pair]], indptr[owners[pair] + 1]):
-            known |= ids[at] == target
-            if first <= ids[at] < last:
-                above -= row[ids[at] - first] > mine
-                beside -= row[ids[at] - first] == mine
-        if not known and first <= target < last:
-            beside -= 1
-        ranks[members[pair]] += above + 0.5 * beside

@@ -68,8 +68,11 @@ def open_features(
     from_disk = config.feature_tier == "disk" or parts is not None
     base = base_rows(graph, config, from_disk) if table is None else _table_rows(table, from_disk)
     size, config = (graph.features if table is None else table).shape, config.canonical()
-    how = {"policy": config.cache_policy, "fanouts": fanouts, "batch_size": config.batch_size, "rows": base}
-    rank: _Ranked = partial(cached_nodes, graph, **how) if cached is None else lambda nbytes: cached
+    policy, batch_size = config.cache_policy, config.batch_size
+    rank: _Ranked = partial(cached_nodes, graph, policy=policy, fanouts=fanouts, batch_size=batch_size, rows=base)
+    if cached is not None:
+        nodes = cached
+        rank = lambda nbytes: nodes  # noqa: E731
     kept = parts if config.feature_tier == "ram" else None
     if isinstance(base, SparseRows):
         sparse = partial(SparseHostStore, base, *size, parts=kept, owns_base=not from_disk)

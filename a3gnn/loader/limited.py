@@ -439,9 +439,9 @@ class LimitedBatches:
     def size_of(self, subgraph: Subgraph) -> Size:
         """Returns the size of a mini-batch or share."""
         store, nodes = self._pipeline.store, subgraph.num_nodes
-        is_typed = isinstance(store, TypedStore)
-        inputs = store.served_bytes(subgraph.n_id) if is_typed else 4 * store.num_features * nodes
-        return Size(nodes, subgraph.num_edges, inputs)
+        if isinstance(store, TypedStore):
+            return Size(nodes, subgraph.num_edges, store.served_bytes(subgraph.n_id))
+        return Size(nodes, subgraph.num_edges, 4 * store.num_features * nodes)
 
     def _bytes_of(self, size: Size) -> int:
         """Returns the bytes of a mini-batch's features and edges."""

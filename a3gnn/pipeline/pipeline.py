@@ -313,8 +313,8 @@ class Pipeline:
     def _open_store(self, graph: Graph) -> FeatureStore:
         config, options = self._config, self._options
         if options.features is None:
-            how = {"fanouts": self._fanouts, "table": options.table}
-            return open_features(graph, config, self._parts, self._device, **how)
+            fanouts, table = self._fanouts, options.table
+            return open_features(graph, config, self._parts, self._device, fanouts=fanouts, table=table)
         assert options.edges is not None, "features of types belong to edges with types"
         spare = None if options.deferred else most_held(config, None)
         return TypedStore.open(options.features, options.edges, config, self._device, spare)

@@ -26,7 +26,6 @@ from a3gnn.pipeline.batch import MiniBatch
 from a3gnn.pipeline.pipeline import Pipeline, PipelineOptions, open_sampler
 from a3gnn.pipeline.plan import PlannedBatch
 from a3gnn.ranks.peers import Member
-from a3gnn.sampling.sampler import Fanout
 from a3gnn.sampling.share import cut
 from a3gnn.sampling.subgraph import AnySampler, Subgraph
 from a3gnn.task import Task
@@ -77,14 +76,10 @@ class RankPipeline(Pipeline):
         return [self._stages.sample(0, planned).subgraph for planned in busy[:count]]
 
     def _open_sources(
-        self,
-        graph: Graph,
-        adjacency: tuple[NDArray[np.int64], NDArray[np.int32]],
-        fanouts: Sequence[Fanout],
-        device: str,
+        self, graph: Graph, adjacency: tuple[NDArray[np.int64], NDArray[np.int32]]
     ) -> tuple[FeatureStore, AnySampler]:
         none_cached = np.empty(0, dtype=np.int32)
-        sampler = open_sampler(Edges(*adjacency), fanouts, self._config, self._options, none_cached)
+        sampler = open_sampler(Edges(*adjacency), self._fanouts, self._config, self._options, none_cached)
         return self._features, _KeepingStep(sampler, self._seeds[:1])
 
 
