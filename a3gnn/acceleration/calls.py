@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,7 @@ _MESSAGE_HOOKS = [
 ]
 
 #: Takes the layer, a graph, the sources' and the targets' rows, the output's type and a tensor of the edges, or None.
-Rows = Callable[[Any, EdgeGraph, Tensor, Tensor | None, torch.dtype, Tensor | None], Tensor]
+RowsOf = Callable[[Any, EdgeGraph, Tensor, Tensor | None, torch.dtype, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ class Call:
         """Returns the call with exactly one self loop per node."""
         return replace(self, graph=self.graph.looped)
 
-    def run(self, conv: Accelerated, rows: Rows, edges: Tensor | None = None) -> Tensor:
+    def run(self, conv: Accelerated, rows: RowsOf, edges: Tensor | None = None) -> Tensor:
         """Returns the output of `rows`, shape (num_dst, width).
 
         Args:
@@ -137,7 +137,7 @@ class Call:
         )
 
     def _of(
-        self, conv: Any, rows: Rows, x: Tensor, own: Tensor | None, graph: EdgeGraph, edges: Tensor | None
+        self, conv: Any, rows: RowsOf, x: Tensor, own: Tensor | None, graph: EdgeGraph, edges: Tensor | None
     ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
             out = rows(conv, graph, x, own, self.dtype, edges)
@@ -180,7 +180,48 @@ def _copy_of(module: Any, tensors: dict[int, Tensor]) -> Any:
     return made
 
 
-class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
+class Replaced:
+    """What layers in place of PyG's note about their calls."""
+
+    __dict__: dict[str, Any]
+    training: bool
+
+    def refuse(self, reason: str) -> Any:
+        """Notes why a call runs PyG's code, and returns None."""
+        self.__dict__["_a3gnn_refused"] = reason
+
+    def accept(self) -> None:
+        """Notes that a call runs natively."""
+        self.__dict__.pop("_a3gnn_refused", None)
+
+    @property
+    def refused(self) -> str | None:
+        """Why the last call ran PyG's code; None if it ran natively or there was none."""
+        found: str | None = self.__dict__.get("_a3gnn_refused")
+        return found
+
+    def _reads(self, output: str) -> list[int]:
+        """In the present mode, how many calls in a row had all rows read, and how often the last one had."""
+        found: list[int] = self.__dict__.setdefault(f"_a3gnn_reads_{self.training}{output}", [0, 0])
+        return found
+
+    def reads_all(self, output: str = "") -> bool:
+        """Returns whether all rows of the last two calls were read, so that all are computed at once from now on.
+
+        Args:
+            output: Which output, if a call has several.
+        """
+        reads = self._reads(output)
+        if reads[0] < 2:
+            reads[:] = [reads[0] + 1 if reads[1] else 0, 0]
+        return reads[0] >= 2
+
+    def note_read(self, output: str = "") -> None:
+        """Notes that all rows of the last call are read."""
+        self._reads(output)[1] += 1
+
+
+class Accelerated(MessagePassing, Replaced):  # type: ignore[misc]  # PyG's classes have no types
     """A convolution of PyG whose calls run natively where they can.
 
     Attributes:
@@ -205,11 +246,6 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         """Returns why no call can run natively, or None."""
         return next(_reasons(self), None)
 
-    def refuse(self, reason: str) -> Call | None:
-        """Notes why a call runs PyG's code, and returns None."""
-        self.__dict__["_a3gnn_refused"] = reason
-        return None
-
     def call(self, x: Any, edge_index: Any, size: Any = None, *, weights: Any = None) -> Call | None:
         """Returns the checked arguments of a call, or None if PyG's code must run it.
 
@@ -226,25 +262,8 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         if isinstance(found, str):
             self.refuse(found)
             return None
-        self.__dict__.pop("_a3gnn_refused", None)
+        self.accept()
         return replace(found, adds_float32=self.adds_float32 and not is_own())
-
-    @property
-    def _reads(self) -> list[int]:
-        """In the present mode, how many calls in a row had all rows read, and how often the last one had."""
-        found: list[int] = self.__dict__.setdefault(f"_a3gnn_reads_{self.training}", [0, 0])
-        return found
-
-    def reads_all(self) -> bool:
-        """Returns whether all rows of the last two calls were read, so that all are computed at once from now on."""
-        reads = self._reads
-        if reads[0] < 2:
-            reads[:] = [reads[0] + 1 if reads[1] else 0, 0]
-        return reads[0] >= 2
-
-    def note_read(self) -> None:
-        """Notes that all rows of the last call are read."""
-        self._reads[1] += 1
 
     def __prepare_scriptable__(self) -> MessagePassing:
         # torch.jit.script asks for it: it compiles PyG's own code.
@@ -261,12 +280,6 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         finally:
             self.__class__ = mine
 
-    @property
-    def refused(self) -> str | None:
-        """Why the last call ran PyG's code; None if it ran natively or there was none."""
-        found: str | None = self.__dict__.get("_a3gnn_refused")
-        return found
-
 
 def pyg_class(native: type) -> type:
     """Returns the class of PyG that `native` replaces."""
@@ -277,7 +290,7 @@ def is_plain(lin: nn.Module) -> bool:
     """Returns whether `lin` is a linear map without hooks or parametrizations, whose weight exists."""
     if type(lin) not in (Linear, nn.Linear) or "forward" in lin.__dict__:
         return False
-    return not _has_hooks(lin)
+    return not has_hooks(lin)
 
 
 def _reasons(conv: Accelerated) -> Iterator[str]:
@@ -288,7 +301,7 @@ def _reasons(conv: Accelerated) -> Iterator[str]:
         yield f"node_dim={conv.node_dim}"
     if conv.aggr not in conv.aggregations:
         yield f"aggr={conv.aggr!r}"
-    elif type(conv.aggr_module) is not _AGGREGATIONS[conv.aggr] or _has_hooks(conv.aggr_module):
+    elif type(conv.aggr_module) is not _AGGREGATIONS[conv.aggr] or has_hooks(conv.aggr_module):
         yield "a changed aggregation"
     if conv.explain:
         yield "explain=True"
@@ -300,7 +313,7 @@ def _reasons(conv: Accelerated) -> Iterator[str]:
 def _replaced_parts(conv: Accelerated) -> Iterator[str]:
     """Yields what a user has replaced or hooked inside `conv`."""
     mine = conv.__dict__
-    for name in _METHODS & mine.keys():
+    for name in () if mine.keys().isdisjoint(_METHODS) else _METHODS & mine.keys():
         # PyG itself replaces `propagate` of one layer during and after explanations.
         known = getattr(type(conv), "_jinja_propagate", None)
         if name != "propagate" or getattr(mine[name], "__func__", None) is not known:
@@ -316,12 +329,42 @@ def _replaced_parts(conv: Accelerated) -> Iterator[str]:
             yield f"{name} has hooks, or is no plain linear map"
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
+    """Returns whether `module` has hooks of its own."""
     return any(getattr(module, hooks) for hooks in _HOOKS)
+
+
+class Rows(NamedTuple):
+    """The rows of a convolution's call, checked.
+
+    Attributes:
+        source: The sources' rows, shape (num_src, width).
+        own: The targets' rows, or None.
+        num_dst: Number of targets.
+        dtype: See `Call`.
+    """
+
+    source: Tensor
+    own: Tensor | None
+    num_dst: int
+    dtype: torch.dtype
 
 
 def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any) -> Call | str:
     """Returns the call, or why PyG's code must run it."""
+    rows = checked_rows(conv, x, edge_index, size)
+    if isinstance(rows, str):
+        return rows
+    found = Call.of(edge_index, *rows)
+    if found is None:
+        return "edge_index is out of range"
+    if weights is not None and not _are_weights(weights, edge_index, found.weight_dtype):
+        return "edge_weight of another type or shape"
+    return found
+
+
+def checked_rows(conv: Accelerated, x: Any, edge_index: Any, size: Any = None) -> Rows | str:
+    """Returns the rows of a call, or why PyG's code must run it; the ends of the edges are not checked."""
     pair = isinstance(x, tuple | list)
     if pair and len(x) != 2:
         return "x of another form"
@@ -337,15 +380,7 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
     num_dst = _num_targets(source, own, size)
     if num_dst is None:
         return f"size={size!r}"
-    reason = size_reason(edge_index.shape[1], len(source), num_dst)
-    if reason is not None:
-        return reason
-    found = Call.of(edge_index, source, own, num_dst, dtype)
-    if found is None:
-        return "edge_index is out of range"
-    if weights is not None and not _are_weights(weights, edge_index, found.weight_dtype):
-        return "edge_weight of another type or shape"
-    return found
+    return size_reason(edge_index.shape[1], len(source), num_dst) or Rows(source, own, num_dst, dtype)
 
 
 def _rows_reason(x: Any) -> str | None:
@@ -384,10 +419,16 @@ def _num_targets(source: Tensor, own: Tensor | None, size: Any) -> int | None:
     return len(own) if num_dst is None or num_dst == len(own) else None
 
 
+def _dtypes(module: nn.Module) -> set[torch.dtype]:
+    """Returns the types of the parameters, in less time than `module.parameters()` takes."""
+    found = {one.dtype for one in module._parameters.values() if one is not None}
+    return found.union(*(_dtypes(part) for part in module._modules.values() if part is not None))
+
+
 def _compute_dtype(conv: Accelerated, source: Tensor, own: Tensor | None) -> torch.dtype | None:
     """Returns the output's type, or None if kernels don't support the rows' and parameters' types."""
     found = {one.dtype for one in (source, own) if one is not None}
-    weights = {one.dtype for one in conv.parameters()}
+    weights = _dtypes(conv)
     if torch.is_autocast_enabled("cpu"):
         narrow = torch.get_autocast_dtype("cpu") is torch.bfloat16
         fits = found <= {torch.float32, torch.bfloat16} and weights <= {torch.float32}
