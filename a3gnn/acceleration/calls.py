@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,7 @@ _MESSAGE_HOOKS = [
 ]
 
 #: Takes the layer, a graph, the sources' and the targets' rows, the output's type and a tensor of the edges, or None.
-RowsOf = Callable[[Any, EdgeGraph, Tensor, Tensor | None, torch.dtype, Tensor | None], Tensor]
+Rows = Callable[[Any, EdgeGraph, Tensor, Tensor | None, torch.dtype, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +102,7 @@ class Call:
         """Returns the call with exactly one self loop per node."""
         return replace(self, graph=self.graph.looped)
 
-    def run(self, conv: Accelerated, rows: RowsOf, edges: Tensor | None = None) -> Tensor:
+    def run(self, conv: Accelerated, rows: Rows, edges: Tensor | None = None) -> Tensor:
         """Returns the output of `rows`, shape (num_dst, width).
 
         Args:
@@ -137,7 +137,7 @@ class Call:
         )
 
     def _of(
-        self, conv: Any, rows: RowsOf, x: Tensor, own: Tensor | None, graph: EdgeGraph, edges: Tensor | None
+        self, conv: Any, rows: Rows, x: Tensor, own: Tensor | None, graph: EdgeGraph, edges: Tensor | None
     ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
             out = rows(conv, graph, x, own, self.dtype, edges)
@@ -318,58 +318,28 @@ def _replaced_parts(conv: Accelerated) -> Iterator[str]:
         known = getattr(type(conv), "_jinja_propagate", None)
         if name != "propagate" or getattr(mine[name], "__func__", None) is not known:
             yield f"a method {name} of its own"
-    for name in _MESSAGE_HOOKS:
-        if mine[name]:
-            yield "hooks of message passing"
-    if any(getattr(torch_module, hooks) for hooks in _GLOBAL_HOOKS):
+    if any(map(mine.__getitem__, _MESSAGE_HOOKS)):
+        yield "hooks of message passing"
+    if any(map(torch_module.__dict__.__getitem__, _GLOBAL_HOOKS)):
         yield "global hooks of modules"
     for name in conv.linear_names:
-        lin = getattr(conv, name, None)
+        lin = conv._modules.get(name, mine.get(name))
         if lin is not None and not is_plain(lin):
             yield f"{name} has hooks, or is no plain linear map"
 
 
 def has_hooks(module: nn.Module) -> bool:
     """Returns whether `module` has hooks of its own."""
-    return any(getattr(module, hooks) for hooks in _HOOKS)
-
-
-class Rows(NamedTuple):
-    """The rows of a convolution's call, checked.
-
-    Attributes:
-        source: The sources' rows, shape (num_src, width).
-        own: The targets' rows, or None.
-        num_dst: Number of targets.
-        dtype: See `Call`.
-    """
-
-    source: Tensor
-    own: Tensor | None
-    num_dst: int
-    dtype: torch.dtype
+    return any(map(module.__dict__.__getitem__, _HOOKS))
 
 
 def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any) -> Call | str:
     """Returns the call, or why PyG's code must run it."""
-    rows = checked_rows(conv, x, edge_index, size)
-    if isinstance(rows, str):
-        return rows
-    found = Call.of(edge_index, *rows)
-    if found is None:
-        return "edge_index is out of range"
-    if weights is not None and not _are_weights(weights, edge_index, found.weight_dtype):
-        return "edge_weight of another type or shape"
-    return found
-
-
-def checked_rows(conv: Accelerated, x: Any, edge_index: Any, size: Any = None) -> Rows | str:
-    """Returns the rows of a call, or why PyG's code must run it; the ends of the edges are not checked."""
     pair = isinstance(x, tuple | list)
     if pair and len(x) != 2:
         return "x of another form"
     source, own = x if pair else (x, x)
-    reason = _rows_reason(source) or (None if own is None else _rows_reason(own)) or _edges_reason(edge_index)
+    reason = rows_reason(source) or (None if own is None else rows_reason(own)) or edges_reason(edge_index)
     if reason is not None:
         return reason
     if not (_fit(conv, conv.source_maps, source) and (own is None or _fit(conv, conv.target_maps, own))):
@@ -380,10 +350,19 @@ def checked_rows(conv: Accelerated, x: Any, edge_index: Any, size: Any = None) -
     num_dst = _num_targets(source, own, size)
     if num_dst is None:
         return f"size={size!r}"
-    return size_reason(edge_index.shape[1], len(source), num_dst) or Rows(source, own, num_dst, dtype)
+    reason = size_reason(edge_index.shape[1], len(source), num_dst)
+    if reason is not None:
+        return reason
+    found = Call.of(edge_index, source, own, num_dst, dtype)
+    if found is None:
+        return "edge_index is out of range"
+    if weights is not None and not _are_weights(weights, edge_index, found.weight_dtype):
+        return "edge_weight of another type or shape"
+    return found
 
 
-def _rows_reason(x: Any) -> str | None:
+def rows_reason(x: Any) -> str | None:
+    """Returns why kernels can't read `x`, the rows of sources or targets, or None."""
     if type(x) not in (Tensor, nn.Parameter, LazyRows) or x.layout is not torch.strided or x.device.type != "cpu":
         return "x is no dense tensor on the CPU"
     return None if x.ndim == 2 else f"x has {x.ndim} dimensions"
@@ -395,7 +374,8 @@ def _fit(conv: Accelerated, names: tuple[str, ...], rows: Tensor) -> bool:
     return all(lin is None or lin.weight.shape[1] == rows.shape[1] for lin in maps)
 
 
-def _edges_reason(edge_index: Any) -> str | None:
+def edges_reason(edge_index: Any) -> str | None:
+    """Returns why kernels can't read `edge_index`, or None; its ends are not checked."""
     if type(edge_index) is not Tensor or edge_index.layout is not torch.strided or edge_index.device.type != "cpu":
         return "edge_index is no dense tensor on the CPU"
     right = edge_index.dtype in (torch.int64, torch.int32) and edge_index.ndim == 2 and edge_index.shape[0] == 2
@@ -419,16 +399,10 @@ def _num_targets(source: Tensor, own: Tensor | None, size: Any) -> int | None:
     return len(own) if num_dst is None or num_dst == len(own) else None
 
 
-def _dtypes(module: nn.Module) -> set[torch.dtype]:
-    """Returns the types of the parameters, in less time than `module.parameters()` takes."""
-    found = {one.dtype for one in module._parameters.values() if one is not None}
-    return found.union(*(_dtypes(part) for part in module._modules.values() if part is not None))
-
-
 def _compute_dtype(conv: Accelerated, source: Tensor, own: Tensor | None) -> torch.dtype | None:
     """Returns the output's type, or None if kernels don't support the rows' and parameters' types."""
     found = {one.dtype for one in (source, own) if one is not None}
-    weights = _dtypes(conv)
+    weights = {one.dtype for one in conv.parameters()}
     if torch.is_autocast_enabled("cpu"):
         narrow = torch.get_autocast_dtype("cpu") is torch.bfloat16
         fits = found <= {torch.float32, torch.bfloat16} and weights <= {torch.float32}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.nn import conv as pyg
+from torch_geometric.nn.module_dict import ModuleDict
 
 from a3gnn.acceleration import convs
-from a3gnn.acceleration.calls import Replaced, checked_rows, has_hooks
+from a3gnn.acceleration.calls import Replaced, edges_reason, has_hooks, rows_reason
 from a3gnn.acceleration.dropping import split
 from a3gnn.acceleration.graph import EdgeGraph, size_reason
 from a3gnn.acceleration.lazy_rows import LazyRows, joined, may_wait
@@ -36,6 +37,33 @@ _ARGUMENTS = ("x_dict", "edge_index_dict")
 _NO_SLOTS = np.empty(0, dtype=np.int32)
 
 
+class _Matrix(NamedTuple):
+    """Rows of sources or targets, and what is read of them once per call, because that of `LazyRows` takes long.
+
+    Attributes:
+        rows: The rows.
+        reason: Why kernels can't read them, or None. Then the rest is unknown.
+        is_sparse: Whether they are mostly zeros.
+    """
+
+    rows: Any
+    reason: str | None
+    num_rows: int = 0
+    width: int = 0
+    dtype: torch.dtype | None = None
+    needs_gradient: bool = False
+    is_sparse: bool = False
+
+    @classmethod
+    def of(cls, rows: Any) -> _Matrix:
+        """Returns the facts about `rows`."""
+        reason = rows_reason(rows)
+        if reason is not None or rows.dtype not in (torch.float32, torch.float64):
+            return cls(rows, reason or f"x of {rows.dtype}")
+        is_sparse = not isinstance(rows, LazyRows) and sparse_rows(rows) is not None
+        return cls(rows, None, *rows.shape, rows.dtype, rows.requires_grad, is_sparse)
+
+
 class _Relation(NamedTuple):
     """A checked call of a relation's convolution.
 
@@ -44,21 +72,18 @@ class _Relation(NamedTuple):
         own: The targets' rows.
         edge_index: The edges.
         aggr: PyG's name of the aggregation.
-        lin: Linear map of the aggregates.
-        root: Linear map of own rows, or None.
+        weight: Map of the aggregates.
+        bias: Bias, or None.
+        root: Map of own rows, or None.
     """
 
-    source: Tensor
-    own: Tensor
+    source: _Matrix
+    own: _Matrix
     edge_index: Tensor
     aggr: str
-    lin: Any
-    root: Any
-
-    @property
-    def kind(self) -> tuple[str, int, bool]:
-        """Relations of equal kind are aggregated together."""
-        return self.aggr, self.source.shape[1], self.source.requires_grad
+    weight: Tensor
+    bias: Tensor | None
+    root: Tensor | None
 
 
 class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's classes have no types
@@ -105,12 +130,14 @@ class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's class
         """Returns the relations that are joined, by target type, and the type, convolution and arguments of others."""
         types: dict[str, list[_Relation]] = {}
         alone: list[tuple[str, Any, list[Any]]] = []
-        for edge_type, conv in self.convs.items():
+        matrices: dict[int, _Matrix] = {}
+        for key, conv in self.convs._modules.items():
+            edge_type = _edge_type(key)
             given = _arguments(edge_type, dicts)
             if given is None:
                 continue
             others = types.setdefault(edge_type[2], [])
-            relation = _checked(conv, given, others)
+            relation = _checked(conv, given, others, matrices)
             if isinstance(relation, str):
                 self.refuse(f"{'__'.join(edge_type)}: {relation}")
                 alone.append((edge_type[2], conv, given))
@@ -163,9 +190,9 @@ class _Group(NamedTuple):
         for place in self.sources:
             if place not in bases:
                 bases[place] = base
-                base += len(rows[place])
+                base += rows[place].shape[0]
         each = zip(self.sizes, self.sources, strict=True)
-        table = np.array([(size, bases[one], num_src[one], len(rows[one])) for size, one in each], dtype=np.int64)
+        table = np.array([(size, bases[one], num_src[one], rows[one].shape[0]) for size, one in each], dtype=np.int64)
         if size_reason(sum(self.sizes), base, num_dst * len(self.sizes)) is not None:
             return None
         first, *others = map(known_edges, self.edges)
@@ -229,22 +256,23 @@ def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], lis
     """Returns the rows and tensors of `_Joint.output`, and what it is a method of, for `factor` times the output."""
     kinds: dict[Any, list[_Relation]] = {}
     for one in relations:
-        kinds.setdefault(one.kind, []).append(one)
-    rows, places, groups, tensors = [], {}, [], []
+        kinds.setdefault((one.aggr, one.source.width, one.source.needs_gradient), []).append(one)
+    matrices, places, groups, tensors = [], {}, [], []
     for (aggr, _, _), of_kind in kinds.items():
         for one in of_kind:
             if id(one.source) not in places:
-                places[id(one.source)] = len(rows)
-                rows.append(one.source)
+                places[id(one.source)] = len(matrices)
+                matrices.append(one.source)
         edges = [one.edge_index for one in of_kind]
         sources = [places[id(one.source)] for one in of_kind]
         groups.append(_Group(aggr, sources, edges, [one.shape[1] for one in edges]))
-        tensors.append(_times(torch.stack([one.lin.weight for one in of_kind]), factor))
-    target = _Joint(len(relations[0].own), [len(one) for one in rows], groups)
-    roots = [one.root.weight for one in relations if one.root is not None]
-    biases = [one.lin.bias for one in relations if one.lin.bias is not None]
+        tensors.append(_times(torch.stack([one.weight for one in of_kind]), factor))
+    own = relations[0].own
+    target = _Joint(own.num_rows, [one.num_rows for one in matrices], groups)
+    roots = [one.root for one in relations if one.root is not None]
+    biases = [one.bias for one in relations if one.bias is not None]
     tensors += [_times(torch.stack(some).sum(0), factor) if some else None for some in (roots, biases)]
-    return ([*rows, relations[0].own] if roots else rows), tensors, target
+    return [one.rows for one in matrices + [own] * bool(roots)], tensors, target
 
 
 def _times(x: Tensor, factor: float) -> Tensor:
@@ -264,6 +292,12 @@ def _known(edge_index: Tensor, level: int, num_dst: int) -> int | None:
     return sizes[hops - 1] if hops > 0 and sizes[-1] == num_dst else None
 
 
+@cache
+def _edge_type(key: str) -> Any:
+    """Returns the relation of a name in PyG's `ModuleDict`."""
+    return ModuleDict.to_external_key(key)
+
+
 def _arguments(edge_type: tuple[str, str, str], dicts: Sequence[Any]) -> list[Any] | None:
     """Returns the arguments of a relation's convolution as PyG finds them; None if it has no edges and isn't called."""
     source, _, target = edge_type
@@ -279,28 +313,50 @@ def _arguments(edge_type: tuple[str, str, str], dicts: Sequence[Any]) -> list[An
     return found if is_called else None
 
 
-def _checked(conv: Any, given: list[Any], others: list[_Relation]) -> _Relation | str:
-    """Returns the call of `conv` with `given`, or why it can't be joined with `others`, of the same target type."""
-    names = _MAPS.get(type(conv))
-    if names is None:
+def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dict[int, _Matrix]) -> _Relation | str:
+    """Returns the call of `conv` with `given`, or why it can't be joined.
+
+    Args:
+        conv: The convolution.
+        given: Its arguments.
+        others: Calls that it is joined with.
+        matrices: All matrices so far, by their id.
+    """
+    if type(conv) not in _MAPS:
         return f"{type(conv).__name__} is not joined"
     if len(given) != 2 or conv._compiled_call_impl is not None or has_hooks(conv):
         return "hooks, torch.compile or other arguments"
-    reason = conv.unsupported()
-    rows = reason or checked_rows(conv, *given)
-    if isinstance(rows, str):
-        return rows
-    if getattr(conv, "normalize", False) or getattr(conv, "project", False):
+    if conv.__dict__.get("normalize") or conv.__dict__.get("project"):
         return "normalize or project"
-    if rows.own is None:
+    x = given[0] if isinstance(given[0], tuple | list) else (given[0], given[0])
+    if len(x) != 2 or x[1] is None:
         return "no rows of targets"
-    if not isinstance(rows.source, LazyRows) and sparse_rows(rows.source) is not None:
-        return "x of mostly zeros"
-    lin, root = (getattr(conv, name, None) for name in names)
-    found = _Relation(rows.source, rows.own, given[1], "sum" if conv.aggr == "add" else conv.aggr, lin, root)
-    first = others[0] if others else found
-    same = first.own is found.own and first.lin.weight.shape[0] == lin.weight.shape[0]
-    return found if same else "other targets or columns than those of another relation into the type"
+    for one in x:
+        if id(one) not in matrices:
+            matrices[id(one)] = _Matrix.of(one)
+    source, own = (matrices[id(one)] for one in x)
+    reason = conv.unsupported() or source.reason or own.reason or edges_reason(given[1])
+    if reason is not None or source.is_sparse:
+        return reason or "x of mostly zeros"
+    for_source, for_own = _MAPS[type(conv)]
+    weight, bias = _parameters(conv._modules[for_source])
+    root = _parameters(getattr(conv, for_own))[0] if conv.__dict__.get("root_weight", True) else None
+    widths = weight.shape[1], own.width if root is None else root.shape[1]
+    if widths != (source.width, own.width):
+        return f"x has {source.width} columns"
+    if not source.dtype is own.dtype is weight.dtype or any(
+        one is not None and one.dtype is not weight.dtype for one in (bias, root)
+    ):
+        return f"x of {source.dtype} with other parameters"
+    if others and (own is not others[0].own or weight.shape[0] != others[0].weight.shape[0]):
+        return "other targets or columns than those of another relation into the type"
+    return _Relation(source, own, given[1], "sum" if conv.aggr == "add" else conv.aggr, weight, bias, root)
+
+
+def _parameters(lin: Any) -> tuple[Tensor, Tensor | None]:
+    """Returns the weight and bias of a linear map, in less time than its attributes take."""
+    found = lin._parameters
+    return (found["weight"], found["bias"]) if "weight" in found else (lin.weight, lin.bias)
 
 
 @dataclass(frozen=True, eq=False)
