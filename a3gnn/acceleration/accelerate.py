@@ -45,16 +45,16 @@ def accelerate(model: Model, dtype: Literal["float32", "bfloat16"] | None = None
     Raises:
         UsageError: `model` is no module, or there is no such dtype.
     """
-    from a3gnn.acceleration import convs
     from a3gnn.acceleration.autocast import set_autocast
+    from a3gnn.acceleration.hetero import NATIVE
 
     if not isinstance(model, nn.Module):
         raise UsageError(f"model must be a torch.nn.Module, got {model!r}")
     if dtype not in (None, "float32", "bfloat16"):
         raise UsageError(f"dtype must be 'bfloat16', 'float32' or None, got {dtype!r}")
     for _, layer, compiled in _convolutions(model):
-        if not compiled and type(layer) in convs.NATIVE:
-            layer.__class__ = convs.NATIVE[type(layer)]
+        if not compiled and type(layer) in NATIVE:
+            layer.__class__ = NATIVE[type(layer)]
     set_autocast(model, dtype == "bfloat16")
     if report:
         for one in layers(model):
@@ -71,12 +71,12 @@ def layers(model: nn.Module) -> list[LayerReport]:
 
 def _reason(layer: Any, compiled: bool) -> str | None:
     """Returns why PyG computes `layer`, or None."""
-    from a3gnn.acceleration.calls import Accelerated
-    from a3gnn.acceleration.convs import NATIVE
+    from a3gnn.acceleration.calls import Replaced
+    from a3gnn.acceleration.hetero import NATIVE
 
     if compiled:
         return "a module compiled by torch.compile"
-    if isinstance(layer, Accelerated):
+    if isinstance(layer, Replaced):
         return layer.unsupported() or layer.refused
     base = next((one.__name__ for one in NATIVE if isinstance(layer, one)), None)
     return "no native form of this class" if base is None else f"a subclass of {base}"
@@ -84,11 +84,11 @@ def _reason(layer: Any, compiled: bool) -> str | None:
 
 def _convolutions(model: nn.Module) -> Iterator[tuple[str, nn.Module, bool]]:
     """Yields the name and module of each PyG convolution in `model`, and whether torch.compile runs it."""
-    from torch_geometric.nn import MessagePassing
+    from torch_geometric.nn import HeteroConv, MessagePassing
 
     compiled: list[str] = []
     for name, module in model.named_modules():
         if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
             compiled.append(name)
-        if isinstance(module, MessagePassing):
+        if isinstance(module, MessagePassing | HeteroConv):
             yield name, module, any(not one or name == one or name.startswith(f"{one}.") for one in compiled)

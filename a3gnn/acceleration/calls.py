@@ -180,7 +180,48 @@ def _copy_of(module: Any, tensors: dict[int, Tensor]) -> Any:
     return made
 
 
-class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have no types
+class Replaced:
+    """What layers in place of PyG's note about their calls."""
+
+    __dict__: dict[str, Any]
+    training: bool
+
+    def refuse(self, reason: str) -> Any:
+        """Notes why a call runs PyG's code, and returns None."""
+        self.__dict__["_a3gnn_refused"] = reason
+
+    def accept(self) -> None:
+        """Notes that a call runs natively."""
+        self.__dict__.pop("_a3gnn_refused", None)
+
+    @property
+    def refused(self) -> str | None:
+        """Why the last call ran PyG's code; None if it ran natively or there was none."""
+        found: str | None = self.__dict__.get("_a3gnn_refused")
+        return found
+
+    def _reads(self, output: str) -> list[int]:
+        """In the present mode, how many calls in a row had all rows read, and how often the last one had."""
+        found: list[int] = self.__dict__.setdefault(f"_a3gnn_reads_{self.training}{output}", [0, 0])
+        return found
+
+    def reads_all(self, output: str = "") -> bool:
+        """Returns whether all rows of the last two calls were read, so that all are computed at once from now on.
+
+        Args:
+            output: Which output, if a call has several.
+        """
+        reads = self._reads(output)
+        if reads[0] < 2:
+            reads[:] = [reads[0] + 1 if reads[1] else 0, 0]
+        return reads[0] >= 2
+
+    def note_read(self, output: str = "") -> None:
+        """Notes that all rows of the last call are read."""
+        self._reads(output)[1] += 1
+
+
+class Accelerated(MessagePassing, Replaced):  # type: ignore[misc]  # PyG's classes have no types
     """A convolution of PyG whose calls run natively where they can.
 
     Attributes:
@@ -205,11 +246,6 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         """Returns why no call can run natively, or None."""
         return next(_reasons(self), None)
 
-    def refuse(self, reason: str) -> Call | None:
-        """Notes why a call runs PyG's code, and returns None."""
-        self.__dict__["_a3gnn_refused"] = reason
-        return None
-
     def call(self, x: Any, edge_index: Any, size: Any = None, *, weights: Any = None) -> Call | None:
         """Returns the checked arguments of a call, or None if PyG's code must run it.
 
@@ -226,25 +262,8 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         if isinstance(found, str):
             self.refuse(found)
             return None
-        self.__dict__.pop("_a3gnn_refused", None)
+        self.accept()
         return replace(found, adds_float32=self.adds_float32 and not is_own())
-
-    @property
-    def _reads(self) -> list[int]:
-        """In the present mode, how many calls in a row had all rows read, and how often the last one had."""
-        found: list[int] = self.__dict__.setdefault(f"_a3gnn_reads_{self.training}", [0, 0])
-        return found
-
-    def reads_all(self) -> bool:
-        """Returns whether all rows of the last two calls were read, so that all are computed at once from now on."""
-        reads = self._reads
-        if reads[0] < 2:
-            reads[:] = [reads[0] + 1 if reads[1] else 0, 0]
-        return reads[0] >= 2
-
-    def note_read(self) -> None:
-        """Notes that all rows of the last call are read."""
-        self._reads[1] += 1
 
     def __prepare_scriptable__(self) -> MessagePassing:
         # torch.jit.script asks for it: it compiles PyG's own code.
@@ -261,12 +280,6 @@ class Accelerated(MessagePassing):  # type: ignore[misc]  # PyG's classes have n
         finally:
             self.__class__ = mine
 
-    @property
-    def refused(self) -> str | None:
-        """Why the last call ran PyG's code; None if it ran natively or there was none."""
-        found: str | None = self.__dict__.get("_a3gnn_refused")
-        return found
-
 
 def pyg_class(native: type) -> type:
     """Returns the class of PyG that `native` replaces."""
@@ -277,7 +290,7 @@ def is_plain(lin: nn.Module) -> bool:
     """Returns whether `lin` is a linear map without hooks or parametrizations, whose weight exists."""
     if type(lin) not in (Linear, nn.Linear) or "forward" in lin.__dict__:
         return False
-    return not _has_hooks(lin)
+    return not has_hooks(lin)
 
 
 def _reasons(conv: Accelerated) -> Iterator[str]:
@@ -288,7 +301,7 @@ def _reasons(conv: Accelerated) -> Iterator[str]:
         yield f"node_dim={conv.node_dim}"
     if conv.aggr not in conv.aggregations:
         yield f"aggr={conv.aggr!r}"
-    elif type(conv.aggr_module) is not _AGGREGATIONS[conv.aggr] or _has_hooks(conv.aggr_module):
+    elif type(conv.aggr_module) is not _AGGREGATIONS[conv.aggr] or has_hooks(conv.aggr_module):
         yield "a changed aggregation"
     if conv.explain:
         yield "explain=True"
@@ -300,24 +313,24 @@ def _reasons(conv: Accelerated) -> Iterator[str]:
 def _replaced_parts(conv: Accelerated) -> Iterator[str]:
     """Yields what a user has replaced or hooked inside `conv`."""
     mine = conv.__dict__
-    for name in _METHODS & mine.keys():
+    for name in () if mine.keys().isdisjoint(_METHODS) else _METHODS & mine.keys():
         # PyG itself replaces `propagate` of one layer during and after explanations.
         known = getattr(type(conv), "_jinja_propagate", None)
         if name != "propagate" or getattr(mine[name], "__func__", None) is not known:
             yield f"a method {name} of its own"
-    for name in _MESSAGE_HOOKS:
-        if mine[name]:
-            yield "hooks of message passing"
-    if any(getattr(torch_module, hooks) for hooks in _GLOBAL_HOOKS):
+    if any(map(mine.__getitem__, _MESSAGE_HOOKS)):
+        yield "hooks of message passing"
+    if any(map(torch_module.__dict__.__getitem__, _GLOBAL_HOOKS)):
         yield "global hooks of modules"
     for name in conv.linear_names:
-        lin = getattr(conv, name, None)
+        lin = conv._modules.get(name, mine.get(name))
         if lin is not None and not is_plain(lin):
             yield f"{name} has hooks, or is no plain linear map"
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    return any(getattr(module, hooks) for hooks in _HOOKS)
+def has_hooks(module: nn.Module) -> bool:
+    """Returns whether `module` has hooks of its own."""
+    return any(map(module.__dict__.__getitem__, _HOOKS))
 
 
 def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any) -> Call | str:
@@ -326,7 +339,7 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
     if pair and len(x) != 2:
         return "x of another form"
     source, own = x if pair else (x, x)
-    reason = _rows_reason(source) or (None if own is None else _rows_reason(own)) or _edges_reason(edge_index)
+    reason = rows_reason(source) or (None if own is None else rows_reason(own)) or edges_reason(edge_index)
     if reason is not None:
         return reason
     if not (_fit(conv, conv.source_maps, source) and (own is None or _fit(conv, conv.target_maps, own))):
@@ -348,7 +361,8 @@ def _checked(conv: Accelerated, x: Any, edge_index: Any, size: Any, weights: Any
     return found
 
 
-def _rows_reason(x: Any) -> str | None:
+def rows_reason(x: Any) -> str | None:
+    """Returns why kernels can't read `x`, the rows of sources or targets, or None."""
     if type(x) not in (Tensor, nn.Parameter, LazyRows) or x.layout is not torch.strided or x.device.type != "cpu":
         return "x is no dense tensor on the CPU"
     return None if x.ndim == 2 else f"x has {x.ndim} dimensions"
@@ -360,7 +374,8 @@ def _fit(conv: Accelerated, names: tuple[str, ...], rows: Tensor) -> bool:
     return all(lin is None or lin.weight.shape[1] == rows.shape[1] for lin in maps)
 
 
-def _edges_reason(edge_index: Any) -> str | None:
+def edges_reason(edge_index: Any) -> str | None:
+    """Returns why kernels can't read `edge_index`, or None; its ends are not checked."""
     if type(edge_index) is not Tensor or edge_index.layout is not torch.strided or edge_index.device.type != "cpu":
         return "edge_index is no dense tensor on the CPU"
     right = edge_index.dtype in (torch.int64, torch.int32) and edge_index.ndim == 2 and edge_index.shape[0] == 2

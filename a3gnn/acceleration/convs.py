@@ -51,7 +51,7 @@ class SAGEConv(Accelerated, pyg.SAGEConv):  # type: ignore[misc]  # PyG's classe
             x = _mapped(x, self.lin, dtype).relu()
         out = _mapped_sum(graph, x, self.lin_l, self.aggr, None, dtype)
         if self.root_weight and own is not None:
-            out = _plus_mapped(out, own, self.lin_r)
+            out = plus_mapped(out, own, self.lin_r.weight)
         return functional.normalize(out, p=2.0, dim=-1) if self.normalize else out
 
 
@@ -78,7 +78,7 @@ class GraphConv(Accelerated, pyg.GraphConv):  # type: ignore[misc]
         self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, weights: Tensor | None
     ) -> Tensor:
         out = _mapped_sum(graph, x, self.lin_rel, self.aggr, weights, dtype)
-        return out if own is None else _plus_mapped(out, own, self.lin_root)
+        return out if own is None else plus_mapped(out, own, self.lin_root.weight)
 
 
 class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
@@ -103,7 +103,7 @@ class GINConv(Accelerated, pyg.GINConv):  # type: ignore[misc]
         return [self.eps]
 
     def _rows(self, graph: EdgeGraph, x: Tensor, own: Tensor | None, dtype: torch.dtype, _: Tensor | None) -> Tensor:
-        out = _aggregate(graph, x, self.aggr, None, dtype)
+        out = aggregate(graph, x, self.aggr, None, dtype)
         return out if own is None else out + (1 + self.eps.to(dtype)) * own.to(dtype)
 
 
@@ -145,7 +145,7 @@ class GCNConv(Accelerated, pyg.GCNConv):  # type: ignore[misc]
         return replace(call, adds_float32=adds_float32).run(self, rows, weights)
 
 
-def _aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+def aggregate(graph: EdgeGraph, x: Tensor, aggr: str, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Returns each target's aggregate of rows of `x`, of `dtype`, shape (num_dst, width)."""
     if aggr == "max":
         return neighbor_max(graph, x.float() if x.dtype is torch.bfloat16 else x).to(dtype)
@@ -174,9 +174,9 @@ def _mapped_sum(
     """
     bias = lin.bias if bias is None else bias
     if aggr != "max" and _maps_first(graph, x, lin.weight):
-        out = _aggregate(graph, mapped(x, lin.weight, dtype=dtype), aggr, weights, dtype)
+        out = aggregate(graph, mapped(x, lin.weight, dtype=dtype), aggr, weights, dtype)
         return out if bias is None else out + bias.to(dtype)
-    return mapped(_aggregate(graph, x, aggr, weights, dtype), lin.weight, bias)
+    return mapped(aggregate(graph, x, aggr, weights, dtype), lin.weight, bias)
 
 
 def _maps_first(graph: EdgeGraph, x: Tensor, weight: Tensor) -> bool:
@@ -192,11 +192,11 @@ def _mapped(x: Tensor, lin: Any, dtype: torch.dtype) -> Tensor:
     return mapped(x, lin.weight, lin.bias, dtype)
 
 
-def _plus_mapped(out: Tensor, own: Tensor, lin: Any) -> Tensor:
-    """Returns `out` plus the map of `own` by `lin`, which has no bias."""
+def plus_mapped(out: Tensor, own: Tensor, weight: Tensor) -> Tensor:
+    """Returns `out` plus the map of `own` by `weight`, shape (out_channels, in_channels)."""
     if out.dtype is torch.bfloat16 or sparse_rows(own) is not None:
-        return out + mapped(own, lin.weight, dtype=out.dtype)
-    return torch.addmm(out, own, lin.weight.t())
+        return out + mapped(own, weight, dtype=out.dtype)
+    return torch.addmm(out, own, weight.t())
 
 
 #: The class that replaces each of PyG's.

@@ -47,6 +47,68 @@ def place_edges(sources: NDArray[Any], targets: NDArray[Any], indptr: Ints, indi
 
 
 @njit(cache=True, nogil=True)
+def order_of(ends: NDArray[Any], num_nodes: int) -> tuple[Ints, Ints]:
+    """Returns the start of each node's edges, from one end of each edge, and the edges in this order, stable."""
+    indptr, unused = np.empty(num_nodes + 1, dtype=np.int32), np.empty(len(ends), dtype=np.int32)
+    order = np.empty(len(ends), dtype=np.int32)
+    count_ends(ends, indptr)
+    place_edges(ends, ends, indptr, unused, order)
+    return indptr, order
+
+
+@njit(cache=True, nogil=True)
+def join_relations(
+    sources: NDArray[Any],
+    targets: NDArray[Any],
+    table: NDArray[np.int64],
+    limits: tuple[int, int],
+    csr: tuple[Ints, Ints],
+    ends: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> int:
+    """Writes the non-empty rows of relations into one type as one CSR, relation after relation.
+
+    Args:
+        sources: Sources of the edges, relation after relation.
+        targets: Targets of the edges.
+        table: For each relation its number of edges, the first of its sources in the joint matrix, the number of its
+            sources and how many of them that matrix has, shape (num_relations, 4).
+        limits: Number of targets, and of those whose rows are written; these come first.
+        csr: Written: starts of the rows, shape (num_edges + 1,), and sources in the joint matrix, (num_edges,).
+        ends: Written: the target of each row, shape (num_edges,), and the rows of each relation, (num_relations,).
+
+    Returns:
+        The number of rows; -1 if an end is out of range, or a source is not in the joint matrix.
+    """
+    (indptr, indices), (nodes, counts), (num_dst, limit) = csr, ends, limits
+    row, at, begin = 0, 0, 0
+    for r in range(len(table)):
+        edges, base, num_src, present = table[r]
+        heads, tails, first = sources[begin : begin + edges], targets[begin : begin + edges], row
+        lowest, _, top_target, ascending = extent(heads, tails)
+        if lowest < 0 or top_target >= num_dst:
+            return -1
+        if not ascending:
+            order = order_of(tails, num_dst)[1]
+            heads, tails = heads[order], tails[order]
+        last = np.int64(-1)
+        for e in range(edges):
+            source, target = np.int64(heads[e]), np.int64(tails[e])
+            if source >= (present if target < limit else num_src):
+                return -1
+            if target >= limit:
+                continue
+            if target != last:
+                indptr[row], nodes[row], last = at, target, target
+                row += 1
+            indices[at] = base + source
+            at += 1
+        counts[r] = row - first
+        begin += edges
+    indptr[row] = at
+    return row
+
+
+@njit(cache=True, nogil=True)
 def add_loops(csr: Csr, loops: int, out: Csr) -> None:
     """Writes the CSR without self loops and with one of nodes 0 to `loops`, at the end of each row.
 

@@ -21,6 +21,7 @@ class KnownEdges:
         state: Version, memory and shape of the tensor when this was written.
         csr: indptr and indices, int32, of edges sorted by target; rows beyond the CSR have no edges. None if unknown.
         hop_sizes: Nodes known after each hop of a directional mini-batch (`Subgraph.hop_sizes`); empty for others.
+        target_sizes: The same for a relation of a typed mini-batch: nodes of its target type.
         last_degrees: In-degrees of the last nodes, without self loops, if their edges are missing because the input
             layer has aggregated in-neighbors already. None if the edges are complete.
         derived: Objects that others compute from the edges, by a key of theirs.
@@ -29,6 +30,7 @@ class KnownEdges:
     state: tuple[Any, ...]
     csr: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
     hop_sizes: tuple[int, ...] = ()
+    target_sizes: tuple[int, ...] = ()
     last_degrees: NDArray[np.float32] | None = None
     derived: dict[Any, Any] = field(default_factory=dict)
 

@@ -1,0 +1,443 @@
+"""PyG's `HeteroConv` with one aggregation of all relations into a type; see `a3gnn.acceleration.convs`.
+
+The output of a type is the sum over its relations of a linear map of each target's aggregate, and of a linear map of
+its own row. All non-empty rows of the relations are one CSR over the joint rows of the sources, which is aggregated in
+one pass. The maps of own rows are added up before they are applied, and so are the biases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.nn import conv as pyg
+from torch_geometric.nn.module_dict import ModuleDict
+
+from a3gnn.acceleration import convs
+from a3gnn.acceleration.calls import Replaced, edges_reason, has_hooks, rows_reason
+from a3gnn.acceleration.dropping import split
+from a3gnn.acceleration.graph import EdgeGraph, size_reason
+from a3gnn.acceleration.lazy_rows import LazyRows, joined, may_wait
+from a3gnn.acceleration.sparse_inputs import sparse_rows
+from a3gnn.acceleration.twice import is_traced
+from a3gnn.kernels.edges import join_relations, order_of
+from a3gnn.kernels.sums import Csr, sum_rows
+from a3gnn.models.layers.compiled import gradients, over
+from a3gnn.pipeline.known_edges import known_edges
+
+#: Supported convolutions, and their linear maps of aggregates and of own rows.
+_MAPS: dict[type, tuple[str, str]] = {convs.SAGEConv: ("lin_l", "lin_r"), convs.GraphConv: ("lin_rel", "lin_root")}
+_ARGUMENTS = ("x_dict", "edge_index_dict")
+_NO_SLOTS = np.empty(0, dtype=np.int32)
+
+
+class _Matrix(NamedTuple):
+    """Rows of sources or targets, and what is read of them once per call, because that of `LazyRows` takes long.
+
+    Attributes:
+        rows: The rows.
+        reason: Why kernels can't read them, or None. Then the rest is unknown.
+        is_sparse: Whether they are mostly zeros.
+    """
+
+    rows: Any
+    reason: str | None
+    num_rows: int = 0
+    width: int = 0
+    dtype: torch.dtype | None = None
+    needs_gradient: bool = False
+    is_sparse: bool = False
+
+    @classmethod
+    def of(cls, rows: Any) -> _Matrix:
+        """Returns the facts about `rows`."""
+        reason = rows_reason(rows)
+        if reason is not None or rows.dtype not in (torch.float32, torch.float64):
+            return cls(rows, reason or f"x of {rows.dtype}")
+        is_sparse = not isinstance(rows, LazyRows) and sparse_rows(rows) is not None
+        return cls(rows, None, *rows.shape, rows.dtype, rows.requires_grad, is_sparse)
+
+
+class _Relation(NamedTuple):
+    """A checked call of a relation's convolution.
+
+    Attributes:
+        source: The sources' rows.
+        own: The targets' rows.
+        edge_index: The edges.
+        aggr: PyG's name of the aggregation.
+        weight: Map of the aggregates.
+        bias: Bias, or None.
+        root: Map of own rows, or None.
+    """
+
+    source: _Matrix
+    own: _Matrix
+    edge_index: Tensor
+    aggr: str
+    weight: Tensor
+    bias: Tensor | None
+    root: Tensor | None
+
+
+class HeteroConv(pyg.HeteroConv, Replaced):  # type: ignore[misc]  # PyG's classes have no types
+    """PyG's `HeteroConv`."""
+
+    def unsupported(self) -> str | None:
+        """Returns why no call can run natively, or None."""
+        return None if self.aggr in ("sum", "mean") else f"aggr={self.aggr!r}"
+
+    def forward(self, *args_dict: Any, **kwargs_dict: Any) -> dict[str, Tensor]:
+        """Returns the output of each type; arguments as for PyG's."""
+        outs = None
+        if not is_traced():
+            self.accept()
+            outs = self._outputs(args_dict, kwargs_dict)
+        return super().forward(*args_dict, **kwargs_dict) if outs is None else outs  # type: ignore[no-any-return]
+
+    def _outputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Returns the output of each type, or None if no relations are joined."""
+        reason = self.unsupported()
+        if len(args) + len(kwargs) != 2 or set(kwargs) != {*_ARGUMENTS[len(args) :]}:
+            reason = reason or "arguments other than x_dict and edge_index_dict"
+        if reason or torch.is_autocast_enabled("cpu"):
+            return self.refuse(reason or "autocast")
+        types, alone = self._relations([*args, *(kwargs[name] for name in _ARGUMENTS[len(args) :])])
+        if sum(map(len, types.values())) < 2:
+            return self.refuse(self.refused or "fewer than two relations")
+        factors, outs = dict.fromkeys(types, 1.0), dict.fromkeys(types)
+        for kind, relations in types.items():
+            if self.aggr == "mean":
+                factors[kind] = 1 / (len(relations) + sum(one[0] == kind for one in alone))
+            if relations:
+                outs[kind] = self._output(kind, relations, factors[kind])
+                if outs[kind] is None:
+                    return self.refuse("edge_index is out of range, or has too many edges")
+        for kind, conv, given in alone:
+            out, before = _times(conv(*given), factors[kind]), outs[kind]
+            if before is not None and before.shape != out.shape:
+                torch.stack([before, out])  # raises PyG's error
+            outs[kind] = out if before is None else before + out
+        return outs
+
+    def _relations(self, dicts: list[Any]) -> tuple[dict[str, list[_Relation]], list[tuple[str, Any, list[Any]]]]:
+        """Returns the relations that are joined, by target type, and the type, convolution and arguments of others."""
+        types: dict[str, list[_Relation]] = {}
+        alone: list[tuple[str, Any, list[Any]]] = []
+        matrices: dict[int, _Matrix] = {}
+        for key, conv in self.convs._modules.items():
+            edge_type = _edge_type(key)
+            given = _arguments(edge_type, dicts)
+            if given is None:
+                continue
+            others = types.setdefault(edge_type[2], [])
+            relation = _checked(conv, given, others, matrices)
+            if isinstance(relation, str):
+                self.refuse(f"{'__'.join(edge_type)}: {relation}")
+                alone.append((edge_type[2], conv, given))
+            else:
+                others.append(relation)
+                conv.accept()
+        return types, alone
+
+    def _output(self, kind: str, relations: list[_Relation], factor: float) -> Tensor | None:
+        """Returns `factor` times the sum of `relations` into the type `kind`; None if an end is out of range."""
+        rows, tensors, target = _joint(relations, factor)
+        level = max(one.level if isinstance(one, LazyRows) else 0 for one in rows)
+        known = _known(relations[0].edge_index, level, target.num_dst) if may_wait() else None
+        if known is not None:
+            limit = target.num_dst if self.reads_all(kind) else known
+            target = target.copied()
+            first = [one.part if isinstance(one, LazyRows) else one for one in rows]
+            out = target.output(first if limit else [one[:0] for one in first], tensors, limit)
+            if out is not None:
+                note_read = partial(self.note_read, kind)
+                return joined(out, target.num_dst, target.output, rows, tensors, level + 1, note_read)
+        return target.output([one.whole() if isinstance(one, LazyRows) else one for one in rows], tensors)
+
+
+class _Group(NamedTuple):
+    """Relations into one type that are aggregated together.
+
+    Attributes:
+        aggr: PyG's name of the aggregation.
+        sources: For each relation, the place of its source among the rows.
+        edges: All edges, in one tensor per relation or in one for all.
+        sizes: For each relation, its number of edges.
+    """
+
+    aggr: str
+    sources: list[int]
+    edges: list[Tensor]
+    sizes: list[int]
+
+    def plan(self, num_src: Sequence[int], rows: Sequence[Tensor], num_dst: int, limit: int) -> _Plan | None:
+        """Returns the plan for the first `limit` targets, built once for unchanged edges; None if it can't be.
+
+        Args:
+            num_src: Number of rows in all, for each of `rows`.
+            rows: The rows, or first rows.
+            num_dst: Number of targets.
+            limit: Targets in the plan.
+        """
+        base, bases = 0, {}
+        for place in self.sources:
+            if place not in bases:
+                bases[place] = base
+                base += rows[place].shape[0]
+        each = zip(self.sizes, self.sources, strict=True)
+        table = np.array([(size, bases[one], num_src[one], rows[one].shape[0]) for size, one in each], dtype=np.int64)
+        if size_reason(sum(self.sizes), base, num_dst * len(self.sizes)) is not None:
+            return None
+        first, *others = map(known_edges, self.edges)
+        key = "relations", table.tobytes(), num_dst, limit
+        held, plan = first.derived.get(key, ((), None))
+        if plan is None or any(one is not other for one, other in zip(held, others, strict=True)):
+            plan = _plan_of(self.edges, table, base, num_dst, limit)
+            first.derived[key] = others, plan
+        return plan
+
+
+class _Joint(NamedTuple):
+    """Relations into one type.
+
+    Attributes:
+        num_dst: Number of targets.
+        num_src: For each matrix of rows, its number of rows.
+        groups: The relations, by kind.
+    """
+
+    num_dst: int
+    num_src: list[int]
+    groups: list[_Group]
+
+    def copied(self) -> _Joint:
+        """Returns this with copies of the edges, which nobody changes."""
+        return self._replace(groups=[one._replace(edges=[torch.cat(one.edges, dim=1)]) for one in self.groups])
+
+    def output(self, rows: list[Any], tensors: Sequence[Tensor | None], limit: int | None = None) -> Any:
+        """Returns the output of the first `limit` targets, or of all; None if an end is out of range.
+
+        Args:
+            rows: The sources' rows, one matrix after another, and the targets' own; the first rows may do.
+            tensors: Each group's maps, shape (num_relations, out_channels, in_channels); then the map of own rows and
+                the bias, or None.
+            limit: Number of targets.
+        """
+        limit, out, rows = self.num_dst if limit is None else limit, None, list(rows)
+        *weights, root, bias = tensors
+        own = rows.pop() if root is not None else None
+        for place, one in enumerate(rows):
+            if one is own:
+                rows[place], own = split(one, limit)
+        for group, weight in zip(self.groups, weights, strict=True):
+            plan = group.plan(self.num_src, rows, self.num_dst, limit)
+            if plan is None:
+                return None
+            given = [rows[place] for place in dict.fromkeys(group.sources)]
+            x = given[0] if len(given) == 1 else torch.cat(given)
+            sums = convs.aggregate(plan.graph, x, group.aggr, None, x.dtype)
+            part: Tensor = _Mapped.apply(sums, weight, plan)  # type: ignore[no-untyped-call]
+            out = part if out is None else out + part
+        assert out is not None
+        out = out if bias is None else out + bias
+        if own is None:
+            return out
+        return convs.plus_mapped(out, own if len(own) == limit else own[:limit], root)
+
+
+def _joint(relations: list[_Relation], factor: float) -> tuple[list[Tensor], list[Tensor | None], _Joint]:
+    """Returns the rows and tensors of `_Joint.output`, and what it is a method of, for `factor` times the output."""
+    kinds: dict[Any, list[_Relation]] = {}
+    for one in relations:
+        kinds.setdefault((one.aggr, one.source.width, one.source.needs_gradient), []).append(one)
+    matrices, places, groups, tensors = [], {}, [], []
+    for (aggr, _, _), of_kind in kinds.items():
+        for one in of_kind:
+            if id(one.source) not in places:
+                places[id(one.source)] = len(matrices)
+                matrices.append(one.source)
+        edges = [one.edge_index for one in of_kind]
+        sources = [places[id(one.source)] for one in of_kind]
+        groups.append(_Group(aggr, sources, edges, [one.shape[1] for one in edges]))
+        tensors.append(_times(torch.stack([one.weight for one in of_kind]), factor))
+    own = relations[0].own
+    target = _Joint(own.num_rows, [one.num_rows for one in matrices], groups)
+    roots = [one.root for one in relations if one.root is not None]
+    biases = [one.bias for one in relations if one.bias is not None]
+    tensors += [_times(torch.stack(some).sum(0), factor) if some else None for some in (roots, biases)]
+    return [one.rows for one in matrices + [own] * bool(roots)], tensors, target
+
+
+def _times(x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else x * factor
+
+
+def _known(edge_index: Tensor, level: int, num_dst: int) -> int | None:
+    """Returns how many targets later layers need, which are the first, in a mini-batch of `Loader`; None if unknown.
+
+    Args:
+        edge_index: A relation's.
+        level: How many convolutions its rows come from.
+        num_dst: Number of targets.
+    """
+    sizes = known_edges(edge_index).target_sizes
+    hops = len(sizes) - 1 - level
+    return sizes[hops - 1] if hops > 0 and sizes[-1] == num_dst else None
+
+
+@cache
+def _edge_type(key: str) -> Any:
+    """Returns the relation of a name in PyG's `ModuleDict`."""
+    return ModuleDict.to_external_key(key)
+
+
+def _arguments(edge_type: tuple[str, str, str], dicts: Sequence[Any]) -> list[Any] | None:
+    """Returns the arguments of a relation's convolution as PyG finds them; None if it has no edges and isn't called."""
+    source, _, target = edge_type
+    found, is_called = [], False
+    for values in dicts:
+        if edge_type in values:
+            is_called = True
+            found.append(values[edge_type])
+        elif source == target and source in values:
+            found.append(values[source])
+        elif source in values or target in values:
+            found.append((values.get(source), values.get(target)))
+    return found if is_called else None
+
+
+def _checked(conv: Any, given: list[Any], others: list[_Relation], matrices: dict[int, _Matrix]) -> _Relation | str:
+    """Returns the call of `conv` with `given`, or why it can't be joined.
+
+    Args:
+        conv: The convolution.
+        given: Its arguments.
+        others: Calls that it is joined with.
+        matrices: All matrices so far, by their id.
+    """
+    if type(conv) not in _MAPS:
+        return f"{type(conv).__name__} is not joined"
+    if len(given) != 2 or conv._compiled_call_impl is not None or has_hooks(conv):
+        return "hooks, torch.compile or other arguments"
+    if conv.__dict__.get("normalize") or conv.__dict__.get("project"):
+        return "normalize or project"
+    x = given[0] if isinstance(given[0], tuple | list) else (given[0], given[0])
+    if len(x) != 2 or x[1] is None:
+        return "no rows of targets"
+    for one in x:
+        if id(one) not in matrices:
+            matrices[id(one)] = _Matrix.of(one)
+    source, own = (matrices[id(one)] for one in x)
+    reason = conv.unsupported() or source.reason or own.reason or edges_reason(given[1])
+    if reason is not None or source.is_sparse:
+        return reason or "x of mostly zeros"
+    for_source, for_own = _MAPS[type(conv)]
+    weight, bias = _parameters(conv._modules[for_source])
+    root = _parameters(getattr(conv, for_own))[0] if conv.__dict__.get("root_weight", True) else None
+    widths = weight.shape[1], own.width if root is None else root.shape[1]
+    if widths != (source.width, own.width):
+        return f"x has {source.width} columns"
+    if not source.dtype is own.dtype is weight.dtype or any(
+        one is not None and one.dtype is not weight.dtype for one in (bias, root)
+    ):
+        return f"x of {source.dtype} with other parameters"
+    if others and (own is not others[0].own or weight.shape[0] != others[0].weight.shape[0]):
+        return "other targets or columns than those of another relation into the type"
+    return _Relation(source, own, given[1], "sum" if conv.aggr == "add" else conv.aggr, weight, bias, root)
+
+
+def _parameters(lin: Any) -> tuple[Tensor, Tensor | None]:
+    """Returns the weight and bias of a linear map, in less time than its attributes take."""
+    found = lin._parameters
+    return (found["weight"], found["bias"]) if "weight" in found else (lin.weight, lin.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """The non-empty rows of relations into one type.
+
+    Attributes:
+        graph: From joint sources to rows, relation after relation.
+        counts: Rows of each relation.
+        nodes: Each row's target, int64, shape (num_rows,).
+        by_node: From rows to targets.
+    """
+
+    graph: EdgeGraph
+    counts: list[int]
+    nodes: Tensor
+    by_node: Csr
+
+    @property
+    def num_dst(self) -> int:
+        """Number of targets."""
+        return len(self.by_node[0]) - 1
+
+
+def _plan_of(edges: list[Tensor], table: NDArray[np.int64], num_src: int, num_dst: int, limit: int) -> _Plan | None:
+    """Returns the plan of `_Group.plan`; `table` is that of `join_relations`."""
+    both = edges[0] if len(edges) == 1 else torch.cat(edges, dim=1)
+    sources, targets = (both[i].contiguous().numpy() for i in range(2))
+    indptr, indices = np.empty(len(sources) + 1, dtype=np.int32), np.empty(len(sources), dtype=np.int32)
+    nodes, counts = np.empty(len(sources), dtype=np.int64), np.empty(len(table), dtype=np.int64)
+    rows = join_relations(sources, targets, table, (num_dst, limit), (indptr, indices), (nodes, counts))
+    if rows < 0:
+        return None
+    indptr, nodes = indptr[: rows + 1], nodes[:rows]
+    graph = EdgeGraph(indptr, indices[: indptr[-1]], _NO_SLOTS, num_src)
+    return _Plan(graph, counts.tolist(), torch.from_numpy(nodes), (*order_of(nodes, limit), _NO_SLOTS))
+
+
+class _Mapped(torch.autograd.Function):
+    """Each target's sum of its rows, each mapped by its relation's map."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weights: Tensor, plan: _Plan) -> Tensor:
+        ctx.plan = plan
+        ctx.save_for_backward(rows, weights)
+        width = weights.shape[1]
+        mapped, out = rows.new_empty(len(rows), width), rows.new_empty(plan.num_dst, width)
+        for x, weight, part in zip(rows.split(plan.counts), weights, mapped.split(plan.counts), strict=True):
+            if len(x):
+                torch.mm(x, weight.t(), out=part)
+        none = np.empty(0, dtype=mapped.numpy().dtype)
+        over(sum_rows, len(out), mapped.numel(), plan.by_node, none, (none, none), mapped.numpy(), out.numpy())
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        plan: _Plan = ctx.plan
+        rows, weights = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            found = gradients(partial(_mapped_by_torch, plan), (rows, weights), ctx.needs_input_grad, grad)
+            return *found, None
+        by_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None
+        by_weights = torch.zeros_like(weights) if ctx.needs_input_grad[1] else None
+        given = grad.index_select(0, plan.nodes).split(plan.counts)
+        if by_rows is not None:
+            for part, weight, out in zip(given, weights, by_rows.split(plan.counts), strict=True):
+                if len(part):
+                    torch.mm(part, weight, out=out)
+        if by_weights is not None:
+            for part, x, out in zip(given, rows.split(plan.counts), by_weights, strict=True):
+                if len(part):
+                    torch.mm(part.t(), x, out=out)
+        return by_rows, by_weights, None
+
+
+def _mapped_by_torch(plan: _Plan, rows: Tensor, weights: Tensor) -> Tensor:
+    """Returns `_Mapped`."""
+    parts = zip(rows.split(plan.counts), weights, strict=True)
+    mapped = torch.cat([x @ weight.t() for x, weight in parts])
+    return mapped.new_zeros(plan.num_dst, weights.shape[1]).index_add(0, plan.nodes, mapped)
+
+
+#: The class that replaces each of PyG's.
+NATIVE: dict[type, type[Replaced]] = {**convs.NATIVE, pyg.HeteroConv: HeteroConv}
