@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from a3gnn.loader.pyg_attributes import relation_keys, store_of
+from a3gnn.loader.pyg_attributes import fields_of, relation_keys
 from a3gnn.loader.pyg_source import Source
 from a3gnn.loader.seeds import SeedFields
 from a3gnn.models.own.inputs import of_batch, table_input
@@ -72,7 +72,7 @@ class PygBatches:
         adjs: bool,
         degrees: Tensor | None = None,
     ) -> None:
-        self._source, self._schema = source, source.schema
+        self._source, self._schema, self._keys = source, source.schema, relation_keys(source.schema)
         self._type = subgraph_type
         self._sampler = sampler
         self._device = torch.device(device)
@@ -108,19 +108,19 @@ class PygBatches:
     def _put_sampled(self, data: Data | HeteroData, view: _View) -> None:
         """Writes what sampling tells of the nodes of each type and the edges of each relation."""
         for place, (kind, n_id) in enumerate(zip(self._schema.types, view.n_id, strict=True)):
-            store = store_of(data, kind)
-            if "n_id" not in store:
-                store.n_id = n_id
+            fields = fields_of(data, kind)
+            if "n_id" not in fields:
+                fields["n_id"] = n_id
             if view.tree is not None:
-                store.batch = view.tree[place]
+                fields["batch"] = view.tree[place]
             if view.new_nodes is not None:
-                store.num_sampled_nodes = view.new_nodes[place]
-        for place, (key, edges) in enumerate(zip(relation_keys(self._schema), view.edges, strict=True)):
-            store = store_of(data, key)
-            if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in store:
-                store.e_id = edges.e_id
+                fields["num_sampled_nodes"] = view.new_nodes[place]
+        for place, (key, edges) in enumerate(zip(self._keys, view.edges, strict=True)):
+            fields = fields_of(data, key)
+            if self._source.has_edge_ids and edges.e_id is not None and "e_id" not in fields:
+                fields["e_id"] = edges.e_id
             if view.new_nodes is not None:
-                store.num_sampled_edges = view.new_edges[place]
+                fields["num_sampled_edges"] = view.new_edges[place]
 
     def _typed(self, subgraph: Subgraph) -> _View:
         if self._type == "induced":
@@ -129,8 +129,9 @@ class PygBatches:
             sizes = (subgraph.num_nodes, subgraph.num_nodes)  # the edges of all nodes are one hop
             subgraph = Subgraph(subgraph.n_id, indptr, sources, sizes, e_id, subgraph.tree)
         typed, dtype, device = by_type(subgraph, self._schema), self._source.like.dtype, self._source.like.device
-        assert typed.e_id is not None, "PyG's data has edges with ids"
-        lists = [torch.from_numpy(one).to(device, dtype) for one in typed.edge_index]
+        lists = [torch.from_numpy(one) for one in typed.edge_index]
+        if dtype != torch.int64 or device.type != "cpu":
+            lists = [one.to(device, dtype) for one in lists]
         edges = [BatchEdges(one, torch.from_numpy(ids)) for one, ids in zip(lists, typed.e_id, strict=True)]
         if self._type == "bidirectional":
             edges = relations_both_ways(edges, self._schema.relations)
